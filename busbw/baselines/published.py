@@ -1,0 +1,72 @@
+"""Reference figures that somebody else published, by another method: shown, never judged.
+
+They lie beside the baselines as ``<device kind>/<ranks>r/published.<collective>.<name>.json``;
+no update touches them. The schema is its own: a bandwidth per payload, with its source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import wire
+from busbw.model import Case, EnvironmentKey, Reference
+
+from .document import BaselineError, Status, read_json
+from .key import slug
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedEntry:
+    """One line: algbw in GB/s (10^9), or that the source says out of memory."""
+
+    payload: str
+    payload_bytes: int
+    status: Status
+    algbw_gb_per_s: float | None = None
+    doubt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """One published table for one device kind and number of ranks."""
+
+    schema: int
+    source: str
+    method: str
+    slice: str
+    device_kind: str
+    ranks: int
+    collective: str
+    entries: tuple[PublishedEntry, ...]
+
+
+def read_published(path: Path) -> Published:
+    """The checked table in `path`; raises BaselineError."""
+    try:
+        table = wire.from_json(Published, read_json(path), "document")
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
+    for index, entry in enumerate(table.entries):
+        if (entry.algbw_gb_per_s is None) is (entry.status is Status.OK):
+            raise BaselineError(
+                f"{path}: document.entries[{index}].algbw_gb_per_s: "
+                "expected with the status 'ok' and only then"
+            )
+    return table
+
+
+def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
+    """What was published for this payload on this device kind and number of ranks, if anything."""
+    folder = root / slug(key.device_kind) / f"{key.ranks}r"
+    for path in sorted(folder.glob(f"published.{case.collective}.*.json")):
+        table = read_published(path)
+        for entry in table.entries:
+            if entry.payload_bytes == case.payload_bytes:
+                return Reference(
+                    source=f"{table.slice}: {table.source}",
+                    oom=entry.status is Status.OOM,
+                    algbw_gb_per_s=entry.algbw_gb_per_s,
+                    doubt=entry.doubt,
+                )
+    return None

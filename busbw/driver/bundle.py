@@ -1,0 +1,39 @@
+"""The private folder that a worker is started from: model, wire and worker, nothing else.
+
+A foreign interpreter must not see our site-packages, or our jax would shadow theirs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import busbw
+
+_DOOR = "from busbw.worker.__main__ import main\n\nmain()\n"
+_NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+class Bundle:
+    """A folder with what a worker may import, and room for its logs; removed at the end."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="busbw-")
+        self.path = Path(self._folder.name)
+        source = Path(busbw.__file__).parent
+        package = self.path / "busbw"
+        package.mkdir()
+        for name in ("__init__.py", "wire.py"):
+            shutil.copy(source / name, package / name)
+        for name in ("model", "worker"):
+            shutil.copytree(source / name, package / name, ignore=_NEVER_COPIED)
+        (self.path / "__main__.py").write_text(_DOOR)
+
+    def log_path(self, name: str) -> Path:
+        """Where a worker's stdout and stderr go."""
+        return self.path / f"{name}.log"
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        self._folder.cleanup()

@@ -1,0 +1,173 @@
+"""One worker process: start it, ask it, end it. The only room that starts a process.
+
+Requests and replies go over two private pipes; stdout and stderr go into a log file. The
+worker runs in a process group of its own, so that Ctrl-C in the terminal reaches the driver
+alone, and it is killed as a group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .bundle import Bundle
+from .endings import Ended, log_end, oom_kill_count
+
+STACK_GRACE_S = 1.0
+EXIT_GRACE_S = 5.0
+_READ_AT_ONCE = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    """How to start a worker: which interpreter, for which framework and device."""
+
+    python: str
+    framework: str
+    device: str = ""
+    ranks: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, bundle: Bundle, launch: str, requests: int, replies: int) -> list[str]:
+        """The worker's command line; the descriptors are its ends of the pipes."""
+        command = [self.python, str(bundle.path), f"--framework={self.framework}"]
+        command += [f"--device={self.device}"] if self.device else []
+        command += [f"--ranks={self.ranks}"] if self.ranks is not None else []
+        command += [f"--launch={launch}", f"--parent={os.getpid()}"]
+        return [*command, f"--requests={requests}", f"--replies={replies}"]
+
+
+def _environment(bundle: Bundle, extra: Mapping[str, str]) -> dict[str, str]:
+    """Ours, with byte code of the frameworks kept: without it they take seconds more to import."""
+    environment = {**os.environ, **extra}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+class Worker:
+    """A running worker. Every way out ends the process, whatever it is doing."""
+
+    def __init__(
+        self,
+        starter: Starter,
+        bundle: Bundle,
+        launch: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.launch = launch
+        self._clock = clock
+        self._log = bundle.log_path(f"{launch}.{starter.framework}")
+        self._log_begin = self._log.stat().st_size if self._log.exists() else 0
+        self._oom_kills = oom_kill_count()
+        self._buffer = b""
+        requests_out, self._requests = os.pipe()
+        self._replies, replies_in = os.pipe()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                starter.command(bundle, launch, requests_out, replies_in),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(requests_out, replies_in),
+                start_new_session=True,
+                env=_environment(bundle, starter.environment),
+            )
+        os.close(requests_out)
+        os.close(replies_in)
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._process.pid
+
+    def ask(self, request: Mapping[str, Any] | None, timeout_s: float) -> tuple[str, Any] | Ended:
+        """Send `request` (None: just listen) and wait for the reply: its name and its value.
+
+        An Ended instead if there was none; the process is over then.
+        """
+        self._log_begin = self._log.stat().st_size
+        self._oom_kills = oom_kill_count()
+        begun_s = self._clock()
+        try:
+            if request is not None:
+                os.write(self._requests, json.dumps(request).encode() + b"\n")
+            line = self._line(begun_s + timeout_s)
+        except BrokenPipeError:
+            line = b""
+        if line is None:
+            return self._hung(begun_s)
+        if not line:
+            return self._gone(begun_s)
+        reply = json.loads(line)
+        return reply["reply"], reply["value"]
+
+    def _line(self, deadline_s: float) -> bytes | None:
+        """The next reply; empty at the end of the pipe, None at the deadline."""
+        while b"\n" not in self._buffer:
+            left_s = deadline_s - self._clock()
+            ready, _, _ = select.select([self._replies], [], [], max(0.0, left_s))
+            if not ready:
+                return None
+            read = os.read(self._replies, _READ_AT_ONCE)
+            if not read:
+                return b""
+            self._buffer += read
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def _hung(self, begun_s: float) -> Ended:
+        """Have the worker print its stack into the log, then kill it."""
+        os.kill(self.pid, signal.SIGUSR1)
+        self._waited(STACK_GRACE_S)
+        self.kill()
+        return self._ended(None, begun_s)
+
+    def _gone(self, begun_s: float) -> Ended:
+        """The pipe is closed: the process is ending, or it must be ended."""
+        if not self._waited(EXIT_GRACE_S):
+            self.kill()
+        return self._ended(self._process.returncode, begun_s)
+
+    def _ended(self, exit_code: int | None, begun_s: float) -> Ended:
+        return Ended(
+            exit_code=exit_code,
+            log=log_end(self._log, self._log_begin),
+            oom_kills=oom_kill_count() - self._oom_kills,
+            waited_s=self._clock() - begun_s,
+        )
+
+    def _waited(self, timeout_s: float) -> bool:
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def close(self) -> bool:
+        """Let the worker end by itself; kill it if it does not. Whether it did."""
+        self._close_pipes()
+        ended = self._waited(EXIT_GRACE_S)
+        self.kill()
+        return ended
+
+    def kill(self) -> None:
+        """End the worker's whole process group and wait for it."""
+        self._close_pipes()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _close_pipes(self) -> None:
+        for descriptor in (self._requests, self._replies):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._requests = self._replies = -1

@@ -1,0 +1,95 @@
+"""Payload sizes, algbw and busbw: each formula once.
+
+Pure arithmetic on values of `busbw.model`; knows no measurement and no limit.
+"""
+
+from __future__ import annotations
+
+import re
+
+from busbw.model import Case, payload_text
+
+GB = 1e9
+GIB = 2**30
+
+PAYLOAD_GRAMMAR = (
+    "a comma list of sizes and of begin:end ranges that double, such as 1K:1024M or 4K,64K,1M:16M; "
+    "a size is a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3"
+)
+
+_FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_SIZE = re.compile(r"(\d+)([KMG]?)B?", re.IGNORECASE)
+
+
+def parse_payload(text: str) -> int:
+    """Bytes of a size such as ``1K`` (1024), ``1024M`` (2^30) or ``1536``.
+
+    Raises ValueError, naming the grammar, for anything else and for zero.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a size; accepted is {PAYLOAD_GRAMMAR}")
+    return int(match[1]) * _FACTOR[match[2].upper()]
+
+
+def parse_payloads(text: str) -> tuple[int, ...]:
+    """Payload sizes in bytes, ascending and without repeats, from ``1K:1024M`` or a comma list.
+
+    ``begin:end`` doubles from begin and ends with the last size that is not beyond end.
+    Raises ValueError, naming the grammar, for anything else.
+    """
+    sizes: set[int] = set()
+    for part in text.split(","):
+        sizes.update(_payload_range(part) if ":" in part else (parse_payload(part),))
+    return tuple(sorted(sizes))
+
+
+def _payload_range(text: str) -> list[int]:
+    ends = text.split(":")
+    if len(ends) != 2:
+        raise ValueError(f"{text!r} is not a range; accepted is {PAYLOAD_GRAMMAR}")
+    size, end = parse_payload(ends[0]), parse_payload(ends[1])
+    if size > end:
+        raise ValueError(
+            f"{text!r} begins above its end ({payload_text(size)} > {payload_text(end)}); "
+            f"accepted is {PAYLOAD_GRAMMAR}"
+        )
+    sizes = []
+    while size <= end:
+        sizes.append(size)
+        size *= 2
+    return sizes
+
+
+def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
+    """Algorithm bandwidth S/t in GB/s (10^9 bytes/s).
+
+    `payload_bytes` is S, one rank's buffer; `seconds` is t, the time of one all-reduce.
+    """
+    return payload_bytes / seconds / GB
+
+
+def seconds_of_algbw(payload_bytes: int, gb_per_s: float) -> float:
+    """The time in seconds of one all-reduce whose algbw is `gb_per_s`: t = S / algbw."""
+    return payload_bytes / (gb_per_s * GB)
+
+
+def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
+    """GB/s (10^9) from GiB/s (2^30): 1 GiB/s = 1.073741824 GB/s."""
+    return gib_per_s * GIB / GB
+
+
+def bus_factor(case: Case) -> float:
+    """Busbw / algbw: 2(n-1)/n for all-reduce over n ranks.
+
+    A reduction of S bytes over n ranks needs n-1 of n parts of S to leave every rank to be
+    summed, and n-1 of n parts of the sums to come back; over n links of bandwidth B that takes
+    t = 2(n-1)/n * S/B at best, whatever the algorithm. So S/t * 2(n-1)/n can be compared with B.
+    Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
+    """
+    return 2 * (case.ranks - 1) / case.ranks
+
+
+def busbw_gb_per_s(case: Case, seconds: float) -> float:
+    """Bus bandwidth in GB/s: algbw times `bus_factor`; comparable with a link's speed."""
+    return algbw_gb_per_s(case.payload_bytes, seconds) * bus_factor(case)

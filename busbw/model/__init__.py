@@ -1,0 +1,52 @@
+"""The words: enums and frozen values that cross every border of the project.
+
+Imports nothing of ours and nothing but the standard library, because a worker under a foreign
+interpreter (Python 3.10 or newer) gets this package too. Inside there are only seconds and
+bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
+"""
+
+from .machine import DeviceSet, Environment, EnvironmentKey, Probe
+from .request import Case, Plan, Spec
+from .result import Failure, Measurement, Proof, Run
+from .verdict import Baseline, Reference, SessionVerdict, Summary, Verdict
+from .words import (
+    KIB,
+    MIB,
+    Device,
+    FailureKind,
+    Found,
+    Outcome,
+    SessionOutcome,
+    bytes_text,
+    payload_text,
+    seconds_text,
+)
+
+__all__ = [
+    "KIB",
+    "MIB",
+    "Baseline",
+    "Case",
+    "Device",
+    "DeviceSet",
+    "Environment",
+    "EnvironmentKey",
+    "Failure",
+    "FailureKind",
+    "Found",
+    "Measurement",
+    "Outcome",
+    "Plan",
+    "Probe",
+    "Proof",
+    "Reference",
+    "Run",
+    "SessionOutcome",
+    "SessionVerdict",
+    "Spec",
+    "Summary",
+    "Verdict",
+    "bytes_text",
+    "payload_text",
+    "seconds_text",
+]

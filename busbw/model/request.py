@@ -1,0 +1,75 @@
+"""What is asked for: a Spec at collection, a Case on a machine, a Plan of how hard to measure.
+
+Knows no hardware, no result and no file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .words import payload_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec:
+    """What was asked for, known at collection, with no hardware."""
+
+    framework: str
+    payload_bytes: int
+    collective: str = "all_reduce"
+    strategy: str = "default"
+    dtype: str = "float32"
+    reduce_op: str = "sum"
+    ranks: int | None = None
+    mesh: str = ""
+    placement: str = "in_place"
+
+    @property
+    def id(self) -> str:
+        """The pytest id, such as ``jax-default-float32-4K``."""
+        return "-".join(
+            (self.framework, self.strategy, self.dtype, payload_text(self.payload_bytes))
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
+
+    `protocol` says how it is measured (clock, program, allocator settings); unlike is never
+    compared with unlike.
+    """
+
+    framework: str
+    payload_bytes: int
+    collective: str
+    strategy: str
+    dtype: str
+    reduce_op: str
+    ranks: int
+    mesh: str
+    placement: str
+    protocol: str
+
+    @property
+    def name(self) -> str:
+        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
+        parts = (self.framework, self.collective, self.strategy, self.dtype)
+        return ".".join((*parts, payload_text(self.payload_bytes)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How hard to measure. Never changes what is measured.
+
+    A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
+    of sampling are over.
+    """
+
+    launches: int = 3
+    samples: int = 12
+    min_sample_s: float = 0.012
+    budget_s: float = 0.2
+    timeout_s: float = 120.0
+    seed: int = 0
+    memory_limit_bytes: int | None = None

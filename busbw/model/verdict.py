@@ -1,0 +1,114 @@
+"""What is made of results: Summary, Baseline, Verdict. A verdict words itself.
+
+Holds answers; the rules that give them are in `busbw.judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .request import Case, Spec
+from .result import Failure
+from .words import Outcome, SessionOutcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """Derived from launch times, never stored as truth. Rates come from `median_s`.
+
+    `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
+    standard deviation, 0 for a single launch.
+    """
+
+    times_s: tuple[float, ...]
+    median_s: float
+    best_s: float
+    worst_s: float
+    spread: float
+    algbw_gb_per_s: float
+    busbw_gb_per_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """What a Case did on one Environment key: one time per launch, or `oom` and no times."""
+
+    case: Case
+    times_s: tuple[float, ...]
+    oom: bool
+    date: str
+    versions: Mapping[str, str]
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """A figure that somebody else published, measured by another method: shown, never judged."""
+
+    source: str
+    oom: bool
+    algbw_gb_per_s: float | None = None
+    doubt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """The answer for a Case. It words itself; nobody derives anew why.
+
+    `ratio` is the median launch over the baseline's median launch, `ratio_interval` the best
+    and the worst launch over it; `limit` is the ratio beyond which the best launch must lie
+    for a regression. `failed` says whether the test fails.
+    """
+
+    spec: Spec
+    outcome: Outcome
+    failed: bool
+    text: str
+    case: Case | None = None
+    now: Summary | None = None
+    baseline: Summary | None = None
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] | None = None
+    limit: float | None = None
+    provisional: bool = False
+    expected: bool = False
+    failure: Failure | None = None
+    reference: Reference | None = None
+
+    def headline(self) -> str:
+        """One line: the outcome and the reason."""
+        return f"{self.outcome.value}: {self.text}"
+
+    def explain(self) -> str:
+        """The headline, and below it what is known of a failure, down to the end of its log."""
+        lines = [self.headline()]
+        if self.failure is not None:
+            lines += self._failure_lines(self.failure)
+        return "\n".join(lines)
+
+    @staticmethod
+    def _failure_lines(failure: Failure) -> list[str]:
+        lines = [f"launch {failure.launch}: {failure.kind.value}: {failure.message}"]
+        if failure.exit_code is not None:
+            lines.append(f"exit code {failure.exit_code}")
+        if failure.log:
+            lines += [
+                "end of the worker's log:",
+                *("    " + row for row in failure.log.splitlines()),
+            ]
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionVerdict:
+    """The answer for the session; it is a test item of its own, the last."""
+
+    outcome: SessionOutcome
+    text: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether the session's item fails: everything but FINE does."""
+        return self.outcome is not SessionOutcome.FINE

@@ -1,0 +1,85 @@
+"""The enums, and how sizes and durations are written wherever a value words itself.
+
+Seconds and bytes inside; text only for people.
+"""
+
+from __future__ import annotations
+
+import enum
+
+KIB = 1024
+MIB = 1024**2
+
+
+class Device(str, enum.Enum):
+    """The class of device that a collective runs on; limits and rules belong to it."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    TPU = "tpu"
+
+
+class FailureKind(str, enum.Enum):
+    """Why a request gave no Run."""
+
+    UNAVAILABLE = "UNAVAILABLE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    KILLED = "KILLED"
+    CRASHED = "CRASHED"
+    TIMEOUT = "TIMEOUT"
+    WRONG_RESULT = "WRONG_RESULT"
+    NOT_A_COLLECTIVE = "NOT_A_COLLECTIVE"
+
+
+class Found(str, enum.Enum):
+    """How running out of memory was found."""
+
+    PREDICTED = "predicted"
+    RAISED = "raised"
+    KILLED = "killed"
+
+
+class Outcome(str, enum.Enum):
+    """The answer for one case; `busbw.judge` decides which."""
+
+    PASS = "PASS"
+    REGRESSED = "REGRESSED"
+    IMPROVED = "IMPROVED"
+    NOISY = "NOISY"
+    NO_BASELINE = "NO_BASELINE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    INCOMPARABLE = "INCOMPARABLE"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+class SessionOutcome(str, enum.Enum):
+    """The answer for the whole session; `busbw.judge` decides which."""
+
+    FINE = "FINE"
+    NO_VERDICT = "NO_VERDICT"
+
+
+def payload_text(payload_bytes: int) -> str:
+    """A payload as people write it: ``1K`` = 1024 bytes, ``1024M`` = 2^30; other sizes in bytes."""
+    if payload_bytes and payload_bytes % MIB == 0:
+        return f"{payload_bytes // MIB}M"
+    if payload_bytes and payload_bytes % KIB == 0:
+        return f"{payload_bytes // KIB}K"
+    return str(payload_bytes)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
+    for unit, size in (("GiB", 1024**3), ("MiB", MIB), ("KiB", KIB)):
+        if abs(count) >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration in the unit that reads best, four significant digits, such as ``812.4 us``."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-6:.4g} us"

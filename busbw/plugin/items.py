@@ -1,0 +1,54 @@
+"""The fixture that a perf test reads its verdict from, and the item of the session's verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.model import Spec, Verdict
+
+from .benchmark import replay
+from .properties import properties_of
+from .state import STATE, VERDICT, under_xdist
+
+RUN_WITHOUT_XDIST = (
+    "busbw measures alone on the machine: run perf items without -n "
+    "(pytest-xdist would measure several at once)"
+)
+
+
+@pytest.fixture
+def verdict(request: pytest.FixtureRequest) -> Verdict:
+    """The Verdict of the parameter's Spec; measuring is over when the first test runs."""
+    spec: Spec = request.param
+    state = request.config.stash[STATE]
+    if under_xdist(request.config):
+        pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
+    if spec not in state.verdicts:
+        pytest.fail(f"{spec.id} was not measured", pytrace=False)
+    found = state.verdicts[spec]
+    request.node.stash[VERDICT] = found
+    request.node.user_properties.extend(properties_of(found))
+    if spec in state.measurements:
+        replay(request, state.measurements[spec])
+    return found
+
+
+class SessionItem(pytest.Item):
+    """Fails when the session as a whole gives no verdict, so that no such session is green."""
+
+    def runtest(self) -> None:
+        """Read the session's verdict."""
+        if under_xdist(self.config):
+            pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
+        found = self.config.stash[STATE].session_verdict
+        if found is None:
+            pytest.fail("nothing was measured", pytrace=False)
+        self.stash[VERDICT] = found
+        if found.failed:
+            pytest.fail(f"{found.outcome.value}: {found.text}", pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it stands in reports."""
+        return self.path, None, "the session's verdict"

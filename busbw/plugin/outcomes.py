@@ -1,0 +1,72 @@
+"""Verdicts as pytest outcomes: own letters and words; only what fails is counted as a failure.
+
+A case that was measured but not judged (no baseline, not comparable) is reported as skipped:
+it is no failure, and it is not a pass either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from busbw.model import Outcome, SessionVerdict, Verdict
+
+from .state import VERDICT
+
+_NOT_JUDGED = (Outcome.NO_BASELINE, Outcome.INCOMPARABLE, Outcome.SKIPPED, Outcome.OUT_OF_MEMORY)
+
+# The report's attribute that tells the next hook what the verdict was.
+OUTCOME = "busbw_outcome"
+
+# outcome -> letter, and the word that pytest's last line counts it under
+_LETTERS = {
+    Outcome.REGRESSED: ("R", "regressed"),
+    Outcome.IMPROVED: ("I", "improved"),
+    Outcome.NOISY: ("~", "noisy"),
+    Outcome.NO_BASELINE: ("n", "without baseline"),
+    Outcome.OUT_OF_MEMORY: ("M", "out of memory"),
+    Outcome.INCOMPARABLE: ("i", "incomparable"),
+    Outcome.SKIPPED: ("s", "skipped"),
+}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report of a perf item says what its verdict says, not where an assert stands."""
+    report = yield
+    found = item.stash.get(VERDICT, None)
+    if call.when != "call" or found is None:
+        return report
+    vars(report)[OUTCOME] = found.outcome.value
+    if isinstance(found, SessionVerdict):
+        return report
+    if report.failed and found.failed:
+        report.longrepr = found.explain()
+    elif report.passed and not_judged(found):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, found.headline())
+    return report
+
+
+def not_judged(verdict: Verdict) -> bool:
+    """Whether a verdict that does not fail is no pass either."""
+    return not verdict.failed and not verdict.expected and verdict.outcome in _NOT_JUDGED
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    """Category, letter and word of a perf item's call."""
+    name = getattr(report, OUTCOME, "")
+    if report.when != "call" or name not in Outcome.__members__:
+        return None
+    outcome = Outcome(name)
+    if outcome not in _LETTERS:
+        return None
+    letter, category = _LETTERS[outcome]
+    if report.failed:
+        return "failed", letter, (name, {"red": True})
+    return category, letter, (name, {"green" if report.passed else "yellow": True})

@@ -1,0 +1,55 @@
+"""What a pytest session holds of ours, under one key, and nothing anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from busbw.baselines import Change
+from busbw.cases import Target
+from busbw.model import (
+    Environment,
+    EnvironmentKey,
+    Measurement,
+    Plan,
+    SessionVerdict,
+    Spec,
+    Verdict,
+)
+
+from .options import Settings, settings_of
+
+
+@dataclass
+class State:
+    """Filled in the order of the fields: settings, then what was measured, then verdicts."""
+
+    settings: Settings
+    plan: Plan | None = None
+    target: Target | None = None
+    environment: Environment | None = None
+    keys: Mapping[Spec, EnvironmentKey] = field(default_factory=dict)
+    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
+    verdicts: dict[Spec, Verdict] = field(default_factory=dict)
+    session_verdict: SessionVerdict | None = None
+    measuring_s: float = 0.0
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+    changes: tuple[Change, ...] = ()
+
+
+STATE = pytest.StashKey[State]()
+VERDICT = pytest.StashKey["Verdict | SessionVerdict"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options; a wrong one is a usage error before anything else happens."""
+    config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
+    config.stash[STATE] = State(settings=settings_of(config))
+
+
+def under_xdist(config: pytest.Config) -> bool:
+    """Whether this process runs tests for pytest-xdist."""
+    return hasattr(config, "workerinput")

@@ -1,0 +1,112 @@
+"""What the terminal shows: header, progress while measuring, one line per case at the end.
+
+The lines are made in `busbw.report`; here they are only put on the screen.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from busbw import baselines, judge, report, stats
+from busbw.driver import Progress
+from busbw.model import Case, Summary, payload_text
+
+from .state import STATE, State
+
+QUIET_STEP_S = 10.0
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """What will be measured; on which device is known when the probe has looked."""
+    settings = config.stash[STATE].settings
+    device = settings.device.value if settings.device else "auto"
+    sizes = settings.payloads
+    span = f"{payload_text(sizes[0])} to {payload_text(sizes[-1])}" if sizes else "none"
+    return (
+        f"busbw: device {device}, {', '.join(settings.frameworks)}, {len(sizes)} payloads "
+        f"({span}), {', '.join(settings.dtypes)}, {settings.launches} launches"
+    )
+
+
+class Display:
+    """Progress on a terminal in one line that is overwritten, elsewhere a line now and then."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        self._last_s = 0.0
+        self._open = False
+
+    def line(self, text: str) -> None:
+        """A line of its own."""
+        if self._reporter is not None:
+            self._reporter.ensure_newline()
+            self._reporter.write_line(text)
+
+    def header(self, state: State) -> None:
+        """Device, ranks, versions and where the baselines are."""
+        assert state.environment is not None and state.target is not None
+        folder = baselines.folder_of(state.environment.key)
+        for text in report.header_lines(
+            state.environment, state.settings.baselines, folder, state.target.unreached
+        ):
+            self.line(text)
+
+    def progress(self, progress: Progress) -> None:
+        """Which pass, which case, how long to go."""
+        if self._reporter is None:
+            return
+        text = _progress_text(progress)
+        if self._reporter.isatty:
+            self._reporter.rewrite(text, erase=True)
+            self._open = True
+        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
+            self._last_s = time.monotonic()
+            self.line(text)
+
+    def done(self, state: State) -> None:
+        """Close the progress line."""
+        if self._reporter is not None and self._open:
+            self._reporter.rewrite("", erase=True)
+        word = "interrupted after" if state.interrupted else "measured in"
+        self.line(f"busbw: {word} {state.measuring_s:.0f} s")
+
+
+def _progress_text(progress: Progress) -> str:
+    left = "" if progress.remaining_s is None else f", about {progress.remaining_s:.0f} s left"
+    return (
+        f"busbw: pass {progress.pass_number}/{progress.passes}, "
+        f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line per case, then what was written; where interrupted, what there is."""
+    state = config.stash.get(STATE, None)
+    if state is None or state.plan is None:
+        return
+    terminalreporter.section("busbw")
+    for line in report.table(tuple(state.verdicts.values())):
+        terminalreporter.write_line(line.text, **line.markup)
+    if state.interrupted:
+        for text in report.measured_lines(_measured(state), state.plan.launches):
+            terminalreporter.write_line(text)
+    for note in state.notes:
+        terminalreporter.write_line(f"note: {note}", yellow=True)
+    changes = [(str(c.path), c.case, c.before, c.after) for c in state.changes]
+    for text in report.change_lines(changes):
+        terminalreporter.write_line(text)
+    if state.session_verdict is not None:
+        found = state.session_verdict
+        terminalreporter.write_line(f"{found.outcome.value}: {found.text}", red=found.failed)
+
+
+def _measured(state: State) -> list[tuple[Case, Summary]]:
+    found = []
+    for measurement in state.measurements.values():
+        if measurement.runs:
+            times_s = [stats.launch_time_s(run) for run in measurement.runs]
+            found.append((measurement.case, judge.summary_of(measurement.case, times_s)))
+    return found

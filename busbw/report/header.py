@@ -1,0 +1,29 @@
+"""The header of a measurement: device, ranks, versions, baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+
+from busbw.model import Device, Environment
+
+
+def header_lines(
+    environment: Environment, baselines: Path, folder: PurePath, unreached: Mapping[str, str]
+) -> Sequence[str]:
+    """A few lines, each beginning with what it is about."""
+    key = environment.key
+    kind = f"{key.device_kind} ({environment.device.value.upper()}"
+    kind += f", {key.cores} cores, virtual devices)" if environment.device is Device.CPU else ")"
+    shape = f"{key.ranks} ranks" + (f" in a {key.mesh} mesh" if key.mesh else "")
+    if (key.hosts, key.processes) != (1, 1):
+        shape += f", {key.hosts} hosts, {key.processes} processes"
+    lines = [f"busbw device: {kind}, {shape}; {environment.why}"]
+    for framework, versions in environment.versions.items():
+        each = ", ".join(f"{name} {version}" for name, version in versions.items())
+        lines.append(f"busbw {framework}: {each}")
+    for framework, reason in unreached.items():
+        lines.append(f"busbw {framework}: does not reach the device: {reason}")
+    there = "" if (baselines / folder).is_dir() else " (none yet)"
+    lines.append(f"busbw baselines: {baselines / folder}{there}")
+    return lines

@@ -1,0 +1,37 @@
+"""Samples to launch times to quantiles and spread: numbers in, numbers out.
+
+Nothing here drops a sample, knows a unit other than the one it is given, or judges.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from busbw.model import Run
+
+LAUNCH_QUANTILE = 0.25
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The q-quantile (0 to 1) of at least one value, linear between order statistics."""
+    ordered = sorted(values)
+    place = q * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def launch_time_s(run: Run) -> float:
+    """The time of a launch in seconds: the p25 of its samples.
+
+    Close to the minimum, to which one-sided noise converges, but not hostage to one lucky
+    sample.
+    """
+    return quantile(run.samples_s, LAUNCH_QUANTILE)
+
+
+def relative_mad(values: Sequence[float]) -> float:
+    """1.4826 x median absolute deviation / median: a robust relative standard deviation."""
+    middle = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle

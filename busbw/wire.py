@@ -1,0 +1,128 @@
+"""Values to JSON and back: the worker's channel, the baseline files and the results use it.
+
+Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
+unknown key, a missing key or a wrong type raises WireError with the path to the bad place.
+Knows dataclasses, enums, mappings, tuples and plain values; knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class WireError(ValueError):
+    """A document that is not what was expected; the message says where and what was expected."""
+
+
+def to_json(value: Any) -> Any:
+    """A frozen value as plain dicts, lists, strings, numbers and None. Loses nothing but types."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(kind: type[T], document: Any, where: str = "") -> T:
+    """The value of type `kind` that `document` describes.
+
+    Raises WireError naming the path, such as ``entries[3].times_us``, and what is accepted.
+    """
+    return typing.cast(T, _read(kind, document, where or kind.__name__))
+
+
+def _read(kind: Any, document: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is typing.Union or origin is types.UnionType:
+        return _read_optional(kind, document, where)
+    if origin is tuple:
+        return _read_tuple(typing.get_args(kind), document, where)
+    if origin is not None and issubclass(origin, Mapping):
+        return _read_mapping(typing.get_args(kind)[1], document, where)
+    if dataclasses.is_dataclass(kind):
+        return _read_dataclass(kind, document, where)
+    if issubclass(kind, enum.Enum):
+        return _read_enum(kind, document, where)
+    return _read_plain(kind, document, where)
+
+
+def _read_optional(kind: Any, document: Any, where: str) -> Any:
+    if document is None:
+        return None
+    (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
+    return _read(inner, document, where)
+
+
+def _read_tuple(args: tuple[Any, ...], document: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(document, list):
+        raise WireError(f"{where}: expected a list, got {_shown(document)}")
+    if args[-1] is not Ellipsis and len(document) != len(args):
+        raise WireError(f"{where}: expected a list of {len(args)}, got {len(document)} items")
+    kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
+    return tuple(
+        _read(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))
+    )
+
+
+def _read_mapping(kind: Any, document: Any, where: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise WireError(f"{where}: expected an object, got {_shown(document)}")
+    return {key: _read(kind, item, f"{where}.{key}") for key, item in document.items()}
+
+
+def _read_dataclass(kind: Any, document: Any, where: str) -> Any:
+    if not isinstance(document, dict):
+        raise WireError(f"{where}: expected an object, got {_shown(document)}")
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    unknown = sorted(set(document) - set(fields))
+    if unknown:
+        raise WireError(f"{where}.{unknown[0]}: unknown key; accepted are {', '.join(fields)}")
+    missing = [name for name, f in fields.items() if name not in document and _required(f)]
+    if missing:
+        raise WireError(f"{where}.{missing[0]}: missing")
+    hints = typing.get_type_hints(kind)
+    return kind(
+        **{key: _read(hints[key], item, f"{where}.{key}") for key, item in document.items()}
+    )
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _read_enum(kind: Any, document: Any, where: str) -> Any:
+    accepted = [member.value for member in kind]
+    if document not in accepted:
+        raise WireError(f"{where}: expected one of {', '.join(accepted)}, got {_shown(document)}")
+    return kind(document)
+
+
+_PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _read_plain(kind: Any, document: Any, where: str) -> Any:
+    if kind is float and type(document) is int:
+        document = float(document)
+    if type(document) is not kind:
+        raise WireError(f"{where}: expected {_PLAIN[kind]}, got {_shown(document)}")
+    if kind is float and not math.isfinite(document):
+        raise WireError(f"{where}: expected a finite number, got {document}")
+    return document
+
+
+def _shown(document: Any) -> str:
+    text = repr(document)
+    return text if len(text) <= 60 else text[:57] + "..."

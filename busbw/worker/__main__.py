@@ -1,0 +1,44 @@
+"""The worker's door: ``python BUNDLE --framework=jax ...``, started by the driver only.
+
+Prepares the process (environment, ties to the parent) before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from busbw.model import Device
+from busbw.worker import environ, guard
+
+
+def main() -> None:
+    """Serve requests until the driver closes the channel."""
+    options = _parser().parse_args()
+    device = Device(options.device) if options.device else None
+    guard.tie_to_parent(options.parent)
+    environ.prepare(options.framework, device)
+    guard.offer_to_oom_killer(device)
+    guard.answer_signals()
+    from busbw.worker.backends import load
+    from busbw.worker.serve import Channel, serve
+
+    with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
+        channel = Channel(requests=requests, replies=replies)
+        serve(channel, load(options.framework, device, options.ranks), launch=options.launch)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="busbw.worker")
+    parser.add_argument("--framework", required=True)
+    parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
+    parser.add_argument("--ranks", type=int, default=None)
+    parser.add_argument("--launch", default="")
+    parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
+    parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")
+    parser.add_argument("--replies", type=int, required=True, help="file descriptor to write")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

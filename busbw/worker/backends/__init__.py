@@ -1,0 +1,27 @@
+"""The only rooms that may import a framework, each behind the narrow door of `base`.
+
+A back end is imported only when it is asked for: it may be absent, heavy, or crash on import.
+"""
+
+from __future__ import annotations
+
+from busbw.model import Device
+
+from .base import AbstractBackend
+
+
+def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
+    """The back end of `framework`, opened on `device` (None: whatever there is) with `ranks`."""
+    if framework == "jax":
+        from .jax_backend import JaxBackend
+
+        return JaxBackend(device, ranks)
+    if framework == "tensorflow":
+        from .tensorflow_backend import TensorflowBackend
+
+        return TensorflowBackend(device, ranks)
+    if framework == "fake":
+        from .fake import FakeBackend
+
+        return FakeBackend(device, ranks)
+    raise ValueError(f"no back end for {framework!r}; there are jax, tensorflow and fake")

@@ -1,0 +1,98 @@
+"""The narrow door: what a framework must offer to be measured. Abstract or final, never both.
+
+Foreign errors end here: a back end raises MeasuringError and nothing else for what it expects.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from busbw.model import Case, FailureKind, Probe, Proof
+
+
+class MeasuringError(Exception):
+    """A case that cannot be measured, with the kind of Failure that it becomes."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes of host memory a case takes; `reuses_kept`: from what earlier cases left behind."""
+
+    needed_bytes: int
+    reuses_kept: bool = False
+
+
+class AbstractProgram(ABC):
+    """One case, compiled and proved. Iterations come in multiples of `step`.
+
+    Beyond `most_iterations` the values would no longer be exact.
+    """
+
+    compile_s: float
+    proof: Proof
+    step: int
+    most_iterations: int
+
+    @abstractmethod
+    def fresh(self) -> None:
+        """Lay out the starting values on every rank, and wait for it."""
+
+    @abstractmethod
+    def run(self, iterations: int) -> None:
+        """So many all-reduces, each of the last one's result, and wait for it."""
+
+    @abstractmethod
+    def check(self, iterations: int) -> int:
+        """Compare the result with the exact one, every element on every rank; how many.
+
+        Raises MeasuringError WRONG_RESULT with the first wrong element.
+        """
+
+
+class AbstractBackend(ABC):
+    """One framework on one class of device."""
+
+    framework_path: str
+    versions: Mapping[str, str]
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """What there is, asked of the framework itself."""
+
+    @abstractmethod
+    def now_s(self) -> float:
+        """The clock, in seconds."""
+
+    @abstractmethod
+    def memory_need(self, case: Case) -> MemoryNeed | None:
+        """Host memory that `case` takes; None where the device has memory of its own."""
+
+    @abstractmethod
+    def prepared(self, case: Case) -> AbstractContextManager[AbstractProgram]:
+        """`case` compiled and proved; its memory is given back at the end.
+
+        Raises MeasuringError.
+        """
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a framework's error says that memory ran out, by its type or its words.
+
+    JAX reports some as INTERNAL, so the words count.
+    """
+    return isinstance(error, MemoryError) or bool(
+        _OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}")
+    )

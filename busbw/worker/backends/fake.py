@@ -1,0 +1,159 @@
+"""A back end without a framework, scripted by the environment variable BUSBW_FAKE.
+
+Shipped for tests and demonstrations: everything around the measuring is real (processes, pipes,
+deadlines, memory), only the devices and the times are made up. The variable holds JSON::
+
+    {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
+     "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"}]}
+
+`then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
+out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
+``"probe": "hang"`` befall the probe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from busbw.model import Case, Device, DeviceSet, FailureKind, Probe, Proof
+from busbw.worker import host
+
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+
+VARIABLE = "BUSBW_FAKE"
+_LONG_S = 3600
+_RAISED = {
+    "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
+    "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
+    "not_a_collective": (FailureKind.NOT_A_COLLECTIVE, "expected 1 all-reduce, got none"),
+    "unavailable": (FailureKind.UNAVAILABLE, "no such algorithm here"),
+}
+
+
+class FakeBackend(AbstractBackend):
+    """Devices and times from the script; its clock moves only when a program runs."""
+
+    def __init__(self, device: Device | None, ranks: int | None) -> None:
+        self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+        self._device = device
+        self._ranks = ranks
+        self.elapsed_s = 0.0
+        self.framework_path = "made up"
+        self.versions = {"fake": "1"}
+
+    def now_s(self) -> float:
+        """Seconds that programs have run, by the script."""
+        return self.elapsed_s
+
+    def probe(self) -> Probe:
+        """The script's devices; by default virtual CPUs as the real back ends have them."""
+        _befall(self._script.get("probe", ""))
+        device = Device(self._script.get("device", "cpu"))
+        virtual = device is Device.CPU
+        found = DeviceSet(
+            device=device,
+            device_kind=self._script.get("device_kind", "Fake CPU"),
+            ranks=self._script.get("ranks", self._ranks or 4),
+            any_ranks=virtual,
+            protocol=self._script.get("protocol", "fake"),
+            strategies={"default": "fake", "fake": "fake"},
+            cores=host.cores() if virtual else None,
+        )
+        reached = self._device in (None, device)
+        return Probe(
+            framework="fake",
+            framework_path=self.framework_path,
+            devices=(found,) if reached else (),
+            missing={} if self._device is None else {self._device.value: "not in the script"},
+            versions=self.versions,
+        )
+
+    def memory_need(self, case: Case) -> MemoryNeed | None:
+        """Two buffers a rank on the CPU, as if they were there."""
+        if Device(self._script.get("device", "cpu")) is not Device.CPU:
+            return None
+        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes)
+
+    @contextlib.contextmanager
+    def prepared(self, case: Case) -> Iterator[AbstractProgram]:
+        """A program that does what the script says of `case`."""
+        line = self._line(case)
+        _befall(line.get("then", ""))
+        latency_s = float(self._script.get("latency_s", 1e-5))
+        rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
+        one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
+        yield FakeProgram(self, case, one_s)
+
+    def _line(self, case: Case) -> dict[str, Any]:
+        """What the script says of `case` in this launch."""
+        number = int(_option("launch").split(".")[0])
+        for line in self._script.get("cases", []):
+            sizes = line.get("payload_bytes", case.payload_bytes)
+            if sizes == case.payload_bytes and number in line.get("passes", [number]):
+                found: dict[str, Any] = line
+                return found
+        return {}
+
+
+class FakeProgram(AbstractProgram):
+    """Moves its back end's clock; a little more each time, so that samples differ."""
+
+    compile_s = 0.001
+    step = 1
+    most_iterations = 1000
+
+    def __init__(self, backend: FakeBackend, case: Case, one_s: float) -> None:
+        self._backend = backend
+        self._case = case
+        self._one_s = one_s
+        self._turn = 0
+        self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
+
+    def fresh(self) -> None:
+        """Nothing to lay out."""
+
+    def run(self, iterations: int) -> None:
+        """Let the scripted time pass, up to 3 % more."""
+        self._turn += 1
+        self._backend.elapsed_s += iterations * self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
+
+    def check(self, iterations: int) -> int:
+        """Nothing to compare."""
+        return self._case.ranks
+
+
+def _option(name: str) -> str:
+    """An option of the worker's own command line."""
+    prefix = f"--{name}="
+    return next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "0")
+
+
+def _befall(event: str) -> None:
+    """What the script has in store, for real: the process dies or hangs as a true one would."""
+    if event in _RAISED:
+        raise MeasuringError(*_RAISED[event])
+    if event:
+        print(f"the script says {event}", file=sys.stderr, flush=True)
+    if event == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif event == "segfault":
+        ctypes.string_at(0)
+    elif event == "exit":
+        os._exit(3)
+    elif event == "hang":
+        time.sleep(_LONG_S)
+    elif event == "hang_with_lock":
+        ctypes.PyDLL(None).sleep(_LONG_S)
+    elif event == "reply_then_hang":
+        atexit.register(time.sleep, _LONG_S)
+    elif event:
+        raise ValueError(f"{VARIABLE}: no event {event!r}")

@@ -1,0 +1,53 @@
+"""Environment variables that must stand before a framework, or the C library, starts.
+
+What decides a time or a memory limit here is named in the protocol id by the back ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from busbw.model import Device
+
+HUGE_PAGES = "glibc.malloc.hugetlb=1"
+
+# TensorFlow's CPU ring allocates its output anew each time. With oneDNN its allocator keeps the
+# memory, as in everyday use; without, every all-reduce would fault its pages in again.
+_VARIABLES = {
+    "jax": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TPU_SKIP_MDS_QUERY": "1"},
+    "tensorflow": {
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+    },
+}
+
+
+def prepare(framework: str, device: Device | None) -> None:
+    """Set what is not set yet; start this process anew if the C library must see it.
+
+    Big buffers on huge pages: a page fault per 2 MiB instead of one per 4 KiB, so that an
+    all-reduce is timed and not the kernel's page allocator.
+    """
+    for name, value in _VARIABLES.get(framework, {}).items():
+        os.environ.setdefault(name, value)
+    if device is Device.CPU and framework == "jax":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+    if device is Device.CPU:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    if sys.platform == "linux" and HUGE_PAGES not in os.environ.get("GLIBC_TUNABLES", ""):
+        others = os.environ.get("GLIBC_TUNABLES", "")
+        os.environ["GLIBC_TUNABLES"] = f"{others}:{HUGE_PAGES}" if others else HUGE_PAGES
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def allocator() -> str:
+    """What the C library was told, as part of a protocol id."""
+    return "hugepages" if HUGE_PAGES in os.environ.get("GLIBC_TUNABLES", "") else "malloc"
+
+
+def flags() -> dict[str, str]:
+    """The variables of the environment that steer a framework, as they stand."""
+    prefixes = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "CUDA_VISIBLE", "GLIBC_TUNABLES", "OMP_")
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}

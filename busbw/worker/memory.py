@@ -1,0 +1,114 @@
+"""What memory the machine has left for a case, and how much this process took at its peak.
+
+Reads /proc and the control groups of Linux; where they are missing it says None, and then
+nothing is predicted. Knows no framework.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+RESERVE = 0.05
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Bytes that may be taken now, and that might be if nothing else used the machine.
+
+    Both leave a twentieth of the total alone.
+    """
+
+    available_bytes: int
+    capacity_bytes: int
+
+
+def headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
+    """The headroom of this process; `limit_bytes`: as if the machine had only that much."""
+    meminfo = _fields(root / "proc/meminfo")
+    own = resident_bytes(root)
+    if own is None or "MemAvailable" not in meminfo:
+        return None
+    totals = [meminfo["MemTotal"]]
+    free = [meminfo["MemAvailable"]]
+    for limit, used in _control_group_limits(root):
+        totals.append(limit)
+        free.append(limit - used)
+    if limit_bytes is not None:
+        totals.append(limit_bytes)
+        free.append(limit_bytes - own)
+    total = min(totals)
+    reserve = int(total * RESERVE)
+    return Headroom(
+        available_bytes=max(0, min(free) - reserve),
+        capacity_bytes=max(0, total - own - reserve),
+    )
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """Lines such as ``VmRSS:   1234 kB`` in bytes."""
+    if not path.exists():
+        return {}
+    found = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in found}
+
+
+def _control_group_limits(root: Path) -> list[tuple[int, int]]:
+    """(limit, use without reclaimable cache) in bytes of this process's groups, both versions."""
+    groups = root / "proc/self/cgroup"
+    if not groups.exists():
+        return []
+    limits = []
+    for line in groups.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            limits += _walk(root / "sys/fs/cgroup", path, "memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            limits += _walk(root / "sys/fs/cgroup/memory", path, *names)
+    return limits
+
+
+def _walk(mount: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, int]]:
+    """The limits of a group and of every group above it that has one."""
+    found = []
+    group = mount / path.lstrip("/")
+    for folder in (group, *group.parents):
+        limit = folder / limit_name
+        if limit.exists() and limit.read_text().strip() != "max":
+            used = int((folder / usage_name).read_text()) - _inactive_file_bytes(folder)
+            found.append((int(limit.read_text()), max(0, used)))
+        if folder == mount:
+            break
+    return found
+
+
+def _inactive_file_bytes(folder: Path) -> int:
+    stat = folder / "memory.stat"
+    if not stat.exists():
+        return 0
+    match = re.search(r"^(?:total_)?inactive_file (\d+)$", stat.read_text(), flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def resident_bytes(root: Path = Path("/")) -> int | None:
+    """The resident size of this process."""
+    return _fields(root / "proc/self/status").get("VmRSS")
+
+
+def peak_bytes(root: Path = Path("/")) -> int | None:
+    """The highest resident size since `reset_peak`."""
+    return _fields(root / "proc/self/status").get("VmHWM")
+
+
+def reset_peak() -> bool:
+    """Start a new high-water mark; whether the kernel lets us."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        return False
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,3 @@
+"""The plugin, for every test below this folder."""
+
+pytest_plugins = ["busbw.plugin"]
