@@ -79,7 +79,7 @@ def may_become_baseline(verdict: Verdict) -> bool:
     """Whether what was measured may be stored: no failure may, except out of memory for good."""
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
-    return verdict.outcome is not Outcome.INCOMPARABLE or verdict.failure is None
+    return verdict.failure is None or not _only_at_the_moment(verdict.failure)
 
 
 def _judge(

@@ -5,7 +5,7 @@ interpreter (Python 3.10 or newer) gets this package too. Inside there are only 
 bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
 """
 
-from .machine import DeviceSet, Environment, EnvironmentKey, Probe
+from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .request import Case, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .verdict import Baseline, Reference, SessionVerdict, Summary, Verdict
@@ -25,6 +25,7 @@ from .words import (
 __all__ = [
     "KIB",
     "MIB",
+    "VIRTUAL_RANKS",
     "Baseline",
     "Case",
     "Device",

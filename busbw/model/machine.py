@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from .words import Device
 
+# How many devices a CPU is split into where nobody says.
+VIRTUAL_RANKS = 4
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSet:

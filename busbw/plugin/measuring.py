@@ -26,8 +26,7 @@ from .terminal import Display
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Measure what was selected, then let the tests read their verdicts."""
     specs = [spec for item in session.items if (spec := spec_of(item)) is not None]
-    collecting = session.config.option.collectonly
-    if specs and not collecting and not session.testsfailed and not under_xdist(session.config):
+    if specs and _will_run(session):
         state = session.config.stash[STATE]
         display = Display(session.config)
         with _bundle() as bundle, _alone(state, display):
@@ -35,6 +34,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
                 state, tuple(dict.fromkeys(specs)), bundle, display, _asked_to_skip(session.config)
             )
     return (yield)
+
+
+def _will_run(session: pytest.Session) -> bool:
+    """Whether pytest will go on to run tests, in this process."""
+    option = session.config.option
+    broken = session.testsfailed and not option.continue_on_collection_errors
+    return not (option.collectonly or broken or under_xdist(session.config))
 
 
 @contextlib.contextmanager

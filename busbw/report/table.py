@@ -17,9 +17,8 @@ from busbw.model import (
     seconds_text,
 )
 
-_COLUMNS = "{:<10} {:>8} {:>10} {:>10} {:>9} {:>9} {:>7} {:>10} {:>6}  {}"
+_COLUMNS = "{:>8} {:>10} {:>10} {:>9} {:>9} {:>7} {:>10} {:>6}  {}"
 _HEAD = _COLUMNS.format(
-    "strategy",
     "payload",
     "best",
     "median",
@@ -30,7 +29,7 @@ _HEAD = _COLUMNS.format(
     "ratio",
     "outcome",
 )
-_UNITS = _COLUMNS.format("", "", "", "", "GB/s", "GB/s", "%", "", "", "").rstrip()
+_UNITS = _COLUMNS.format("", "", "", "GB/s", "GB/s", "%", "", "", "").rstrip()
 
 _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.REGRESSED: {"red": True, "bold": True},
@@ -73,12 +72,9 @@ def _group(verdict: Verdict) -> str:
 
 
 def _case_lines(verdict: Verdict) -> list[Line]:
-    case = verdict.case
-    strategy = case.strategy if case else verdict.spec.strategy
     numbers = _numbers(verdict.now) if verdict.now else ("", "", "", "", "")
     before = verdict.baseline
     text = _COLUMNS.format(
-        strategy[:10],
         payload_text(verdict.spec.payload_bytes),
         *numbers,
         seconds_text(before.median_s) if before else "",
@@ -90,9 +86,9 @@ def _case_lines(verdict: Verdict) -> list[Line]:
         markup = {"red": True, "bold": True}
     lines = [Line(text=text.rstrip(), markup=markup)]
     if verdict.outcome not in (Outcome.PASS, Outcome.NO_BASELINE):
-        lines.append(Line(text=f"{'':<12}{verdict.text}", markup=markup))
+        lines.append(Line(text=f"{'':<10}{verdict.text}", markup=markup))
     if verdict.reference is not None:
-        lines.append(Line(text=f"{'':<12}{_reference_text(verdict.reference)}"))
+        lines.append(Line(text=f"{'':<10}{_reference_text(verdict.reference)}"))
     return lines
 
 

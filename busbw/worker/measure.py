@@ -41,6 +41,8 @@ class Desk:
                 message=str(error),
                 launch=self.launch,
                 found=Found.RAISED if error.kind is FailureKind.OUT_OF_MEMORY else None,
+                needed_bytes=error.needed_bytes,
+                available_bytes=error.available_bytes,
             )
 
     def _measure(self, case: Case, plan: Plan) -> Run | Failure:
@@ -48,7 +50,7 @@ class Desk:
         if refused is not None:
             return refused
         predicted = self._predicted_peak_bytes(case)
-        counted = memory.reset_peak()
+        counted = predicted is not None and memory.reset_peak()
         with self.backend.prepared(case) as program:
             sampled = _sample(program, plan, self.backend)
             return Run(
@@ -61,7 +63,7 @@ class Desk:
                 clock="host",
                 framework_path=self.backend.framework_path,
                 versions=self.backend.versions,
-                peak_memory_bytes=memory.peak_bytes() if counted else None,
+                peak_memory_bytes=memory.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
             )
 

@@ -5,7 +5,6 @@ Foreign errors end here: a back end raises MeasuringError and nothing else for w
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -15,11 +14,23 @@ from busbw.model import Case, FailureKind, Probe, Proof
 
 
 class MeasuringError(Exception):
-    """A case that cannot be measured, with the kind of Failure that it becomes."""
+    """A case that cannot be measured, with the kind of Failure that it becomes.
 
-    def __init__(self, kind: FailureKind, message: str) -> None:
+    `needed_bytes` and `available_bytes` belong to OUT_OF_MEMORY, where the framework said them.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        needed_bytes: int | None = None,
+        available_bytes: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,13 @@ class AbstractProgram(ABC):
         Raises MeasuringError WRONG_RESULT with the first wrong element.
         """
 
+    @abstractmethod
+    def device_peak_bytes(self) -> int | None:
+        """Peak memory of one device while this program ran, where the device itself tells.
+
+        None where it does not; on the CPU the host's own count is taken.
+        """
+
 
 class AbstractBackend(ABC):
     """One framework on one class of device."""
@@ -81,18 +99,3 @@ class AbstractBackend(ABC):
 
         Raises MeasuringError.
         """
-
-
-_OUT_OF_MEMORY = re.compile(
-    r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
-)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a framework's error says that memory ran out, by its type or its words.
-
-    JAX reports some as INTERNAL, so the words count.
-    """
-    return isinstance(error, MemoryError) or bool(
-        _OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}")
-    )

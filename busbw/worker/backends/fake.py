@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from busbw.model import Case, Device, DeviceSet, FailureKind, Probe, Proof
+from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe, Proof
 from busbw.worker import host
 
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
@@ -62,7 +62,7 @@ class FakeBackend(AbstractBackend):
         found = DeviceSet(
             device=device,
             device_kind=self._script.get("device_kind", "Fake CPU"),
-            ranks=self._script.get("ranks", self._ranks or 4),
+            ranks=self._script.get("ranks", self._ranks or VIRTUAL_RANKS),
             any_ranks=virtual,
             protocol=self._script.get("protocol", "fake"),
             strategies={"default": "fake", "fake": "fake"},
@@ -129,6 +129,10 @@ class FakeProgram(AbstractProgram):
     def check(self, iterations: int) -> int:
         """Nothing to compare."""
         return self._case.ranks
+
+    def device_peak_bytes(self) -> int | None:
+        """No device, no memory of its own."""
+        return None
 
 
 def _option(name: str) -> str:

@@ -16,14 +16,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from busbw.model import Case, Device, DeviceSet, FailureKind, Probe
+from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe
 from busbw.worker import environ, host
 
-from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, is_out_of_memory
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from .exhausted import is_out_of_memory, out_of_memory
 from .jax_program import JaxProgram
 
 PROGRAM = "chain1"
-_VIRTUAL_RANKS = 4
 
 
 class JaxBackend(AbstractBackend):
@@ -32,7 +32,7 @@ class JaxBackend(AbstractBackend):
     def __init__(self, device: Device | None, ranks: int | None) -> None:
         self._device = device
         self._ranks = ranks
-        jax.config.update("jax_num_cpu_devices", ranks or _VIRTUAL_RANKS)
+        jax.config.update("jax_num_cpu_devices", ranks or VIRTUAL_RANKS)
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = _versions()
 
@@ -130,7 +130,4 @@ def _translated() -> Iterator[None]:
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        words = str(error).strip().splitlines()
-        raise MeasuringError(
-            FailureKind.OUT_OF_MEMORY, words[0] if words else "MemoryError"
-        ) from error
+        raise out_of_memory(error) from error

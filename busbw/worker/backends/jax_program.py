@@ -52,6 +52,7 @@ class JaxProgram(AbstractProgram):
         self._values = NamedSharding(mesh, _EACH)
         self._replicated = NamedSharding(mesh, _ALL)
         self._buffers = 2 if virtual else 1
+        self._peak_before_bytes = self._peak_bytes()
         begun_s = time.perf_counter()
         self._chain = self._compiled_chain()
         self.compile_s = time.perf_counter() - begun_s
@@ -85,6 +86,15 @@ class JaxProgram(AbstractProgram):
             if chunk < self._chunks + 1:
                 raise self._wrong_result(rank, int(chunk), wanted)
         return self._count * case.ranks
+
+    def device_peak_bytes(self) -> int | None:
+        """The highest use of any device, if this program raised it: JAX cannot start anew."""
+        peak_bytes = self._peak_bytes()
+        return peak_bytes if peak_bytes > self._peak_before_bytes else None
+
+    def _peak_bytes(self) -> int:
+        counts = [device.memory_stats() or {} for device in self._mesh.devices.flat]
+        return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
     def _wrong_result(self, rank: int, chunk: int, wanted: Any) -> MeasuringError:
         shard = self._state[0].addressable_shards[rank].data

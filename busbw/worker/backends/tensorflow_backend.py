@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import Case, Device, DeviceSet, FailureKind, Probe
+from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe
 from busbw.worker import environ, host
 
-from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, is_out_of_memory
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from .exhausted import is_out_of_memory, out_of_memory
 from .tensorflow_program import TensorflowProgram, make_strategy
 
 PROGRAM = "outer-loop1"
-_VIRTUAL_RANKS = 4
 
 _STRATEGIES = {
     Device.CPU: {
@@ -56,7 +56,7 @@ class TensorflowBackend(AbstractBackend):
         }
         self._strategies: dict[str, Any] = {}
         cpu = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or _VIRTUAL_RANKS)]
+        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or VIRTUAL_RANKS)]
         tf.config.set_logical_device_configuration(cpu, logical)
 
     def now_s(self) -> float:
@@ -187,7 +187,4 @@ def _translated() -> Iterator[None]:
     except (tf.errors.OpError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        words = str(error).strip().splitlines()
-        raise MeasuringError(
-            FailureKind.OUT_OF_MEMORY, words[0] if words else "MemoryError"
-        ) from error
+        raise out_of_memory(error) from error

@@ -75,6 +75,9 @@ class TensorflowProgram(AbstractProgram):
                 FailureKind.UNAVAILABLE,
                 f"{case.dtype} holds no exact chain of sums over {case.ranks} ranks",
             )
+        for name in strategy.extended.worker_devices:
+            if "GPU" in name:
+                tf.config.experimental.reset_memory_stats(name)
         begun_s = time.perf_counter()
         self._state: Any = None
         self.fresh()
@@ -151,6 +154,15 @@ class TensorflowProgram(AbstractProgram):
                 got = np.asarray(view[begin : begin + wanted.shape[0]])
                 self._compare(rank, begin, got, wanted[: got.shape[0]])
         return int(self._count * case.ranks)
+
+    def device_peak_bytes(self) -> int | None:
+        """The highest use of any GPU since this program was made."""
+        peaks = [
+            tf.config.experimental.get_memory_info(name)["peak"]
+            for name in self._strategy.extended.worker_devices
+            if "GPU" in name
+        ]
+        return max(peaks, default=None)
 
     @staticmethod
     def _compare(rank: int, begin: int, got: Any, wanted: Any) -> None:
