@@ -28,6 +28,8 @@ STRATEGIES: Mapping[str, tuple[str, ...]] = {
 
 FRAMEWORKS = tuple(STRATEGIES)
 
+_REASON_CHARACTERS = 120
+
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
@@ -127,7 +129,7 @@ def _try_device(
     for probe in probes:
         found = next((d for d in probe.devices if d.device is device), None)
         if found is None:
-            reasons[probe.framework] = probe.missing.get(device.value, "not found")
+            reasons[probe.framework] = _shortened(probe.missing.get(device.value, "not found"))
         elif found.ranks < 2:
             reasons[probe.framework] = f"{found.ranks} rank ({found.device_kind}), two are needed"
         elif ranks is not None and ranks > found.ranks and not found.any_ranks:
@@ -140,6 +142,11 @@ def _try_device(
         return Target(device=device, why="", sets=sets, unreached=reasons), ""
     each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
     return None, f"no {device.value.upper()} to measure on ({each})"
+
+
+def _shortened(reason: str) -> str:
+    """A framework's own words, as many as fit into a sentence of ours."""
+    return reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
 
 
 def _check_named(target: Target, named: Sequence[str]) -> None:

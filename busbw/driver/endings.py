@@ -51,7 +51,7 @@ def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
 def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
     code = ended.exit_code
     if code is None:
-        return FailureKind.TIMEOUT, f"the worker did not answer within {ended.waited_s:.0f} s", None
+        return FailureKind.TIMEOUT, f"the worker did not answer within {ended.waited_s:.3g} s", None
     if code == -signal.SIGKILL:
         if ended.oom_kills:
             text = "the kernel killed the worker for memory"

@@ -126,23 +126,25 @@ class Worker:
 
     def _hung(self, begun_s: float) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
+        waited_s = self._clock() - begun_s
         os.kill(self.pid, signal.SIGUSR1)
         self._waited(STACK_GRACE_S)
         self.kill()
-        return self._ended(None, begun_s)
+        return self._ended(None, waited_s)
 
     def _gone(self, begun_s: float) -> Ended:
         """The pipe is closed: the process is ending, or it must be ended."""
+        waited_s = self._clock() - begun_s
         if not self._waited(EXIT_GRACE_S):
             self.kill()
-        return self._ended(self._process.returncode, begun_s)
+        return self._ended(self._process.returncode, waited_s)
 
-    def _ended(self, exit_code: int | None, begun_s: float) -> Ended:
+    def _ended(self, exit_code: int | None, waited_s: float) -> Ended:
         return Ended(
             exit_code=exit_code,
             log=log_end(self._log, self._log_begin),
             oom_kills=oom_kill_count() - self._oom_kills,
-            waited_s=self._clock() - begun_s,
+            waited_s=waited_s,
         )
 
     def _waited(self, timeout_s: float) -> bool:

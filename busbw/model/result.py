@@ -14,11 +14,16 @@ from .words import FailureKind, Found
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What the compiled program holds: collectives by kind, payload copies, the algorithm."""
+    """What the compiled program holds: collectives by kind, the algorithm, copies of the payload.
+
+    `payload_copies` counts those between one sum and the next, `copies_per_call` those that a
+    call makes once, however many sums it chains.
+    """
 
     collectives: Mapping[str, int]
     payload_copies: int
     algorithm: str
+    copies_per_call: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,18 +6,17 @@ Schema history:
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from busbw import wire
 from busbw.model import (
-    Case,
     Environment,
     Measurement,
     Plan,
     SessionVerdict,
     Spec,
-    Summary,
     Verdict,
     payload_text,
 )
@@ -37,43 +36,47 @@ def results(
     """The document: plain dicts, lists, strings, numbers and None."""
     return {
         "schema": SCHEMA,
-        "environment": wire.to_json(environment),
-        "plan": wire.to_json(plan),
+        "environment": _fields(environment),
+        "plan": _fields(plan),
         "measuring_s": measuring_s,
-        "session": wire.to_json(session),
+        "session": _fields(session) if session else None,
         "cases": [_case(verdict, measurements.get(verdict.spec)) for verdict in verdicts],
     }
 
 
 def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
-    interval = verdict.ratio_interval
+    case, interval = verdict.case, verdict.ratio_interval
+    payload = payload_text(verdict.spec.payload_bytes)
     return {
         "id": verdict.spec.id,
-        "case": _fields(verdict.case) if verdict.case else None,
+        "case": {**_fields(case), "payload": payload} if case else None,
         "outcome": verdict.outcome.value,
         "failed": verdict.failed,
         "expected": verdict.expected,
         "text": verdict.text,
-        "measured": _summary(verdict.now),
-        "baseline": _summary(verdict.baseline),
+        "measured": _fields(verdict.now) if verdict.now else None,
+        "baseline": _fields(verdict.baseline) if verdict.baseline else None,
         "ratio": verdict.ratio,
         "ratio_interval": list(interval) if interval else None,
         "limit": verdict.limit,
         "provisional": verdict.provisional,
-        "failure": wire.to_json(verdict.failure),
-        "published": wire.to_json(verdict.reference),
-        "launches": [wire.to_json(run) for run in measurement.runs] if measurement else [],
-        "failures": [wire.to_json(one) for one in measurement.failures] if measurement else [],
+        "failure": _fields(verdict.failure) if verdict.failure else None,
+        "published": _fields(verdict.reference) if verdict.reference else None,
+        "launches": [_fields(run) for run in measurement.runs] if measurement else [],
+        "failures": [_fields(one) for one in measurement.failures] if measurement else [],
     }
 
 
-def _fields(case: Case) -> dict[str, Any]:
-    fields: dict[str, Any] = wire.to_json(case)
-    return {**fields, "payload": payload_text(case.payload_bytes)}
+def _fields(value: Any) -> dict[str, Any]:
+    """A frozen value as plain dicts and lists; an enum as its word."""
+    return dataclasses.asdict(value, dict_factory=_plain)
 
 
-def _summary(summary: Summary | None) -> dict[str, Any] | None:
-    if summary is None:
-        return None
-    found: dict[str, Any] = wire.to_json(summary)
-    return found
+def _plain(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: _plain_field(field) for name, field in fields}
+
+
+def _plain_field(field: Any) -> Any:
+    if isinstance(field, enum.Enum):
+        return field.value
+    return list(field) if isinstance(field, tuple) else field

@@ -46,6 +46,11 @@ def _array_bytes(shape: str) -> int:
     return count * _BYTES.get(match[1], 0)
 
 
+def _is_scalar(shape: str) -> bool:
+    match = _ARRAY.search(shape)
+    return match is None or not match[2]
+
+
 def _group_size(line: str) -> int | None:
     listed = _LISTED_GROUPS.search(line)
     if listed:
@@ -75,13 +80,28 @@ def count_by_kind(found: list[Instruction]) -> dict[str, int]:
     return dict(Counter(instruction.op for instruction in found))
 
 
-def payload_copies(text: str, payload_bytes: int) -> list[str]:
-    """The lines that copy an array of at least `payload_bytes`."""
-    copies = []
+@dataclass(frozen=True)
+class Copies:
+    """Instructions that copy the payload: in a loop's body, or once in a call of the program."""
+
+    in_loop: tuple[str, ...]
+    per_call: tuple[str, ...]
+
+
+def payload_copies(text: str, payload_bytes: int) -> Copies:
+    """The lines that copy an array of at least `payload_bytes`.
+
+    What stands in the entry computation runs once in a call; anything else may be in the loop.
+    """
+    in_loop: list[str] = []
+    per_call: list[str] = []
+    entry = False
     for line in text.splitlines():
+        if line and not line.startswith((" ", "}")):
+            entry = line.startswith("ENTRY")
         match = _INSTRUCTION.search(line)
-        if match and match["op"] in ("copy", "copy-start"):
-            scalar = "[]" in match["shape"]
-            if not scalar and _array_bytes(match["shape"]) >= payload_bytes:
-                copies.append(line.strip())
-    return copies
+        if match is None or match["op"] not in ("copy", "copy-start"):
+            continue
+        if not _is_scalar(match["shape"]) and _array_bytes(match["shape"]) >= payload_bytes:
+            (per_call if entry else in_loop).append(line.strip())
+    return Copies(in_loop=tuple(in_loop), per_call=tuple(per_call))
