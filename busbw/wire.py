@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -114,7 +115,7 @@ _PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true
 
 
 def _read_plain(kind: Any, document: Any, where: str) -> Any:
-    if kind is float and type(document) is int:
+    if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
     if type(document) is not kind:
         raise WireError(f"{where}: expected {_PLAIN[kind]}, got {_shown(document)}")

@@ -5,6 +5,7 @@ A foreign interpreter must not see our site-packages, or our jax would shadow th
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,11 +16,36 @@ _DOOR = "from busbw.worker.__main__ import main\n\nmain()\n"
 _NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
+_PREFIX = f"busbw-{os.getuid()}-"
+
+
+def _remove_orphans(parent: Path) -> None:
+    """Remove the bundles of this user's processes that are no more."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        owner = folder.name[len(_PREFIX) :].split("-")[0]
+        if folder.is_dir() and owner.isdecimal() and not _alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Bundle:
-    """A folder with what a worker may import, and room for its logs; removed at the end."""
+    """A folder with what a worker may import, and room for its logs; removed at the end.
+
+    What a session that was killed had to leave behind is removed by the next one.
+    """
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="busbw-")
+        _remove_orphans(Path(tempfile.gettempdir()))
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
         self.path = Path(self._folder.name)
         source = Path(busbw.__file__).parent
         package = self.path / "busbw"

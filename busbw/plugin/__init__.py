@@ -3,9 +3,9 @@
 The only room that imports pytest. Nobody imports it; `conftest.py` names it.
 """
 
-from .benchmark import pytest_benchmark_update_json
+from .benchmark import pytest_benchmark_update_json, pytest_collection_modifyitems
 from .ending import pytest_sessionfinish
-from .grid import pytest_collection_modifyitems, pytest_generate_tests
+from .grid import pytest_collection_finish, pytest_generate_tests
 from .items import SessionItem, verdict
 from .measuring import pytest_runtestloop
 from .options import pytest_addoption
@@ -17,6 +17,7 @@ __all__ = [
     "SessionItem",
     "pytest_addoption",
     "pytest_benchmark_update_json",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_generate_tests",

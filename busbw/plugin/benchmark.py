@@ -6,13 +6,14 @@ told to skip changes no verdict.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from busbw.model import Measurement, Run
 
-from .state import STATE
+from .state import STATE, spec_of
 
 
 class Clock:
@@ -61,6 +62,24 @@ def _extra(run: Run, measurement: Measurement) -> dict[str, Any]:
         "ranks": case.ranks,
         "iterations_per_sample": run.iterations,
     }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """--benchmark-only keeps perf items: they ask for pytest-benchmark's fixture as they run.
+
+    It looks for the fixture's name among those of the test's own parameters.
+    """
+    asked = bool(config.getoption("benchmark_only", False))
+    perf = [i for i in items if asked and isinstance(i, pytest.Function) and spec_of(i) is not None]
+    names = [item.fixturenames for item in perf]
+    for item in perf:
+        item.fixturenames = [*item.fixturenames, "benchmark"]
+    yield
+    for item, before in zip(perf, names):
+        item.fixturenames = before
 
 
 @pytest.hookimpl(optionalhook=True)

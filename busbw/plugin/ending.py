@@ -37,12 +37,12 @@ def _write_baselines(state: State) -> None:
 
 
 def _accepted(state: State) -> list[tuple[EnvironmentKey, Measurement, list[float]]]:
-    found = []
+    found = {}
     for spec, measurement in state.measurements.items():
         if spec in state.verdicts and judge.may_become_baseline(state.verdicts[spec]):
             times_s = [stats.launch_time_s(run) for run in measurement.runs]
-            found.append((state.keys[spec], measurement, times_s))
-    return found
+            found[measurement.case] = (state.keys[spec], measurement, times_s)
+    return list(found.values())
 
 
 def _write_results(state: State, path: Path) -> None:

@@ -11,7 +11,8 @@ from busbw import cases
 from busbw.model import Spec
 
 from .items import SessionItem
-from .state import STATE
+from .options import how_to_get
+from .state import STATE, spec_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -22,7 +23,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _specs(config: pytest.Config) -> tuple[Spec, ...]:
-    settings = config.stash[STATE].settings
+    """The grid; an impossible one is noted: raised here, it would pass for a broken test file."""
+    state = config.stash[STATE]
+    settings = state.settings
+    if not settings.frameworks:
+        state.grid_error = f"neither jax nor tensorflow is installed here; {how_to_get('jax')}"
+        return ()
     try:
         return cases.specs(
             frameworks=_frameworks_with_strategy(config),
@@ -32,7 +38,8 @@ def _specs(config: pytest.Config) -> tuple[Spec, ...]:
             ranks=settings.ranks,
         )
     except cases.GridError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
+        state.grid_error = str(error)
+        return ()
 
 
 def _frameworks_with_strategy(config: pytest.Config) -> tuple[str, ...]:
@@ -44,18 +51,14 @@ def _frameworks_with_strategy(config: pytest.Config) -> tuple[str, ...]:
     return tuple(name for name in settings.frameworks if wanted & set(cases.STRATEGIES[name]))
 
 
-def spec_of(item: pytest.Item) -> Spec | None:
-    """The Spec of a perf item, None for any other."""
-    callspec = getattr(item, "callspec", None)
-    spec = callspec.params.get("verdict") if callspec is not None else None
-    return spec if isinstance(spec, Spec) else None
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """The session's verdict is the last item, whatever -k has left of the others."""
-    measured = [item for item in items if spec_of(item) is not None]
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
+    error = session.config.stash[STATE].grid_error
+    if error:
+        raise pytest.UsageError(f"busbw: {error}")
+    measured = [item for item in session.items if spec_of(item) is not None]
     if measured:
         module = measured[-1].getparent(pytest.Module)
         assert module is not None
-        items.append(SessionItem.from_parent(module, name="session"))
+        session.items.append(SessionItem.from_parent(module, name="session"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Spec, Verdict
+from busbw.model import Outcome, Spec, Verdict
 
 from .benchmark import replay
 from .properties import properties_of
@@ -23,16 +23,18 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; measuring is over when the first test runs."""
     spec: Spec = request.param
     state = request.config.stash[STATE]
-    if under_xdist(request.config):
-        pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
-    if spec not in state.verdicts:
-        pytest.fail(f"{spec.id} was not measured", pytrace=False)
-    found = state.verdicts[spec]
+    reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not measured"
+    found = state.verdicts.get(spec) or _unmeasured(spec, reason)
     request.node.stash[VERDICT] = found
     request.node.user_properties.extend(properties_of(found))
     if spec in state.measurements:
         replay(request, state.measurements[spec])
     return found
+
+
+def _unmeasured(spec: Spec, reason: str) -> Verdict:
+    """A failure of the test itself: an error of its set-up would not count as one."""
+    return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=reason)
 
 
 class SessionItem(pytest.Item):

@@ -17,8 +17,7 @@ from busbw import baselines, cases, driver, judge
 from busbw.model import Case, Device, Outcome, Plan, Probe, Reference, Spec, Verdict
 
 from . import machine
-from .grid import spec_of
-from .state import STATE, State, under_xdist
+from .state import STATE, State, spec_of, under_xdist
 from .terminal import Display
 
 
@@ -73,7 +72,7 @@ def _wait_for(lock: filelock.BaseFileLock, timeout_s: float) -> None:
         lock.acquire(timeout=timeout_s)
     except filelock.Timeout as error:
         raise pytest.UsageError(
-            f"busbw: another session has been measuring on this machine for {timeout_s:.0f} s "
+            f"busbw: another session has been measuring on this machine for {timeout_s:g} s "
             f"(lock {lock.lock_file})"
         ) from error
 
@@ -95,6 +94,8 @@ def _measure(
         memory_limit_bytes=settings.memory_limit_bytes,
     )
     found = _baselines_of(state, resolved)
+    nearest = (stored.nearest for stored, _ in found.values() if stored.nearest)
+    state.notes.extend(dict.fromkeys(nearest))
     display.header(state)
     if resolved:
         _sweep(state, resolved, bundle, display)
@@ -182,7 +183,8 @@ def _sweep(
     device = state.target.device
     ranks = {spec.framework: state.keys[spec].ranks for spec in resolved}
     sweep = driver.Sweep(
-        cases=tuple(resolved.values()),
+        # Two strategies can be two names of one Case: it is measured once.
+        cases=tuple(dict.fromkeys(resolved.values())),
         plan=state.plan,
         starters={name: _starter(state, name, device, number) for name, number in ranks.items()},
         bundle=bundle,
@@ -197,7 +199,8 @@ def _sweep(
         raise
     finally:
         state.measuring_s = time.monotonic() - begun_s
-        state.measurements = dict(zip(resolved, sweep.measurements()))
+        found = {measurement.case: measurement for measurement in sweep.measurements()}
+        state.measurements = {spec: found[case] for spec, case in resolved.items()}
         display.done(state)
 
 

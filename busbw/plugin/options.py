@@ -268,13 +268,14 @@ def _frameworks(text: str, *, named: bool, pythons: Mapping[str, str]) -> tuple[
     there = tuple(name for name in wanted if name in pythons or _installed(name))
     missing = [name for name in wanted if name not in there]
     if named and missing:
-        raise ValueError(f"--frameworks: {missing[0]} is not installed here; {_how(missing[0])}")
-    if not there:
-        raise ValueError(f"neither jax nor tensorflow is installed here; {_how('jax')}")
+        raise ValueError(
+            f"--frameworks: {missing[0]} is not installed here; {how_to_get(missing[0])}"
+        )
     return there
 
 
-def _how(framework: str) -> str:
+def how_to_get(framework: str) -> str:
+    """What to do where a framework is missing."""
     extra = {"tensorflow": "tf"}.get(framework, framework)
     return (
         f'pip install "busbw[{extra}]", or name an interpreter that has it: '

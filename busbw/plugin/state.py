@@ -27,6 +27,7 @@ class State:
     """Filled in the order of the fields: settings, then what was measured, then verdicts."""
 
     settings: Settings
+    grid_error: str = ""
     plan: Plan | None = None
     target: Target | None = None
     environment: Environment | None = None
@@ -53,3 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def under_xdist(config: pytest.Config) -> bool:
     """Whether this process runs tests for pytest-xdist."""
     return hasattr(config, "workerinput")
+
+
+def spec_of(item: pytest.Item) -> Spec | None:
+    """The Spec of a perf item, None for any other."""
+    callspec = getattr(item, "callspec", None)
+    spec = callspec.params.get("verdict") if callspec is not None else None
+    return spec if isinstance(spec, Spec) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -56,11 +57,18 @@ def table(verdicts: Sequence[Verdict]) -> list[Line]:
     for verdict in verdicts:
         name = _group(verdict)
         if name != group:
+            lines += _source_lines(verdicts, group)
             lines += [Line(text=""), Line(text=name, markup={"bold": True}), Line(text=_HEAD)]
             lines.append(Line(text=_UNITS))
             group = name
         lines += _case_lines(verdict)
-    return lines
+    return lines + _source_lines(verdicts, group)
+
+
+def _source_lines(verdicts: Sequence[Verdict], group: str) -> list[Line]:
+    """Where the published figures of a group come from, once."""
+    sources = {v.reference.source for v in verdicts if v.reference and _group(v) == group}
+    return [Line(text=f"published figures, by another method: {one}") for one in sorted(sources)]
 
 
 def _group(verdict: Verdict) -> str:
@@ -113,8 +121,8 @@ def _outcome(verdict: Verdict) -> str:
 
 def _reference_text(reference: Reference) -> str:
     figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
-    doubt = f"; {reference.doubt}" if reference.doubt else ""
-    return f"published, by another method: {figure} ({reference.source}{doubt})"
+    doubt = f" ({reference.doubt})" if reference.doubt else ""
+    return f"published: {figure}{doubt}"
 
 
 def measured_lines(found: Sequence[tuple[Case, Summary]], launches: int) -> list[str]:
@@ -147,7 +155,6 @@ def _baseline_text(case: Case, baseline: Baseline | None) -> str:
         return "none"
     if baseline.oom:
         return "out of memory"
-    ordered = sorted(baseline.times_s)
-    middle = ordered[len(ordered) // 2]
+    middle = statistics.median(baseline.times_s)
     rate = metrics.busbw_gb_per_s(case, middle)
-    return f"{seconds_text(middle)} ({rate:.4g} GB/s busbw, {len(ordered)} launches)"
+    return f"{seconds_text(middle)} ({rate:.4g} GB/s busbw, {len(baseline.times_s)} launches)"

@@ -1,0 +1,74 @@
+"""The results of a session as a Markdown table for the page of a workflow run, worst case first.
+
+Standard library only and nothing of busbw: it must still speak when busbw could not be installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_HEAD = """\
+| case | payload | busbw GB/s | baseline GB/s | ratio | outcome |
+|---|---:|---:|---:|---:|---|"""
+
+
+def summary(document: dict[str, Any]) -> str:
+    """A heading, the session's verdict and a row per case; a ratio above 1 is slower."""
+    environment, session = document["environment"], document["session"]
+    key = environment["key"]
+    verdict = f"**{session['outcome']}**: {_cell(session['text'])}" if session else "**No verdict**"
+    rows = [_row(case) for case in sorted(document["cases"], key=_rank)]
+    failed = sum(case["failed"] for case in document["cases"])
+    return "\n".join(
+        [
+            f"## All-reduce on {key['device_kind']}, {key['ranks']} ranks",
+            "",
+            f"{verdict}. {failed} of {len(rows)} cases failed. "
+            "The ratio is time now over time of the baseline: above 1 is slower.",
+            "",
+            _HEAD,
+            *rows,
+        ]
+    )
+
+
+def _rank(case: dict[str, Any]) -> tuple[bool, float]:
+    """Failures first, then the slowest against its baseline; what has no ratio comes last."""
+    return (not case["failed"], -(case["ratio"] or 0.0))
+
+
+def _row(case: dict[str, Any]) -> str:
+    framework, strategy, dtype, payload = case["id"].rsplit("-", 3)
+    outcome = f"**{case['outcome']}**: {case['text']}" if case["failed"] else case["outcome"]
+    cells = (
+        f"{framework} {strategy} {dtype}",
+        payload,
+        _busbw(case["measured"]),
+        _busbw(case["baseline"]),
+        f"{case['ratio']:.2f}" if case["ratio"] else "",
+        outcome,
+    )
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _busbw(found: dict[str, Any] | None) -> str:
+    return f"{found['busbw_gb_per_s']:.4g}" if found else ""
+
+
+def _cell(text: str) -> str:
+    """Text that ends neither its cell nor its row."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main(path: Path) -> str:
+    """The summary of the file at `path`, or that there is none."""
+    if not path.exists():
+        return "No results were written; the log says why."
+    return summary(json.loads(path.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    print(main(Path(sys.argv[1])))

@@ -1,0 +1,241 @@
+"""Find and save: merged, atomic, one writer at a time; nothing unread is ever overwritten."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import filelock
+import pytest
+
+from busbw import baselines
+from busbw.baselines import BaselineError, Change, document, store
+from busbw.model import Baseline, EnvironmentKey, Measurement
+from tests import build
+
+FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
+TODAY = "2026-03-04"
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writers' lock lies in the folder for temporary files: here that is the test's own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The baselines folder, not there yet."""
+    return tmp_path / "baselines"
+
+
+def _save(
+    root: Path,
+    *times_s: float,
+    payload_bytes: int = 4096,
+    key: EnvironmentKey | None = None,
+    only_new: bool = False,
+    **case: Any,
+) -> tuple[Change, ...]:
+    measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
+    accepted = [(key or build.key(), measured, times_s)]
+    return baselines.save(root, accepted, date=TODAY, only_new=only_new)
+
+
+def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
+    return baselines.find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
+
+
+def test_what_was_saved_is_found(root: Path) -> None:
+    (change,) = _save(root, 1e-3, 1.25e-3)
+    baseline = _found(root)
+    assert baseline == change.after
+    assert baseline == Baseline(
+        case=build.case(),
+        times_s=(1e-3, 1.25e-3),
+        oom=False,
+        date=TODAY,
+        versions=build.VERSIONS,
+    )
+    assert (root / FILE, None) == (change.path, change.before)
+
+
+def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
+    failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
+    measured = build.measurement(failures=(failure,))
+    baselines.save(root, [(build.key(), measured, ())], date=TODAY)
+    baseline = _found(root)
+    assert baseline is not None
+    assert (
+        baseline.oom,
+        baseline.times_s,
+        baseline.needed_bytes,
+        baseline.available_bytes,
+    ) == (True, (), 20, 10)
+
+
+def test_a_baseline_keeps_the_protocol_it_was_measured_with(root: Path) -> None:
+    _save(root, 1e-3, protocol="host/chain0")
+    baseline = _found(root)
+    assert baseline is not None
+    assert baseline.case.protocol == "host/chain0"
+
+
+def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
+    _save(root, 1e-3)
+    _save(root, 2e-3, payload_bytes=8192)
+    (change,) = _save(root, 3e-3)
+    assert change.before is not None
+    assert (change.before.times_s, change.after.times_s) == ((1e-3,), (3e-3,))
+    kept = _found(root, 8192)
+    assert kept is not None
+    assert kept.times_s == (2e-3,)
+
+
+def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
+    accepted: list[tuple[EnvironmentKey, Measurement, Sequence[float]]] = [
+        (build.key(), build.measurement(1e-3, payload_bytes=size), (1e-3,)) for size in (4, 8)
+    ]
+    assert len(baselines.save(root, accepted, date=TODAY)) == 2
+    assert tuple(e.payload_bytes for e in document.read(root / FILE).entries) == (4, 8)
+
+
+def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
+    _save(root, 1e-3)
+    before = (root / FILE).read_bytes()
+    assert _save(root, 9e-3, only_new=True) == ()
+    assert before == (root / FILE).read_bytes()
+    assert len(_save(root, 9e-3, payload_bytes=8192, only_new=True)) == 1
+
+
+@pytest.mark.parametrize("case", [{"dtype": "float16"}, {"reduce_op": "max"}, {"placement": "out"}])
+def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
+    root: Path, case: dict[str, str]
+) -> None:
+    _save(root, 1e-3)
+    found = baselines.find(root, build.key(), build.case(**case))
+    assert found.baseline is None
+    assert root / FILE == found.path
+
+
+def test_without_any_baseline_there_is_no_nearest(root: Path) -> None:
+    found = baselines.find(root, build.key(), build.case())
+    assert (found.baseline, found.nearest) == (None, "")
+
+
+def test_the_nearest_key_of_the_same_device_is_named(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(device_kind="Another CPU"))
+    _save(root, 1e-3, key=build.key(ranks=8))
+    nearest = baselines.find(root, build.key(), build.case()).nearest
+    assert nearest == "no baseline for amd-epyc-2c/4r, the nearest is for amd-epyc-2c/8r"
+
+
+def test_the_nearest_key_has_the_same_number_of_ranks_if_the_device_is_another(root: Path) -> None:
+    for ranks in (2, 4, 8):
+        _save(root, 1e-3, key=build.key(device_kind="Another CPU", ranks=ranks))
+    nearest = baselines.find(root, build.key(), build.case()).nearest
+    assert nearest.endswith("the nearest is for another-cpu-2c/4r")
+
+
+def test_a_key_with_baselines_of_other_strategies_only_is_not_near(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(ranks=8), strategy="another")
+    assert baselines.find(root, build.key(), build.case()).nearest == ""
+
+
+def test_a_file_in_another_place_than_it_says_is_refused(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(ranks=8))
+    (root / "amd-epyc-2c" / "8r").rename(root / "amd-epyc-2c" / "4r")
+    with pytest.raises(BaselineError, match=r"psum\.json: document\.environment: the file says"):
+        _found(root)
+    with pytest.raises(BaselineError, match=r"document\.environment: the file says"):
+        _save(root, 2e-3)
+
+
+@pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"schema": 99}'])
+def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
+    root: Path, nonsense: str
+) -> None:
+    other = build.key(ranks=8)
+    _save(root, 1e-3)
+    _save(root, 1e-3, key=other)
+    (root / FILE).write_text(nonsense)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    accepted: list[tuple[EnvironmentKey, Measurement, Sequence[float]]] = [
+        (key, build.measurement(5e-3), (5e-3,)) for key in (other, build.key())
+    ]
+    with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
+        baselines.save(root, accepted, date=TODAY)
+    assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _save(root, 1e-3)
+    before = (root / FILE).read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="no space left"):
+            _save(root, 2e-3)
+    assert before == (root / FILE).read_bytes()
+    assert [FILE.name] == [path.name for path in (root / FILE).parent.iterdir()]
+
+
+def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, placed = os.replace, []
+
+    def watched(source: str, target: Path) -> None:
+        placed.append(len(document.read(Path(source)).entries))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    _save(root, 1e-3)
+    _save(root, 1e-3, payload_bytes=8192)
+    assert placed == [1, 2]
+
+
+def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> None:
+    _save(root, 1e-3)
+    assert [root / FILE] == [path for path in root.rglob("*") if path.is_file()]
+    assert (root / FILE).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LOCK_TIMEOUT_S", 0.01)
+    _save(root, 1e-3)
+    (lock,) = Path(tempfile.gettempdir()).glob("busbw-*.lock")
+    with filelock.FileLock(lock), pytest.raises(BaselineError, match="another session has been"):
+        _save(root, 2e-3)
+
+
+SAVES = 12
+
+
+def _save_often(root: Path, first_bytes: int) -> None:
+    for turn in range(SAVES):
+        _save(root, 1e-3, payload_bytes=first_bytes + 8 * turn)
+
+
+def test_concurrent_saves_by_two_processes_lose_nothing(root: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=_save_often, args=(root, first)) for first in (4, 8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    sizes = {entry.payload_bytes for entry in document.read(root / FILE).entries}
+    assert set(range(4, 4 + 8 * SAVES, 4)) == sizes

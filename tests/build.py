@@ -1,0 +1,164 @@
+"""Builders for tests: each a whole, ordinary value, of which a test changes what it needs.
+
+No test lives here, and nothing here reads a file, a clock or a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from busbw.model import (
+    Baseline,
+    Case,
+    Device,
+    DeviceSet,
+    Environment,
+    EnvironmentKey,
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Plan,
+    Probe,
+    Proof,
+    Run,
+    Spec,
+    Summary,
+    Verdict,
+)
+
+DATE = "2026-01-02"
+VERSIONS = {"jax": "0.10.0"}
+
+
+def spec(**changes: Any) -> Spec:
+    """An all-reduce of 4 KiB in float32, as asked for."""
+    return replace(Spec(framework="jax", payload_bytes=4096), **changes)
+
+
+def case(**changes: Any) -> Case:
+    """The same on four ranks."""
+    ordinary = Case(
+        framework="jax",
+        payload_bytes=4096,
+        collective="all_reduce",
+        strategy="psum",
+        dtype="float32",
+        reduce_op="sum",
+        ranks=4,
+        mesh="",
+        placement="in_place",
+        protocol="host/chain1",
+    )
+    return replace(ordinary, **changes)
+
+
+def plan(**changes: Any) -> Plan:
+    """Three launches of four samples."""
+    return replace(Plan(samples=4), **changes)
+
+
+def proof() -> Proof:
+    """One all-reduce in the program."""
+    return Proof(collectives={"all-reduce": 1}, payload_copies=0, algorithm="psum")
+
+
+def run(*samples_s: float, **changes: Any) -> Run:
+    """A launch with these samples; one of 1 ms if none are given."""
+    ordinary = Run(
+        launch="1.0",
+        iterations=8,
+        samples_s=samples_s or (1e-3,),
+        compile_s=0.1,
+        values_checked=4096,
+        proof=proof(),
+        clock="host",
+        framework_path="/somewhere/jax",
+        versions=VERSIONS,
+    )
+    return replace(ordinary, **changes)
+
+
+def failure(kind: FailureKind = FailureKind.CRASHED, **changes: Any) -> Failure:
+    """A launch that gave no Run."""
+    return replace(Failure(kind=kind, message="it broke", launch="2.0"), **changes)
+
+
+def out_of_memory(**changes: Any) -> Failure:
+    """A launch that ran out of memory, as the framework said."""
+    return failure(FailureKind.OUT_OF_MEMORY, **changes)
+
+
+def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: Any) -> Measurement:
+    """One launch for each of these times, and these failures."""
+    runs = tuple(run(time_s, launch=f"{i + 1}.0") for i, time_s in enumerate(times_s))
+    return Measurement(case=case(**changes), runs=runs, failures=failures)
+
+
+def baseline(*times_s: float, **changes: Any) -> Baseline:
+    """A stored baseline with these launch times; with none it is out of memory."""
+    return Baseline(
+        case=case(**changes), times_s=times_s, oom=not times_s, date=DATE, versions=VERSIONS
+    )
+
+
+def summary(**changes: Any) -> Summary:
+    """Three launches around 1 ms."""
+    ordinary = Summary(
+        times_s=(1e-3, 1.1e-3, 0.9e-3),
+        median_s=1e-3,
+        best_s=0.9e-3,
+        worst_s=1.1e-3,
+        spread=0.15,
+        algbw_gb_per_s=4.0,
+        busbw_gb_per_s=6.0,
+    )
+    return replace(ordinary, **changes)
+
+
+def verdict(outcome: Outcome = Outcome.PASS, **changes: Any) -> Verdict:
+    """A verdict with the case and today's numbers."""
+    ordinary = Verdict(
+        spec=spec(), outcome=outcome, failed=False, text="as before", case=case(), now=summary()
+    )
+    return replace(ordinary, **changes)
+
+
+def key(**changes: Any) -> EnvironmentKey:
+    """Four virtual devices on two cores."""
+    return replace(EnvironmentKey(device_kind="AMD EPYC", ranks=4, cores=2), **changes)
+
+
+def environment(**changes: Any) -> Environment:
+    """The CPU, chosen because nothing better was there."""
+    ordinary = Environment(
+        key=key(), device=Device.CPU, why="asked for", versions={"jax": {"jax": "0.10.0"}}
+    )
+    return replace(ordinary, **changes)
+
+
+def device_set(device: Device = Device.CPU, **changes: Any) -> DeviceSet:
+    """Four devices of this class, as JAX finds them; on a CPU any other number can be had."""
+    virtual = device is Device.CPU
+    ordinary = DeviceSet(
+        device=device,
+        device_kind="AMD EPYC" if virtual else device.value.upper(),
+        ranks=4,
+        any_ranks=virtual,
+        protocol="host/chain1",
+        strategies={"default": "psum", "psum": "psum"},
+        cores=2 if virtual else None,
+    )
+    return replace(ordinary, **changes)
+
+
+def probe(*devices: DeviceSet, framework: str = "jax", **missing: str) -> Probe:
+    """What one framework found, and its words for what is missing."""
+    return Probe(
+        framework=framework,
+        framework_path=f"/somewhere/{framework}",
+        devices=devices,
+        missing=missing,
+        versions={framework: "1"},
+    )

@@ -1,0 +1,167 @@
+"""A private folder with perf/ and conftest.py in which pytest is run, and what came of it.
+
+Every session runs in a process of its own; its locks and bundles lie in the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from busbw.model import payload_text
+
+ROOT = Path(__file__).parents[2]
+STRICT = {"addopts": "--strict-markers --strict-config", "filterwarnings": "error"}
+FAKE = ("perf", "--frameworks=fake", "--payloads=1M", "--launches=1")
+WITHOUT_CACHE = ("-p", "no:cacheprovider")
+# Takes longer to import than all the rest of a session.
+NOT_NEEDED = ("-p", "no:hypothesispytest")
+# Samples of a millisecond and more: the floor of 20 us for a difference decides nothing.
+SLOW = {"latency_s": 1e-3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One pytest session that is over. `results` is the file of --results, if it was written."""
+
+    exit_code: int
+    text: str
+    results: dict[str, Any] | None
+    junit: ElementTree.Element | None
+
+    @property
+    def last_line(self) -> str:
+        """The line of pytest that counts outcomes."""
+        return next(line for line in reversed(self.text.splitlines()) if " in " in line)
+
+    @property
+    def sentence(self) -> str:
+        """The one line of a usage error."""
+        (line,) = (line for line in self.text.splitlines() if line.startswith("ERROR: "))
+        return line
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """The outcome of each case by its payload."""
+        assert self.results is not None, self.text
+        cases = self.results["cases"]
+        return {payload_text(c["case"]["payload_bytes"]): c["outcome"] for c in cases}
+
+    def case(self, payload: str = "1M") -> dict[str, Any]:
+        """What --results says of the only case with `payload`."""
+        assert self.results is not None, self.text
+        wanted = [c for c in self.results["cases"] if c["case"]["payload"] == payload]
+        (found,) = wanted
+        assert isinstance(found, dict)
+        return found
+
+
+class Folder:
+    """Where sessions run. `ini` and `script` hold for the sessions that follow."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pytester = pytester
+        self.environment = monkeypatch
+        self.path = pytester.path
+        self.temporary = self.path / "temporary"
+        self.temporary.mkdir()
+        shutil.copytree(ROOT / "perf", self.path / "perf", ignore=shutil.ignore_patterns("__*"))
+        shutil.copy(ROOT / "conftest.py", self.path)
+        self._begun: list[subprocess.Popen[bytes]] = []
+        # A session in here must not take itself for a part of the session that runs this test.
+        for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TMPDIR", str(self.temporary))
+        self.ini({})
+
+    def ini(self, settings: Mapping[str, str]) -> None:
+        """Write pytest.ini."""
+        lines = [f"{name} = {text}" for name, text in {**STRICT, **settings}.items()]
+        (self.path / "pytest.ini").write_text("\n".join(["[pytest]", *lines]) + "\n")
+
+    def script(self, **fields: object) -> None:
+        """What the fake back end plays."""
+        self.environment.setenv("BUSBW_FAKE", json.dumps(fields))
+
+    def run(self, *options: str, exit_code: int) -> Ran:
+        """One small session with the fake back end and no cache; its exit code is checked."""
+        return self.pytest(*FAKE, *WITHOUT_CACHE, *options, exit_code=exit_code)
+
+    def pytest(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
+        """A session with these options and no others but those of the reports."""
+        junit, results = self.path / "junit.xml", self.path / "results.json"
+        for path in (junit, results):
+            path.unlink(missing_ok=True)
+        written = (f"--junitxml={junit}", f"--results={results}") if reports else ()
+        done = self.pytester.run(*self._command(*written, *options), timeout=120)
+        text = "\n".join([*done.outlines, *done.errlines])
+        assert done.ret == exit_code, text
+        return Ran(
+            exit_code=int(done.ret),
+            text=text,
+            results=json.loads(results.read_text()) if results.exists() else None,
+            junit=ElementTree.parse(junit).getroot() if junit.exists() else None,
+        )
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        """Begin a session like `run`'s; its output goes to ``output.txt`` in the folder."""
+        command = self._command(*FAKE, *WITHOUT_CACHE, *options)
+        with (self.path / "output.txt").open("a") as output:
+            begun = self.pytester.popen(command, stdout=output, stderr=subprocess.STDOUT)
+        assert isinstance(begun, subprocess.Popen)
+        self._begun.append(begun)
+        return begun
+
+    def end(self) -> None:
+        """End what `start` began, however it stands."""
+        for session in self._begun:
+            session.kill()
+            session.wait()
+
+    def _command(self, *options: str) -> list[str]:
+        basetemp = f"--basetemp={self.path / 'base'}"
+        return [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
+
+    @property
+    def output(self) -> str:
+        """What a started session has written."""
+        return (self.path / "output.txt").read_text()
+
+    @property
+    def baseline_files(self) -> list[Path]:
+        """All files below baselines/."""
+        return sorted(path for path in (self.path / "baselines").rglob("*") if path.is_file())
+
+    def with_baselines(self, *options: str) -> Ran:
+        """A session that stores its times."""
+        return self.run("--update-baselines", *options, exit_code=0)
+
+    def scale_baseline(self, factor: float, payload: str = "1M") -> None:
+        """Change the times of one line by hand."""
+        (path,) = self.baseline_files
+        before = path.read_text().splitlines(keepends=True)
+        after = [_scaled(line, factor) if f'"{payload}"' in line else line for line in before]
+        assert sum(a != b for a, b in zip(before, after)) == 1
+        path.write_text("".join(after))
+
+    def left_over(self) -> list[str]:
+        """What lies in the temporary folder beside locks."""
+        return sorted(p.name for p in self.temporary.iterdir() if p.suffix != ".lock")
+
+
+def _scaled(line: str, factor: float) -> str:
+    def times(match: re.Match[str]) -> str:
+        values = [factor * float(text) for text in match[1].split(",")]
+        return f'"times_us": {json.dumps(values)}'
+
+    return re.sub(r'"times_us": \[([^\]]+)\]', times, line)

@@ -1,0 +1,135 @@
+"""Baseline files as sessions meet them: nonsense, two writers, neighbours, published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .folder import SLOW, Folder
+
+NONSENSE = {
+    "no JSON": ("{", "not JSON"),
+    "a time that is a word": ('"times_us": [', '"times_us": ["soon", '),
+    "a time below 0": ('"times_us": [', '"times_us": [-1, '),
+    "an unknown key": ('"times_us"', '"time_us"'),
+    "another payload": ('"payload_bytes": 1048576', '"payload_bytes": 1048577'),
+    "another schema": ('"schema": 1', '"schema": 7'),
+    "another place": ('"ranks": 4', '"ranks": 5'),
+    "an unknown status": ('"status": "ok"', '"status": "fine"'),
+}
+WHERE = {
+    "no JSON": ":2:3: not JSON",
+    "a time that is a word": "document.entries[0].times_us[0]: expected a number, got 'soon'",
+    "a time below 0": "document.entries[0].times_us[0]: expected microseconds above 0",
+    "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
+    "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
+    "another schema": "schema: this version reads 1, got 7",
+    "another place": "document.environment: the file says",
+    "an unknown status": "document.entries[0].status: expected one of ok, oom, got 'fine'",
+}
+
+
+@pytest.mark.parametrize("case", WHERE)
+def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
+    folder: Folder, case: str
+) -> None:
+    path = edited(folder, case)
+    before = path.read_bytes()
+    ran = folder.run("--update-baselines", exit_code=4)
+    assert f"{path}" in ran.sentence
+    assert WHERE[case] in ran.sentence
+    assert path.read_bytes() == before
+    assert "busbw: pass" not in ran.text
+    assert ran.results is None
+
+
+def edited(folder: Folder, case: str) -> Path:
+    """The baseline file with one thing changed by hand."""
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    old, new = NONSENSE[case]
+    text = path.read_text()
+    path.write_text("{\n  nonsense" if case == "no JSON" else text.replace(old, new, 1))
+    assert path.read_text() != text
+    return path
+
+
+def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
+    sessions = [
+        folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
+    ]
+    assert [session.wait(60) for session in sessions] == [0, 0]
+    (path,) = folder.baseline_files
+    payloads = [entry["payload"] for entry in json.loads(path.read_text())["entries"]]
+    assert payloads == ["1K", "2K", "4K", "8K"]
+
+
+def test_an_update_keeps_what_another_session_wrote_meanwhile(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.with_baselines("--payloads=2K")
+    ran = folder.run("--payloads=1K,2K", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "2K": "PASS"}
+
+
+def test_the_nearest_key_is_named(folder: Folder) -> None:
+    folder.with_baselines("--ranks=8")
+    ran = folder.run("--ranks=4", "--payloads=1M,2M", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE", "2M": "NO_BASELINE"}
+    text = ran.case()["text"]
+    assert "no baseline for fake-cpu-" in text and "the nearest is for fake-cpu-" in text
+    assert text.endswith("/8r")
+    assert ran.text.count(text.split("; ")[1]) == 1
+
+
+def test_baselines_of_another_device_kind_are_not_compared_with(folder: Folder) -> None:
+    folder.script(**SLOW, device_kind="Fast CPU")
+    folder.with_baselines()
+    folder.script(**SLOW, device_kind="Slow CPU", cases=[{"slower": 10}])
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def publish(folder: Folder, *entries: dict[str, object]) -> None:
+    """Figures that somebody else published for eight ranks of a TPU v2."""
+    document = {
+        "schema": 1,
+        "source": "a paper",
+        "method": "another",
+        "slice": "v2-8",
+        "device_kind": "TPU v2",
+        "ranks": 8,
+        "collective": "all_reduce",
+        "entries": entries,
+    }
+    path = folder.path / "baselines" / "tpu-v2" / "8r" / "published.all_reduce.paper.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+
+
+def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) -> None:
+    publish(
+        folder,
+        {"payload": "1M", "payload_bytes": 2**20, "status": "ok", "algbw_gb_per_s": 9999.0},
+        {"payload": "2M", "payload_bytes": 2**21, "status": "oom"},
+    )
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--payloads=1M:4M", exit_code=0)
+    assert set(ran.outcomes.values()) == {"NO_BASELINE"}
+    assert "published, by another method: algbw 9999 GB/s (v2-8: a paper" in ran.text
+    assert "published, by another method: out of memory (v2-8: a paper" in ran.text
+    assert ran.case("1M")["published"]["algbw_gb_per_s"] == 9999.0
+    assert ran.case("4M")["published"] is None
+
+
+def test_published_figures_are_not_touched_by_an_update_and_are_no_baseline(
+    folder: Folder,
+) -> None:
+    publish(folder, {"payload": "1M", "payload_bytes": 2**20, "status": "oom"})
+    (published,) = folder.baseline_files
+    before = published.read_bytes()
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    folder.run("--require-baselines", exit_code=1)
+    folder.with_baselines()
+    assert len(folder.baseline_files) == 2
+    assert published.read_bytes() == before

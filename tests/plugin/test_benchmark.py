@@ -1,0 +1,50 @@
+"""pytest-benchmark records: every sample, as it was measured, and GB/s beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .folder import Folder
+
+
+def rows(folder: Folder) -> list[dict[str, Any]]:
+    """The benchmarks of the session's --benchmark-json."""
+    document = json.loads((folder.path / "benchmark.json").read_text())
+    found: list[dict[str, Any]] = document["benchmarks"]
+    return found
+
+
+def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> None:
+    json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
+    ran = folder.run(json_option, "--payloads=1K,1M", "--launches=2", exit_code=0)
+    assert [row["name"] for row in rows(folder)] == [
+        "test_all_reduce[fake-default-float32-1K]",
+        "test_all_reduce[fake-default-float32-1M]",
+    ]
+    for row, payload in zip(rows(folder), ("1K", "1M")):
+        case = ran.case(payload)
+        samples = [sample for launch in case["launches"] for sample in launch["samples_s"]]
+        assert row["stats"]["rounds"] == len(samples) == 24
+        assert all(abs(a / b - 1) < 1e-9 for a, b in zip(row["stats"]["data"], samples))
+        extra = row["extra_info"]
+        assert extra["busbw_gb_per_s"] == case["measured"]["busbw_gb_per_s"]
+        assert extra["algbw_gb_per_s"] == case["measured"]["algbw_gb_per_s"]
+        assert extra["payload_bytes"] == case["case"]["payload_bytes"]
+        assert row["group"] == "fake.fake"
+
+
+def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    ran = folder.run("--payloads=1K,1M", exit_code=0)
+    table = ran.text.split("benchmark 'fake.fake'")[1]
+    assert "float32-1M]" in table
+    assert "float32-1K]" not in table
+
+
+def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:
+    storage = f"--benchmark-storage={folder.path / 'storage'}"
+    folder.run(storage, "--benchmark-autosave", exit_code=0)
+    folder.script(cases=[{"slower": 3}])
+    ran = folder.run(storage, "--benchmark-compare", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}

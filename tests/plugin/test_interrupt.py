@@ -1,0 +1,101 @@
+"""Sessions that are ended from outside: what was measured is shown, no worker is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from tests.driver.processes import processes, wait_until
+
+from .folder import Folder
+
+SOON_S = 5.0
+
+
+def started(folder: Folder) -> subprocess.Popen[bytes]:
+    """A session that has reached the case in which its second launch hangs."""
+    session = folder.start("--launches=3", "--update-baselines")
+    assert wait_until(lambda: launches_hanging(folder)), folder.output
+    return session
+
+
+def launches_hanging(folder: Folder) -> bool:
+    """Whether the log of the second launch says that the script's event is there."""
+    logs = folder.temporary.glob("busbw-*/2.fake*.log")
+    return any("the script says" in log.read_text() for log in logs)
+
+
+def no_worker_soon(folder: Folder) -> bool:
+    """Whether no process of the session's bundle is left within some seconds."""
+    return wait_until(lambda: not processes(folder.temporary), SOON_S)
+
+
+def forget_bundles(folder: Folder) -> None:
+    """A process that was killed cannot tidy up: remove what it had to leave."""
+    for path in folder.temporary.glob("busbw-*/"):
+        shutil.rmtree(path)
+
+
+def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert no_worker_soon(folder)
+    assert "busbw: interrupted after" in folder.output
+    assert "fake.all_reduce.fake.float32.1M" in folder.output
+    assert "GB/s  (1 of 3 launches)" in folder.output
+    assert "KeyboardInterrupt" in folder.output
+    assert not folder.baseline_files
+    assert not folder.left_over()
+
+
+def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    (worker,) = processes(folder.temporary)
+    assert os.getpgid(worker) == worker != os.getpgid(session.pid)
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("event", ["hang", "hang_with_lock"])
+def test_no_worker_is_left_when_pytest_was_killed(
+    folder: Folder, number: signal.Signals, event: str
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": event}])
+    session = started(folder)
+    assert processes(folder.temporary)
+    session.send_signal(number)
+    assert session.wait(30) == -number
+    assert no_worker_soon(folder)
+    assert not folder.baseline_files
+    forget_bundles(folder)
+
+
+def test_a_killed_session_keeps_no_other_from_measuring(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    session.kill()
+    session.wait()
+    folder.script()
+    assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+    forget_bundles(folder)
+
+
+def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "payload_bytes": 2048, "then": "hang"}])
+    session = folder.start("--launches=3", "--payloads=1K:4K")
+    assert wait_until(lambda: launches_hanging(folder)), folder.output
+    (worker,) = processes(folder.temporary)
+    os.kill(worker, signal.SIGKILL)
+    assert session.wait(60) == 1
+    assert no_worker_soon(folder)
+    assert "FAILED: killed in 1 of 3 launches: the worker was killed (SIGKILL)" in folder.output
+    assert "the script says hang" in folder.output
+    assert "1 failed, 1 passed, 2 without baseline" in folder.output

@@ -1,0 +1,67 @@
+"""--memory-limit: as if the machine had only so much; what does not fit is predicted."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import Folder
+
+# The fake back end says that a case needs two buffers a rank: 128 MiB for 16M on four ranks.
+NEEDED_BYTES = 128 * 2**20
+LIMIT_BYTES = 96 * 2**20
+SIZES = "--payloads=1K,16M"
+LIMIT = "--memory-limit=96M"
+
+
+def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: Folder) -> None:
+    ran = folder.run(SIZES, LIMIT, exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "16M": "OUT_OF_MEMORY"}
+    failure = ran.case("16M")["failure"]
+    assert failure["found"] == "predicted"
+    assert failure["needed_bytes"] == NEEDED_BYTES
+    assert 0 < failure["available_bytes"] < LIMIT_BYTES
+    assert "needs 128.0 MiB" in ran.text
+    assert "MiB available (predicted before touching memory)" in ran.text
+
+
+def test_saved_it_is_expected_and_without_the_limit_it_fits_and_that_is_said(
+    folder: Folder,
+) -> None:
+    folder.with_baselines(SIZES, LIMIT)
+    ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert ran.case("16M")["expected"] is True
+    assert "OUT_OF_MEMORY (expected)" in ran.text
+    assert "(expected: so it was on 20" in ran.text
+    assert "failed" not in ran.last_line
+    ran = folder.run(SIZES, "--require-baselines", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "16M": "IMPROVED"}
+    assert "it fits now" in ran.text
+
+
+def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:
+    folder.with_baselines(SIZES)
+    ran = folder.run(SIZES, LIMIT, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert "1 failed, 2 passed" in ran.last_line
+    assert ran.junit is not None
+    (failure,) = ran.junit.iter("failure")
+    words = (failure.get("message") or "") + (failure.text or "")
+    assert "needs 128.0 MiB" in words
+    assert "; the baseline of 20" in words
+
+
+def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "out_of_memory"}])
+    ran = folder.run("--payloads=1K:4K", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "2K": "OUT_OF_MEMORY", "4K": "NO_BASELINE"}
+    assert ran.case("2K")["failure"]["found"] == "raised"
+
+
+@pytest.mark.parametrize("text", ["much", "0", "1K:1G", "-1G"])
+def test_nonsense_is_a_usage_error(folder: Folder, text: str) -> None:
+    ran = folder.run(f"--memory-limit={text}", exit_code=4)
+    assert "--memory-limit: " in ran.sentence
+    assert "is not a size" in ran.sentence

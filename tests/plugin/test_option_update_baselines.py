@@ -1,0 +1,105 @@
+"""--update-baselines: today's times become baselines when asked, if they deserve it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from .folder import SLOW, Folder
+
+
+def stored(folder: Folder) -> dict[str, list[float] | str]:
+    """The times of each payload in microseconds, or the status of one without."""
+    (path,) = folder.baseline_files
+    entries = json.loads(path.read_text())["entries"]
+    return {e["payload"]: e.get("times_us", e["status"]) for e in entries}
+
+
+def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
+    folder.run(exit_code=0)
+    assert not (folder.path / "baselines").exists()
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    before = path.read_bytes()
+    folder.script(gb_per_s=20)
+    folder.run("--payloads=1M,2M", exit_code=0)
+    assert path.read_bytes() == before
+
+
+def test_slower_times_are_accepted_with_exit_0_and_shown_before_and_after(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.script(**SLOW, cases=[{"slower": 3}])
+    ran = folder.with_baselines()
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
+    before, after = (float(text) for text in re.findall(r"([\d.]+) ms \(", line))
+    assert abs(after / before - 3) < 0.01
+    assert line.count("GB/s busbw, 1 launches") == 2
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_new_ones_only_leave_what_is_there_and_judge_by_it(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    before = stored(folder)["1M"]
+    folder.script(**SLOW, cases=[{"slower": 3}])
+    ran = folder.run("--update-baselines=new", "--payloads=1M,2M", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
+    after = stored(folder)
+    assert after["1M"] == before
+    assert sorted(after) == ["1M", "2M"]
+
+
+def test_a_failed_case_is_never_written_and_the_others_are(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
+    assert sorted(stored(folder)) == ["1K", "4K"]
+
+
+def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
+    folder.with_baselines()
+    before = stored(folder)
+    folder.script(cases=[{"then": "wrong_result"}])
+    folder.run("--update-baselines", exit_code=1)
+    assert stored(folder) == before
+
+
+def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.with_baselines()
+    assert stored(folder) == {"1M": "oom"}
+    assert "none -> out of memory" in ran.text
+
+
+def test_it_works_where_baselines_are_required(folder: Folder) -> None:
+    folder.environment.setenv("CI", "1")
+    folder.with_baselines("--launches=2")
+    times = stored(folder)["1M"]
+    assert len(times) == 2
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> None:
+    folder.with_baselines("--payloads=4K,1M")
+    folder.with_baselines("--payloads=1K,64K")
+    (path,) = folder.baseline_files
+    lines = [line for line in path.read_text().splitlines() if '"payload"' in line]
+    assert [json.loads(line.rstrip(","))["payload"] for line in lines] == ["1K", "4K", "64K", "1M"]
+    assert path.name == "fake.all_reduce.fake.json"
+    assert path.parent.name == "4r"
+    assert "1K" in stored(folder)
+
+
+def test_it_is_no_ini_setting(folder: Folder) -> None:
+    folder.ini({"busbw_update_baselines": "all"})
+    ran = folder.run(exit_code=4)
+    assert "Unknown config option: busbw_update_baselines" in ran.text
+
+
+@pytest.mark.parametrize("text", ["some", ""])
+def test_nonsense_is_a_usage_error_with_the_choices(folder: Folder, text: str) -> None:
+    ran = folder.run(f"--update-baselines={text}", exit_code=4)
+    assert "all" in ran.text and "new" in ran.text

@@ -1,0 +1,98 @@
+"""All options together: in --help under one group, and each also as an ini setting."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import Folder
+
+NAMES = (
+    "device",
+    "ranks",
+    "frameworks",
+    "strategies",
+    "payloads",
+    "dtypes",
+    "launches",
+    "case_timeout",
+    "device_wait",
+    "baselines",
+    "memory_limit",
+    "results",
+    "python",
+    "require_baselines",
+)
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def test_every_option_stands_in_help_under_one_group(folder: Folder) -> None:
+    ran = folder.pytest("--help", "perf", exit_code=0)
+    group = ran.text.split("busbw: all-reduce performance:")[1].split("\n\n")[0]
+    for name in (*NAMES, "update_baselines"):
+        assert flag_of(name) in group
+    for name in NAMES:
+        assert f"busbw_{name}" in ran.text
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "said"),
+    [
+        ("device", "tpu", "--device=tpu: no TPU to measure on"),
+        ("device", "quantum", "accepted are auto, cpu, gpu, tpu"),
+        ("ranks", "1", "--ranks: 1"),
+        ("frameworks", "keras", "--frameworks: 'keras'"),
+        ("strategies", "magic", "--strategies: 'magic'"),
+        ("payloads", "1K:2K:3K", "--payloads: '1K:2K:3K'"),
+        ("dtypes", "float33", "--dtypes: 'float33'"),
+        ("launches", "0", "--launches: '0'"),
+        ("case_timeout", "soon", "--case-timeout: 'soon'"),
+        ("device_wait", "soon", "--device-wait: 'soon'"),
+        ("memory_limit", "much", "--memory-limit: 'much'"),
+        ("results", "nowhere/results.json", "--results: there is no folder"),
+        ("python", "fake=/nowhere/python", "--python: '/nowhere/python'"),
+        ("require_baselines", "perhaps", "accepted are true, false and auto"),
+    ],
+)
+def test_nonsense_in_an_ini_setting_is_a_usage_error(
+    folder: Folder, name: str, setting: str, said: str
+) -> None:
+    folder.ini({"busbw_frameworks": "fake", "busbw_payloads": "1K", f"busbw_{name}": setting})
+    ran = folder.pytest("perf", exit_code=4, reports=False)
+    assert said in ran.sentence
+
+
+def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
+    settings = {
+        "device": "cpu",
+        "ranks": "8",
+        "frameworks": "fake",
+        "strategies": "fake",
+        "payloads": "2K",
+        "dtypes": "bfloat16",
+        "launches": "2",
+        "case_timeout": "7",
+        "device_wait": "5",
+        "baselines": "elsewhere",
+        "memory_limit": "3G",
+        "require_baselines": "true",
+    }
+    folder.ini({f"busbw_{name}": text for name, text in settings.items()})
+    ran = folder.pytest("perf", "-p", "no:cacheprovider", exit_code=1)
+    assert ran.results is not None
+    (case,) = ran.results["cases"]
+    assert case["id"] == "fake-fake-bfloat16-2K"
+    assert case["case"]["ranks"] == 8
+    assert case["outcome"] == "NO_BASELINE"
+    plan = ran.results["plan"]
+    assert (plan["launches"], plan["timeout_s"]) == (2, 7)
+    assert plan["memory_limit_bytes"] == 3 * 2**30
+    assert f"busbw baselines: {folder.path / 'elsewhere'}" in ran.text
+    assert "; asked for" in ran.text
+
+
+def test_an_option_wins_over_its_setting(folder: Folder) -> None:
+    folder.ini({"busbw_payloads": "4K", "busbw_launches": "nonsense"})
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}

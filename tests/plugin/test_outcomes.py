@@ -1,0 +1,160 @@
+"""Every outcome as the user meets it: exit code, letter, words, numbers."""
+
+from __future__ import annotations
+
+from .folder import SLOW, Folder, Ran
+
+PASSES = [1, 2, 3]
+
+
+def properties(ran: Ran, payload: str = "1M") -> dict[str, str]:
+    """The JUnit properties of one case."""
+    assert ran.junit is not None
+    (case,) = (c for c in ran.junit.iter("testcase") if c.get("name", "").endswith(f"-{payload}]"))
+    return {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
+
+
+def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
+    folder.with_baselines()
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert ran.last_line.strip("= ").startswith("2 passed in")
+
+
+def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M,2M", "--launches=2")
+    folder.scale_baseline(1 / 3)
+    ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
+    assert ran.last_line.strip("= ").startswith("1 failed, 3 passed in")
+    assert ran.junit is not None
+    (failure,) = ran.junit.iter("failure")
+    words = (failure.get("message") or "") + (failure.text or "")
+    assert "3.00 x the time" in words
+    assert "limit 2.0" in words
+    assert not list(ran.junit.iter("error"))
+
+
+def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.scale_baseline(1 / 3)
+    ran = folder.run("-v", exit_code=1)
+    found = properties(ran)
+    case = ran.case()
+    assert found["outcome"] == case["outcome"] == "REGRESSED"
+    assert abs(float(found["ratio"]) - 3) < 0.01
+    assert float(found["ratio"]) == case["ratio"]
+    assert float(found["limit"]) == case["limit"]
+    assert float(found["median_s"]) == case["measured"]["median_s"]
+    assert float(found["best_s"]) == case["measured"]["best_s"]
+    assert float(found["busbw_gb_per_s"]) == case["measured"]["busbw_gb_per_s"]
+    assert float(found["algbw_gb_per_s"]) == case["measured"]["algbw_gb_per_s"]
+    assert float(found["baseline_median_s"]) == case["baseline"]["median_s"]
+    assert found["payload_bytes"] == str(2**20)
+    assert found["ranks"] == "4"
+    assert "test_all_reduce[fake-default-float32-1M] REGRESSED" in ran.text
+
+
+def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.scale_baseline(3)
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "IMPROVED"}
+    assert "the baseline is stale" in ran.text
+    assert "1 improved" in ran.last_line
+    assert "failed" not in ran.last_line
+
+
+def test_a_slow_launch_beside_a_good_one_is_no_regression(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.script(**SLOW, cases=[{"passes": [1], "slower": 10}])
+    ran = folder.run("--launches=2", exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+
+
+def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "1 passed, 1 without baseline" in ran.last_line
+
+
+def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: Folder) -> None:
+    folder.script(protocol="of last year")
+    folder.with_baselines()
+    folder.script(protocol="of today")
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    assert "measured with protocol of today" in ran.text
+    assert "with of last year" in ran.text
+    assert "1 incomparable" in ran.last_line
+    folder.with_baselines()
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "out_of_memory"}])
+    ran = folder.run("--launches=3", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    assert "out of memory in 1 of 3 launches" in ran.text
+
+
+def test_out_of_memory_in_all_launches_without_a_baseline_is_said(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.run("--launches=2", exit_code=0)
+    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
+    assert "raised by the framework" in ran.text
+    assert "1 passed, 1 out of memory" in ran.last_line
+
+
+def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) -> None:
+    sizes = ((2**10, "wrong_result"), (2**11, "not_a_collective"), (2**12, "unavailable"))
+    folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in sizes])
+    ran = folder.run("--payloads=1K:8K", exit_code=1)
+    assert ran.outcomes == {
+        "1K": "FAILED",
+        "2K": "FAILED",
+        "4K": "FAILED",
+        "8K": "NO_BASELINE",
+    }
+    kinds = {payload: ran.case(payload)["failure"]["kind"] for payload in ("1K", "2K", "4K")}
+    assert kinds == {"1K": "WRONG_RESULT", "2K": "NOT_A_COLLECTIVE", "4K": "UNAVAILABLE"}
+    assert "rank 1, element 7: 3.0, expected 4.0" in ran.text
+    assert "3 failed, 1 passed, 1 without baseline" in ran.last_line
+
+
+def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:
+    endings = ((2**10, "kill"), (2**11, "segfault"), (2**12, "exit"), (2**13, "hang"))
+    folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in endings])
+    ran = folder.run("--payloads=1K:16K", "--case-timeout=1", exit_code=1)
+    kinds = {
+        name: ran.case(name)["failure"]["kind"]
+        for name, outcome in ran.outcomes.items()
+        if outcome == "FAILED"
+    }
+    assert kinds == {"1K": "KILLED", "2K": "CRASHED", "4K": "CRASHED", "8K": "TIMEOUT"}
+    assert ran.outcomes["16K"] == "NO_BASELINE"
+    for event in ("kill", "segfault", "exit", "hang"):
+        assert f"the script says {event}\n" in ran.text
+    assert "SIGSEGV" in ran.text
+    assert "exit code 3" in ran.text
+
+
+def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder: Folder) -> None:
+    folder.script(cases=[{"then": "reply_then_hang"}])
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "did not end by itself and was killed" in ran.text
+
+
+def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1M")
+    folder.scale_baseline(1 / 3)
+    oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
+    folder.script(**SLOW, cases=oom)
+    ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)
+    assert any(line.split()[:1] == ["RMn."] for line in ran.text.splitlines()), ran.text

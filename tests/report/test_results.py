@@ -1,0 +1,134 @@
+"""A session as one JSON document: plain values, all of them, and the same again from its text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from busbw import report
+from busbw.model import (
+    Device,
+    Found,
+    Measurement,
+    Outcome,
+    Reference,
+    SessionOutcome,
+    SessionVerdict,
+    Spec,
+    Verdict,
+)
+from tests import build
+
+FINE = SessionVerdict(outcome=SessionOutcome.FINE, text="1 cases measured")
+COMPARED = build.verdict(
+    Outcome.REGRESSED,
+    failed=True,
+    baseline=build.summary(),
+    ratio=2.0,
+    ratio_interval=(1.9, 2.1),
+    limit=1.6,
+    provisional=True,
+    reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
+)
+LACKING = build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1)
+OUT = build.verdict(Outcome.OUT_OF_MEMORY, now=None, failure=LACKING, expected=True)
+UNRESOLVED = build.verdict(
+    Outcome.SKIPPED, spec=build.spec(payload_bytes=8192), case=None, now=None, text="no device"
+)
+
+
+def _document(
+    *verdicts: Verdict,
+    measurements: Mapping[Spec, Measurement] | None = None,
+    session: SessionVerdict | None = FINE,
+) -> dict[str, Any]:
+    return report.results(
+        environment=build.environment(flags={"XLA_FLAGS": "--x"}),
+        plan=build.plan(),
+        session=session,
+        verdicts=verdicts,
+        measurements=measurements or {},
+        measuring_s=12.5,
+    )
+
+
+def _kinds(value: Any) -> set[type]:
+    """The exact types of everything in a document."""
+    inner: Sequence[Any] = ()
+    if isinstance(value, dict):
+        inner = [*value, *value.values()]
+    elif isinstance(value, list):
+        inner = value
+    return {type(value)}.union(*(_kinds(one) for one in inner))
+
+
+def test_a_document_holds_nothing_but_what_json_has() -> None:
+    measured = build.measurement(1e-3, failures=(LACKING,))
+    document = _document(COMPARED, OUT, UNRESOLVED, measurements={build.spec(): measured})
+    assert _kinds(document) <= {dict, list, str, int, float, bool, type(None)}
+    assert document == json.loads(json.dumps(document, allow_nan=False))
+
+
+def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
+    document = _document()
+    assert document["schema"] == 1
+    assert Device.CPU.value == document["environment"]["device"]
+    assert document["environment"]["key"]["ranks"] == 4
+    assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
+    assert build.plan().samples == document["plan"]["samples"]
+    assert document["session"] == {"outcome": "FINE", "text": "1 cases measured"}
+    assert document["measuring_s"] == 12.5
+
+
+def test_a_session_without_a_verdict_has_none() -> None:
+    assert _document(session=None)["session"] is None
+
+
+def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
+    (case,) = _document(COMPARED)["cases"]
+    assert (
+        case["id"],
+        case["outcome"],
+        case["failed"],
+    ) == ("jax-default-float32-4K", "REGRESSED", True)
+    assert (
+        case["ratio"],
+        case["ratio_interval"],
+        case["limit"],
+        case["provisional"],
+    ) == (2.0, [1.9, 2.1], 1.6, True)
+    assert case["measured"] == case["baseline"]
+    assert case["baseline"]["times_s"] == [1e-3, 1.1e-3, 0.9e-3]
+    assert case["published"]["source"] == "a paper"
+
+
+def test_a_case_names_its_payload_as_people_write_it() -> None:
+    (case,) = _document(COMPARED)["cases"]
+    assert (case["case"]["payload"], case["case"]["payload_bytes"]) == ("4K", 4096)
+
+
+def test_a_failure_is_written_with_its_words() -> None:
+    (case,) = _document(OUT)["cases"]
+    assert (
+        case["failure"]["kind"],
+        case["failure"]["found"],
+        case["failure"]["needed_bytes"],
+    ) == ("OUT_OF_MEMORY", "predicted", 2)
+    assert (case["measured"], case["ratio_interval"]) == (None, None)
+    assert case["expected"]
+
+
+def test_every_launch_is_written_with_every_sample() -> None:
+    runs = (build.run(1e-3, 2e-3, launch="1.0"), build.run(3e-3, launch="2.0"))
+    measured = Measurement(case=build.case(), runs=runs, failures=(LACKING,))
+    (case,) = _document(COMPARED, measurements={build.spec(): measured})["cases"]
+    assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3], [3e-3]]
+    assert case["launches"][0]["proof"]["collectives"] == {"all-reduce": 1}
+    assert [failure["found"] for failure in case["failures"]] == ["predicted"]
+
+
+def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
+    (case,) = _document(UNRESOLVED)["cases"]
+    assert (case["case"], case["launches"], case["failures"]) == (None, [], [])
+    assert (case["id"], case["text"]) == ("jax-default-float32-8K", "no device")

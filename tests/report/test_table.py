@@ -1,0 +1,142 @@
+"""The table: a line for each case, the reasons below it, and baselines before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model import Outcome, Reference, Verdict
+from busbw.report import Line, change_lines, measured_lines, table
+from tests import build
+
+RED = {"red": True, "bold": True}
+
+
+def _rows(*verdicts: Verdict) -> list[Line]:
+    """The lines below the head of the only group."""
+    return table(verdicts)[4:]
+
+
+def test_no_verdicts_are_no_lines() -> None:
+    assert table([]) == []
+
+
+def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
+    small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
+    other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
+    headings = [line.text for line in table([small, large, other]) if line.markup == {"bold": True}]
+    assert headings == [
+        "jax all_reduce (psum), 4 ranks, sum of float32",
+        "tensorflow all_reduce (ring), 4 ranks, sum of float32",
+    ]
+
+
+def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> None:
+    lines = table([build.verdict(Outcome.SKIPPED, case=None, now=None)])
+    assert lines[1].text == "jax all_reduce float32"
+
+
+def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
+    (row,) = _rows(build.verdict())
+    assert row.text.split() == ["4K", "900", "us", "1", "ms", "4", "6", "15", "PASS"]
+
+
+def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
+    (row,) = _rows(build.verdict(baseline=build.summary(median_s=2e-3), ratio=0.5))
+    assert row.text.split()[-4:] == ["2", "ms", "0.50", "PASS"]
+
+
+def test_the_columns_stand_below_their_heads() -> None:
+    head, units, row = (line.text for line in table([build.verdict()])[2:])
+    assert head.index("outcome") == row.index("PASS")
+    assert head.index("algbw") + len("algbw") == units.index("GB/s") + len("GB/s")
+    assert "spread" in head and "%" in units
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.NO_BASELINE])
+def test_what_needs_no_reason_is_one_line(outcome: Outcome) -> None:
+    assert len(_rows(build.verdict(outcome))) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", [o for o in Outcome if o not in (Outcome.PASS, Outcome.NO_BASELINE)]
+)
+def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
+    row, reason = _rows(build.verdict(outcome, text="because"))
+    assert row.text.endswith(outcome.value)
+    assert reason.text.strip() == "because"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
+    assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
+
+
+def test_what_passes_is_not_marked() -> None:
+    assert _rows(build.verdict())[0].markup == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (build.verdict(provisional=True), "PASS (provisional)"),
+        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY (expected)"),
+    ],
+)
+def test_a_provisional_or_expected_outcome_says_so(one: Verdict, words: str) -> None:
+    assert _rows(one)[0].text.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        (Reference(source="a paper", oom=True), "out of memory (a paper)"),
+        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "algbw 1.5 GB/s (a paper)"),
+        (
+            Reference(source="a paper", oom=False, algbw_gb_per_s=1.5, doubt="a slip?"),
+            "algbw 1.5 GB/s (a paper; a slip?)",
+        ),
+    ],
+)
+def test_a_published_figure_is_shown_as_one_of_another_method(
+    reference: Reference, words: str
+) -> None:
+    _, line = _rows(build.verdict(reference=reference))
+    assert f"published, by another method: {words}" == line.text.strip()
+
+
+def test_an_interrupted_session_says_what_it_has_measured() -> None:
+    (line,) = measured_lines([(build.case(), build.summary())], launches=5)
+    assert line.startswith("jax.all_reduce.psum.float32.4K ")
+    assert line.endswith("1 ms  algbw 4 GB/s, busbw 6 GB/s  (3 of 5 launches)")
+
+
+def test_an_interrupt_before_anything_was_measured_says_that() -> None:
+    assert measured_lines([], launches=3) == ["nothing was measured before the interrupt"]
+
+
+def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
+    case = build.case(payload_bytes=2**20)
+    lines = change_lines(
+        [
+            ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3)),
+            ("a.json", case, build.baseline(1e-3), build.baseline()),
+            ("b.json", case, build.baseline(), build.baseline(1e-3)),
+        ]
+    )
+    assert [line for line in lines if line.startswith("baselines")] == [
+        "baselines written: a.json",
+        "baselines written: b.json",
+    ]
+    assert "none -> 2 ms (0.7864 GB/s busbw, 3 launches)" in lines[2]
+    assert "float32 1M" in lines[2]
+    assert "1 ms (1.573 GB/s busbw, 1 launches) -> out of memory" in lines[3]
+    assert "out of memory -> 1 ms" in lines[-1]
+
+
+def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
+    lines = change_lines([("a.json", build.case(), None, build.baseline(1e-3, 2e-3))])
+    assert "none -> 1.5 ms" in lines[-1]
+
+
+def test_no_changed_baselines_are_no_lines() -> None:
+    assert change_lines([]) == []

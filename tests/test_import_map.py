@@ -1,0 +1,269 @@
+"""The import map of the design: which room may import which, and where frameworks and pytest live.
+
+The map is read from the sources, imported by nobody: imports inside functions and under
+TYPE_CHECKING count, and so do literal names given to `import_module`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "busbw"
+ROOT = Path(__file__).parents[1]
+
+# Every room, and the rooms that it may import. "" is the package itself: busbw/__init__.py.
+_PURE: Mapping[str, set[str]] = {
+    "": set(),
+    "model": set(),
+    "wire": {"model"},
+    "cases": {"model"},
+    "metrics": {"model"},
+    "costmodel": {"model"},
+    "hardware": {"model"},
+    "stats": {"model"},
+    "judge": {"model", "metrics", "costmodel", "hardware", "stats"},
+    "baselines": {"model", "wire"},
+    "report": {"model", "metrics", "hardware"},
+    "worker": {"model", "wire"},
+    "driver": {"model", "wire"},
+}
+_FACES = {"plugin", "commands"}
+ALLOWED = {**_PURE, **{face: set(_PURE) - {"worker"} for face in _FACES}}
+
+BACKENDS = "busbw.worker.backends"
+# Who may import what is not ours: the foreign package, and the module below which it may be.
+ONLY_BELOW = {
+    "jax": BACKENDS,
+    "jaxlib": BACKENDS,
+    "tensorflow": BACKENDS,
+    "numpy": "busbw.worker",
+    "pytest": "busbw.plugin",
+    "_pytest": "busbw.plugin",
+    "pytest_benchmark": "busbw.plugin",
+}
+
+# Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
+TRAVELLING = {"", "model", "wire", "worker"}
+OLDEST = (3, 10)
+SINCE_OLDEST = {"tomllib", "annotationlib", "compression"}
+STANDARD = set(sys.stdlib_module_names) - SINCE_OLDEST
+
+
+def offences(sources: Mapping[str, str]) -> list[str]:
+    """What in `sources` (path such as ``busbw/wire.py`` to text) breaks the map, in order."""
+    found = []
+    for path, source in sorted(sources.items()):
+        room = _room(_module(path))
+        if room not in ALLOWED:
+            found.append(f"{path}: the room {room!r} is not in the map")
+            continue
+        try:
+            tree = ast.parse(source, path, feature_version=OLDEST if room in TRAVELLING else None)
+        except SyntaxError as error:
+            found.append(f"{path}:{error.lineno}: {error.msg}")
+            continue
+        for line, name in _imports(tree, path):
+            reason = _objection(_module(path), room, name)
+            if reason:
+                found.append(f"{path}:{line}: {name}: {reason}")
+    return found
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _room(module: str) -> str:
+    """The room of a module of ours; "" for the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imports(tree: ast.AST, path: str) -> Iterator[tuple[int, str]]:
+    """(line, the absolute name) of everything that is imported anywhere in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, path)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _importing(node.func):
+            first = node.args[0] if node.args else None
+            yield node.lineno, str(first.value) if isinstance(first, ast.Constant) else "?"
+
+
+def _importing(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def _absolute(node: ast.ImportFrom, path: str) -> str:
+    if not node.level:
+        return node.module or ""
+    package = _module(path).split(".")
+    above = node.level - (1 if path.endswith("/__init__.py") else 0)
+    parts = package[: len(package) - above]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _objection(module: str, room: str, name: str) -> str:
+    """Why `module` in `room` may not import `name`; empty if it may."""
+    top = name.split(".")[0]
+    if name == "?":
+        return "an import whose name is not written out cannot be checked"
+    if top == PACKAGE:
+        return _objection_to_ours(room, name)
+    below = ONLY_BELOW.get(top)
+    if below and not f"{module}.".startswith(f"{below}."):
+        return f"only below {below}"
+    if room in TRAVELLING and not below and top not in STANDARD:
+        return f"{room or PACKAGE} has the standard library of Python 3.10 only"
+    return ""
+
+
+def _objection_to_ours(room: str, name: str) -> str:
+    wanted = _room(name)
+    if wanted in (room, "") or wanted.startswith("__"):
+        return ""
+    allowed = ALLOWED[room]
+    return "" if wanted in allowed else f"{room or PACKAGE} may import {sorted(allowed)}"
+
+
+def _tree() -> dict[str, str]:
+    files = sorted((ROOT / PACKAGE).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in files}
+
+
+def test_the_sources_keep_to_the_map() -> None:
+    assert offences(_tree()) == []
+
+
+def test_the_sources_are_really_there_and_their_imports_are_seen() -> None:
+    sources = _tree()
+    seen = {
+        name
+        for path, source in sources.items()
+        for _, name in _imports(ast.parse(source), path)
+        if name.startswith(("busbw.", "jax", "pytest"))
+    }
+    assert {"busbw/wire.py", "busbw/plugin/options.py"} <= set(sources)
+    assert {"busbw.model.Case", "jax.numpy", "pytest", f"{BACKENDS}.fake.FakeBackend"} <= seen
+
+
+FORBIDDEN = [
+    ("busbw/model/words.py", "from busbw import wire"),
+    ("busbw/model/words.py", "from ..wire import to_json"),
+    ("busbw/model/__init__.py", "from .. import wire"),
+    ("busbw/wire.py", "from busbw.cases import specs"),
+    ("busbw/wire.py", "from .driver import Worker"),
+    ("busbw/cases.py", "from busbw import metrics"),
+    ("busbw/metrics.py", "import busbw.stats"),
+    ("busbw/stats.py", "from . import metrics"),
+    ("busbw/judge/case.py", "from busbw import baselines"),
+    ("busbw/judge/case.py", "from busbw import wire"),
+    ("busbw/judge/policy.py", "from busbw.report import table"),
+    ("busbw/baselines/store.py", "from busbw import judge"),
+    ("busbw/baselines/store.py", "from ..metrics import algbw_gb_per_s"),
+    ("busbw/report/results.py", "from busbw import wire"),
+    ("busbw/report/table.py", "from busbw.judge import Terms"),
+    ("busbw/report/table.py", "from busbw.baselines import Change"),
+    ("busbw/worker/measure.py", "from busbw import driver"),
+    ("busbw/worker/measure.py", "from busbw import metrics, model"),
+    ("busbw/worker/serve.py", "from ..stats import quantile"),
+    ("busbw/worker/backends/base.py", "from ...judge import Policy"),
+    ("busbw/driver/process.py", "from busbw import worker"),
+    ("busbw/driver/process.py", "import busbw.worker.serve as serve"),
+    ("busbw/driver/sweep.py", "from busbw.judge import judge_case"),
+    ("busbw/plugin/items.py", "from busbw.worker import measure"),
+    ("busbw/plugin/items.py", "from busbw import commands"),
+    ("busbw/commands/trace.py", "from busbw.plugin import verdict"),
+    ("busbw/commands/trace.py", "from ..worker import memory"),
+    ("busbw/driver/sweep.py", "from busbw.plugin.state import STATE"),
+    ("busbw/__init__.py", "from .plugin import verdict"),
+    ("busbw/__init__.py", "import numpy"),
+    ("busbw/driver/probe.py", "import jax"),
+    ("busbw/worker/measure.py", "import jax.numpy as jnp"),
+    ("busbw/worker/measure.py", "from tensorflow import distribute"),
+    ("busbw/worker/backendsish.py", "import jax"),
+    ("busbw/plugin/options.py", "import tensorflow as tf"),
+    ("busbw/judge/case.py", "import pytest"),
+    ("busbw/report/table.py", "from _pytest.terminal import TerminalReporter"),
+    ("busbw/worker/measure.py", "import pytest"),
+    ("busbw/stats.py", "import numpy as np"),
+    ("busbw/cases.py", "from numpy import array"),
+    ("busbw/model/words.py", "import numpy"),
+    ("busbw/wire.py", "import pydantic"),
+    ("busbw/worker/host.py", "import psutil"),
+    ("busbw/worker/backends/fake.py", "from filelock import FileLock"),
+    ("busbw/wire.py", "import tomllib"),
+]
+IN_A_FUNCTION = "def f() -> None:\n    {}\n"
+FOR_TYPES = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {}\n"
+
+
+@pytest.mark.parametrize("around", ["{}", IN_A_FUNCTION, FOR_TYPES], ids=["top", "in", "types"])
+@pytest.mark.parametrize(("path", "line"), FORBIDDEN)
+def test_a_forbidden_import_is_an_offence_wherever_it_stands(
+    path: str, line: str, around: str
+) -> None:
+    (offence,) = offences({path: around.format(line)})
+    assert offence.startswith(f"{path}:")
+
+
+@pytest.mark.parametrize(("path", "line"), FORBIDDEN[::9])
+def test_a_forbidden_import_in_the_real_tree_is_an_offence(path: str, line: str) -> None:
+    sources = _tree()
+    assert len(offences({**sources, path: f"{sources.get(path, '')}\n{line}\n"})) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ['import_module("jax")', 'importlib.import_module("jax")', '__import__("jax.numpy")']
+)
+def test_an_import_by_a_literal_name_counts(line: str) -> None:
+    assert len(offences({"busbw/plugin/options.py": line})) == 1
+
+
+def test_an_import_by_a_computed_name_is_an_offence() -> None:
+    (offence,) = offences({"busbw/plugin/options.py": "importlib.import_module(name)"})
+    assert "cannot be checked" in offence
+
+
+@pytest.mark.parametrize("path", ["busbw/helper.py", "busbw/rooms/one.py", "busbw/models.py"])
+def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
+    (offence,) = offences({**_tree(), path: ""})
+    assert "is not in the map" in offence
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("busbw/judge/case.py", "from busbw import metrics, stats"),
+        ("busbw/judge/case.py", "from .policy import Policy"),
+        ("busbw/driver/bundle.py", "import busbw"),
+        ("busbw/plugin/ending.py", "from busbw import __version__, judge"),
+        ("busbw/plugin/ending.py", "import pytest"),
+        ("busbw/commands/trace.py", "from busbw import costmodel, report"),
+        ("busbw/worker/backends/expected.py", "import numpy as np"),
+        ("busbw/worker/backends/jax_backend.py", "from jax import lax"),
+        ("busbw/worker/backends/tensorflow_backend.py", "import tensorflow as tf"),
+        ("busbw/baselines/store.py", "import filelock"),
+        ("busbw/model/machine.py", "from . import words"),
+    ],
+)
+def test_what_the_map_allows_is_no_offence(path: str, line: str) -> None:
+    assert offences({path: line}) == []
+
+
+@pytest.mark.parametrize(
+    "newer", ["try:\n    pass\nexcept* OSError:\n    pass\n", "type Pair = tuple[int, int]\n"]
+)
+def test_syntax_newer_than_python_3_10_is_an_offence_where_foreign_interpreters_read(
+    newer: str,
+) -> None:
+    for path in ("busbw/wire.py", "busbw/model/words.py", "busbw/worker/serve.py"):
+        assert len(offences({path: newer})) == 1
+    assert offences({"busbw/driver/probe.py": "try:\n    pass\nexcept* OSError:\n    pass\n"}) == []

@@ -1,0 +1,166 @@
+"""Values to JSON and back: nothing is lost, and nonsense is refused with the path to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw import wire
+from busbw.model import Case, Device, DeviceSet, Failure, FailureKind, Found, Measurement, Plan, Run
+
+from . import build
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+VALUES = (
+    build.case(mesh="4x4"),
+    build.plan(memory_limit_bytes=2**30),
+    build.run(1e-3, 1.1e-3, peak_memory_bytes=5),
+    build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1),
+    build.probe(build.device_set(), build.device_set(Device.TPU, mesh="2x4"), gpu="no driver"),
+    build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5),
+    build.measurement(1e-3, failures=(build.failure(),)),
+    build.baseline(1e-3, 1.1e-3),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    ends: tuple[float, float]
+    name: str = ""
+
+
+def _changed(document: Any, key: str, value: Any) -> dict[str, Any]:
+    return {**document, key: value}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_comes_back_through_json_as_it_was(value: Any) -> None:
+    line = json.dumps(wire.to_json(value))
+    assert value == wire.from_json(type(value), json.loads(line))
+
+
+def test_an_enum_is_written_as_its_word() -> None:
+    assert wire.to_json(build.failure(FailureKind.KILLED))["kind"] == "KILLED"
+    assert str is type(wire.to_json(FailureKind.KILLED))
+
+
+def test_a_tuple_is_written_as_a_list() -> None:
+    assert wire.to_json(build.run(1e-3, 2e-3))["samples_s"] == [1e-3, 2e-3]
+
+
+def test_an_unknown_key_is_refused_and_the_accepted_ones_are_named() -> None:
+    document = _changed(wire.to_json(build.plan()), "lunches", 3)
+    with pytest.raises(wire.WireError, match=r"plan\.lunches: unknown key; accepted .* launches"):
+        wire.from_json(Plan, document, "plan")
+
+
+def test_a_missing_key_is_refused_unless_it_has_a_default() -> None:
+    with pytest.raises(wire.WireError, match=r"Case\.framework: missing"):
+        wire.from_json(Case, {})
+    assert Plan() == wire.from_json(Plan, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "words"),
+    [
+        ("launch", 1, "expected a string, got 1"),
+        ("launch", None, "expected a string, got None"),
+        ("iterations", "8", "expected a whole number, got '8'"),
+        ("iterations", 8.0, "expected a whole number, got 8.0"),
+        ("iterations", True, "expected a whole number, got True"),
+        ("compile_s", "soon", "expected a number, got 'soon'"),
+        ("compile_s", False, "expected a number, got False"),
+        ("compile_s", float("nan"), "expected a finite number, got nan"),
+        ("compile_s", float("inf"), "expected a finite number, got inf"),
+        pytest.param("compile_s", 10**400, "expected a number, got 1000", id="compile_s-huge"),
+        ("samples_s", 1.0, "expected a list, got 1.0"),
+        ("versions", ["jax"], "expected an object, got"),
+        ("proof", "psum", "expected an object, got 'psum'"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_what_was_expected(key: str, wrong: Any, words: str) -> None:
+    document = _changed(wire.to_json(build.run()), key, wrong)
+    with pytest.raises(wire.WireError, match=rf"Run\.{key}: {words}"):
+        wire.from_json(Run, document)
+
+
+def test_the_path_leads_into_lists_and_mappings() -> None:
+    document = wire.to_json(build.run(1.0, 2.0, 3.0))
+    with pytest.raises(wire.WireError, match=r"run\.samples_s\[1\]: expected a number, got 'x'"):
+        wire.from_json(Run, _changed(document, "samples_s", [1.0, "x", 3.0]), "run")
+    with pytest.raises(wire.WireError, match=r"run\.versions\.jax: expected a string, got 1"):
+        wire.from_json(Run, _changed(document, "versions", {"jax": 1}), "run")
+
+
+def test_the_path_leads_into_values_within_values() -> None:
+    document = wire.to_json(build.measurement(1e-3))
+    document["runs"][0]["proof"]["payload_copies"] = "none"
+    with pytest.raises(wire.WireError, match=r"Measurement\.runs\[0\]\.proof\.payload_copies: "):
+        wire.from_json(Measurement, document)
+
+
+def test_a_word_that_the_enum_lacks_is_refused_and_its_words_are_named() -> None:
+    document = _changed(wire.to_json(build.device_set()), "device", "abacus")
+    with pytest.raises(wire.WireError, match="expected one of cpu, gpu, tpu, got 'abacus'"):
+        wire.from_json(DeviceSet, document)
+
+
+@pytest.mark.parametrize("word", [None, 1, ["KILLED"], {"KILLED": 1}])
+def test_what_is_not_even_a_word_is_no_enum(word: Any) -> None:
+    document = _changed(wire.to_json(build.failure()), "kind", word)
+    with pytest.raises(wire.WireError, match=r"Failure\.kind: expected one of UNAVAILABLE, "):
+        wire.from_json(Failure, document)
+
+
+def test_a_whole_number_is_a_number() -> None:
+    run = wire.from_json(Run, _changed(wire.to_json(build.run()), "samples_s", [1, 2]))
+    assert run.samples_s == (1.0, 2.0)
+    assert {float} == {type(sample) for sample in run.samples_s}
+
+
+def test_none_is_accepted_only_where_a_value_may_be_absent() -> None:
+    document = wire.to_json(build.failure(exit_code=None))
+    assert wire.from_json(Failure, document).exit_code is None
+    with pytest.raises(wire.WireError, match="message"):
+        wire.from_json(Failure, _changed(document, "message", None))
+
+
+def test_a_pair_is_a_list_of_two() -> None:
+    assert _Pair(ends=(1.0, 2.0)) == wire.from_json(_Pair, {"ends": [1, 2]})
+    with pytest.raises(wire.WireError, match=r"ends: expected a list of 2, got 3 items"):
+        wire.from_json(_Pair, {"ends": [1, 2, 3]})
+
+
+def test_a_long_wrong_value_is_shown_in_part() -> None:
+    with pytest.raises(wire.WireError) as caught:
+        wire.from_json(Plan, {"launches": "x" * 5000})
+    assert len(str(caught.value)) < 200
+
+
+@given(JSON)
+def test_any_other_document_is_refused_and_nothing_worse(document: Any) -> None:
+    with pytest.raises(wire.WireError):
+        wire.from_json(Run, document)
+
+
+@given(st.sampled_from(sorted(wire.to_json(build.run()))), JSON)
+def test_any_value_in_any_place_is_accepted_or_refused_and_nothing_worse(
+    key: str, wrong: Any
+) -> None:
+    document = _changed(wire.to_json(build.run()), key, wrong)
+    try:
+        run = wire.from_json(Run, document)
+    except wire.WireError as error:
+        assert f"Run.{key}" in str(error)
+    else:
+        assert run == wire.from_json(Run, wire.to_json(run))

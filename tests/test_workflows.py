@@ -1,0 +1,135 @@
+"""The gate and the workflows: pinned, with the least permissions, and nothing hides a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+GATE = (*(path for path in (ROOT / ".github").rglob("*") if path.is_file()), ROOT / ".ci" / "run")
+
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def _test_command() -> str:
+    """README's one command that installs tox and runs it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ {4}(python -m pip install tox\b.*)$", text, re.MULTILINE)
+    return str(command)
+
+
+def _case(**changes: Any) -> dict[str, Any]:
+    """The fields of a case in the results that the summary reads."""
+    return {
+        "id": "jax-default-float32-1K",
+        "outcome": "PASS",
+        "failed": False,
+        "text": "as fast as ever",
+        "measured": {"busbw_gb_per_s": 12.3456},
+        "baseline": {"busbw_gb_per_s": 12.5},
+        "ratio": 1.0,
+        **changes,
+    }
+
+
+def _summary(path: Path, *cases: dict[str, Any]) -> list[str]:
+    """The lines that the summary script prints for results with these cases."""
+    document = {
+        "environment": {"key": {"device_kind": "TPU v5 lite", "ranks": 8}},
+        "session": {"outcome": "FINE", "text": "measured"},
+        "cases": cases,
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return _summarized(path)
+
+
+def _summarized(path: Path) -> list[str]:
+    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_the_workflows_are_those_for_a_push_the_night_and_a_refresh() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml", "refresh-baselines.yml"]
+
+
+@each_workflow
+def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path: Path) -> None:
+    uses = re.findall(r"\buses:\s*(.*)", path.read_text(encoding="utf-8"))
+    pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [use for use in uses if not pinned.fullmatch(use)] == []
+
+
+@each_workflow
+def test_a_workflow_has_no_permission_that_its_jobs_do_not_ask_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"^permissions:.*$", text, re.MULTILINE) == ["permissions: {}"]
+    jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
+    assert len(re.findall(r"^    permissions:", text, re.MULTILINE)) == len(jobs)
+
+
+@each_workflow
+def test_every_job_has_a_deadline_and_no_checkout_keeps_the_token(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
+    assert len(re.findall(r"^    timeout-minutes: \d+$", text, re.MULTILINE)) == len(jobs)
+    checkouts = text.count("uses: actions/checkout@")
+    assert text.count("persist-credentials: false") == checkouts
+
+
+@each_workflow
+def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
+    tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    assert f".github/workflows/{path.name}" in tox
+
+
+def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
+    command = _test_command()
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert f"run: {command}" in [line.strip() for line in push.splitlines()]
+
+
+def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:
+    run = ROOT / ".ci" / "run"
+    assert os.access(run, os.X_OK)
+    assert "set -euo pipefail" in run.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("path", [*GATE, ROOT / "tox.ini"], ids=lambda path: path.name)
+def test_nothing_hides_a_failure(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
+    assert found == []
+
+
+def test_the_summary_shows_the_worst_case_first(tmp_path: Path) -> None:
+    slow = _case(id="jax-default-float32-2K", outcome="REGRESSED", failed=True, ratio=1.5)
+    slower = _case(id="jax-default-float32-4K", outcome="PASS", ratio=1.9)
+    new = _case(
+        id="jax-default-float32-8K", outcome="NO_BASELINE", baseline=None, ratio=None, text=""
+    )
+    rows = _summary(tmp_path / "r.json", new, _case(), slower, slow)[-4:]
+    assert rows == [
+        "| jax default float32 | 2K | 12.35 | 12.5 | 1.50 | **REGRESSED**: as fast as ever |",
+        "| jax default float32 | 4K | 12.35 | 12.5 | 1.90 | PASS |",
+        "| jax default float32 | 1K | 12.35 | 12.5 | 1.00 | PASS |",
+        "| jax default float32 | 8K | 12.35 |  |  | NO_BASELINE |",
+    ]
+
+
+def test_the_text_of_a_failure_stays_within_its_cell(tmp_path: Path) -> None:
+    bad = _case(outcome="FAILED", failed=True, measured=None, ratio=None, text="a | b\nc")
+    row = _summary(tmp_path / "r.json", bad)[-1]
+    assert row.endswith(r"| **FAILED**: a \| b c |")
+
+
+def test_the_summary_says_that_there_are_no_results(tmp_path: Path) -> None:
+    assert _summarized(tmp_path / "none.json") == ["No results were written; the log says why."]

@@ -1,0 +1,1 @@
+"""Tests of what back ends share, with no framework."""
