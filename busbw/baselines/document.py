@@ -18,6 +18,9 @@ from busbw.model import EnvironmentKey, payload_text
 
 SCHEMA = 1
 
+# No clock is finer, and what is compared is divided by it.
+LEAST_US = 1e-6
+
 
 class BaselineError(ValueError):
     """A baseline file that cannot be used; says which, where in it, and what is accepted."""
@@ -121,9 +124,10 @@ def _check_entry(entry: Entry, where: str) -> None:
     if entry.status is Status.OOM and entry.times_us:
         raise wire.WireError(f"{where}.times_us: expected none with the status 'oom'")
     for place, time_us in enumerate(entry.times_us):
-        if time_us <= 0:
+        if time_us < LEAST_US:
             raise wire.WireError(
-                f"{where}.times_us[{place}]: expected microseconds above 0, got {time_us}"
+                f"{where}.times_us[{place}]: expected microseconds above 0 "
+                f"(at least {LEAST_US:g}), got {time_us:g}"
             )
 
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Reference
+from busbw.model import Case, EnvironmentKey, Reference, payload_text
 
 from .document import BaselineError, Status, read_json
 from .key import slug
+
+SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,13 +49,26 @@ def read_published(path: Path) -> Published:
         table = wire.from_json(Published, read_json(path), "document")
     except wire.WireError as error:
         raise BaselineError(f"{path}: {error}") from error
+    if table.schema != SCHEMA:
+        raise BaselineError(f"{path}: document.schema: expected {SCHEMA}, got {table.schema}")
+    wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
+    place = (path.parent.parent.name, path.parent.name, path.name.split(".")[1])
+    if wanted != place:
+        raise BaselineError(f"{path}: the table is for {' '.join(wanted)}, its place for another")
     for index, entry in enumerate(table.entries):
-        if (entry.algbw_gb_per_s is None) is (entry.status is Status.OK):
-            raise BaselineError(
-                f"{path}: document.entries[{index}].algbw_gb_per_s: "
-                "expected with the status 'ok' and only then"
-            )
+        _check_entry(entry, f"{path}: document.entries[{index}]")
     return table
+
+
+def _check_entry(entry: PublishedEntry, where: str) -> None:
+    if entry.payload != payload_text(entry.payload_bytes):
+        raise BaselineError(
+            f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes"
+        )
+    if (entry.algbw_gb_per_s is None) is (entry.status is Status.OK):
+        raise BaselineError(f"{where}.algbw_gb_per_s: expected with the status 'ok' and only then")
+    if entry.algbw_gb_per_s is not None and entry.algbw_gb_per_s <= 0:
+        raise BaselineError(f"{where}.algbw_gb_per_s: expected GB/s above 0")
 
 
 def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:

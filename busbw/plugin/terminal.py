@@ -70,6 +70,7 @@ class Display:
         """Close the progress line."""
         if self._reporter is not None and self._open:
             self._reporter.rewrite("", erase=True)
+            self._reporter.write("\r")
         word = "interrupted after" if state.interrupted else "measured in"
         self.line(f"busbw: {word} {state.measuring_s:.0f} s")
 

@@ -6,6 +6,7 @@ Looks only; every test ends its own processes by their id.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ STEP_S = 0.02
 
 
 def processes(folder: Path) -> list[int]:
-    """Process ids whose command line names something below `folder`; zombies have none."""
+    """Process ids whose command line names `folder` or something in it; zombies have none."""
     found = []
+    names = re.compile(rf"(^|[=\0]){re.escape(str(folder))}([/\0]|$)")
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if f"{folder}/".encode() in path.read_bytes():
+            if names.search(path.read_text(errors="replace")):
                 found.append(int(path.parent.name))
     return found
 

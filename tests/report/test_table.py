@@ -89,19 +89,29 @@ def test_a_provisional_or_expected_outcome_says_so(one: Verdict, words: str) -> 
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (Reference(source="a paper", oom=True), "out of memory (a paper)"),
-        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "algbw 1.5 GB/s (a paper)"),
+        (Reference(source="a paper", oom=True), "published: out of memory"),
+        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "published: algbw 1.5 GB/s"),
         (
             Reference(source="a paper", oom=False, algbw_gb_per_s=1.5, doubt="a slip?"),
-            "algbw 1.5 GB/s (a paper; a slip?)",
+            "published: algbw 1.5 GB/s (a slip?)",
         ),
     ],
 )
-def test_a_published_figure_is_shown_as_one_of_another_method(
+def test_a_published_figure_is_shown_below_and_marked_as_such(
     reference: Reference, words: str
 ) -> None:
-    _, line = _rows(build.verdict(reference=reference))
-    assert f"published, by another method: {words}" == line.text.strip()
+    _, line, _ = _rows(build.verdict(reference=reference))
+    assert words == line.text.strip()
+
+
+def test_the_source_of_published_figures_is_said_once_below_each_group() -> None:
+    reference = Reference(source="a paper", oom=True)
+    first = build.verdict(reference=reference)
+    other = build.verdict(reference=reference, case=build.case(framework="tensorflow"))
+    texts = [line.text for line in table([first, first, other])]
+    source = "published figures, by another method: a paper"
+    assert [source, ""] == texts[texts.index(source) :][:2]
+    assert len([text for text in texts if text == source]) == 2
 
 
 def test_an_interrupted_session_says_what_it_has_measured() -> None:

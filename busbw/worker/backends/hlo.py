@@ -18,7 +18,7 @@ _COLLECTIVES = (
     "collective-permute",
     "collective-permute-start",
 )
-_INSTRUCTION = re.compile(r"=\s+(?P<shape>\(?[^=]*?)\s(?P<op>[a-z][a-z0-9-]*)\(")
+_INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
 _ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 _LISTED_GROUPS = re.compile(r"replica_groups=\{\{([\d,]*)\}")
 _IOTA_GROUPS = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=")

@@ -1,0 +1,174 @@
+"""One worker: the six ways in which it can end, told apart, and none of them left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw import wire
+from busbw.driver import Bundle, Ended, Starter, Worker
+from busbw.model import FailureKind, Run
+
+from .processes import processes, wait_until
+from .scripts import PLAN, case, starter
+
+LONG_S = 60.0
+SHORT_S = 0.4
+
+
+@contextmanager
+def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
+    """A worker that has said that it is ready."""
+    worker = Worker(begin, bundle, "1.fake")
+    try:
+        assert worker.ask(None, LONG_S) == ("ready", None)
+        yield worker
+    finally:
+        worker.kill()
+
+
+def measure(worker: Worker, timeout_s: float = LONG_S) -> tuple[str, Any] | Ended:
+    """The answer to one measure request."""
+    request = {
+        "request": "measure",
+        "case": wire.to_json(case(1024)),
+        "plan": wire.to_json(PLAN),
+    }
+    return worker.ask(request, timeout_s)
+
+
+def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
+    """How a worker ended that the script has `event` befall in mid-case."""
+    with ready(bundle, starter(cases=[{"then": event}])) as worker:
+        answer = measure(worker, timeout_s)
+        assert isinstance(answer, Ended)
+        assert f"the script says {event}" in answer.log
+        assert wait_until(lambda: not processes(bundle.path), 5)
+        return answer
+
+
+def test_a_reply_is_a_run_and_the_worker_ends_when_its_channel_closes(bundle: Bundle) -> None:
+    with ready(bundle, starter()) as worker:
+        name, value = answered(measure(worker))
+        assert name == "Run"
+        assert wire.from_json(Run, value).launch == "1.fake"
+        assert worker.close()
+
+
+def answered(answer: tuple[str, Any] | Ended) -> tuple[str, Any]:
+    """The reply, which there must be."""
+    assert not isinstance(answer, Ended), answer.log
+    return answer
+
+
+def test_a_failure_is_a_reply_and_the_next_case_is_measured_by_the_same_process(
+    bundle: Bundle,
+) -> None:
+    script = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    with ready(bundle, script) as worker:
+        name, value = answered(measure(worker))
+        assert (name, value["kind"]) == ("Failure", FailureKind.OUT_OF_MEMORY.value)
+        assert answered(measure(worker))[0] == "Failure"
+
+
+def test_a_killed_worker(bundle: Bundle) -> None:
+    assert ended(bundle, "kill").exit_code == -signal.SIGKILL
+
+
+def test_a_worker_that_dies_of_a_segmentation_fault_leaves_its_stack(bundle: Bundle) -> None:
+    found = ended(bundle, "segfault")
+    assert found.exit_code == -signal.SIGSEGV
+    assert "Segmentation fault" in found.log
+    assert 'fake.py", line' in found.log
+
+
+def test_a_worker_that_ends_with_an_exit_code(bundle: Bundle) -> None:
+    assert ended(bundle, "exit").exit_code == 3
+
+
+def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
+    bundle: Bundle,
+) -> None:
+    with ready(bundle, starter(cases=[{"then": "no such event"}])) as worker:
+        answer = measure(worker)
+    assert isinstance(answer, Ended)
+    assert answer.exit_code == 1
+    assert "ValueError: BUSBW_FAKE: no event 'no such event'" in answer.log
+
+
+def test_a_hang_ends_at_the_deadline_with_a_python_stack_in_the_log(bundle: Bundle) -> None:
+    found = ended(bundle, "hang", SHORT_S)
+    assert found.exit_code is None
+    assert SHORT_S <= found.waited_s < LONG_S
+    assert 'fake.py", line' in found.log
+    assert "measure.py" in found.log
+
+
+def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
+    found = ended(bundle, "hang_with_lock", SHORT_S)
+    assert found.exit_code is None
+    assert 'fake.py", line' in found.log
+
+
+def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
+    with ready(bundle, starter(cases=[{"then": "reply_then_hang"}])) as worker:
+        assert answered(measure(worker))[0] == "Run"
+        assert not worker.close()
+        assert not processes(bundle.path)
+
+
+def test_kill_9_from_outside_in_mid_case_is_seen_at_once(bundle: Bundle) -> None:
+    with ready(bundle, starter(cases=[{"then": "hang"}])) as worker:
+        timer = threading.Timer(SHORT_S, os.kill, (worker.pid, signal.SIGKILL))
+        timer.start()
+        answer = measure(worker)
+        timer.join()
+    assert isinstance(answer, Ended)
+    assert answer.exit_code == -signal.SIGKILL
+    assert answer.waited_s < LONG_S
+
+
+def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: Bundle) -> None:
+    with ready(bundle, starter()) as worker:
+        os.kill(worker.pid, signal.SIGKILL)
+        answer = measure(worker)
+    assert isinstance(answer, Ended)
+    assert answer.exit_code == -signal.SIGKILL
+
+
+def test_what_a_worker_prints_is_log_and_never_a_reply(bundle: Bundle) -> None:
+    noisy = replace(starter(), environment={"BUSBW_FAKE": "{}", "PYTHONVERBOSE": "1"})
+    with ready(bundle, noisy) as worker:
+        assert answered(measure(worker))[0] == "Run"
+    assert bundle.log_path("1.fake.fake").stat().st_size > 0
+
+
+def test_a_worker_leads_a_group_of_its_own(bundle: Bundle) -> None:
+    with ready(bundle, starter()) as worker:
+        assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
+
+
+def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    worker = Worker(starter(), bundle, "1.fake")
+    worker.kill()
+    worker.kill()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
+    command = starter().command(bundle, "1.fake", 5, 6)
+    assert command[:2] == [sys.executable, str(bundle.path)]
+    assert f"--parent={os.getpid()}" in command
+    assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)

@@ -1,0 +1,173 @@
+"""The sweep: every case in every launch, shuffled by the seed, one worker at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from busbw.driver import Bundle, Progress, Starter, Sweep
+from busbw.model import Case, FailureKind, Measurement
+
+from .processes import processes
+from .scripts import PLAN, case, starter
+
+SMALL = tuple(2**power for power in range(10, 18))
+LARGE = (2**28, 2**29, 2**30)
+
+
+def sweep(
+    bundle: Bundle, sizes: Sequence[int], begin: Starter, *, launches: int = 1, seed: int = 0
+) -> tuple[list[Progress], tuple[Measurement, ...]]:
+    """What a sweep of the fake back end tells on its way, and what it measured."""
+    told: list[Progress] = []
+    running = Sweep(
+        cases=[case(size) for size in sizes],
+        plan=replace(PLAN, launches=launches, seed=seed),
+        starters={"fake": begin},
+        bundle=bundle,
+        on_progress=told.append,
+    )
+    running.run()
+    return told, running.measurements()
+
+
+def order(bundle: Bundle, seed: int) -> list[int]:
+    """The payloads of two launches in the order in which they were measured."""
+    told, _ = sweep(bundle, SMALL, starter(), launches=2, seed=seed)
+    return [progress.case.payload_bytes for progress in told]
+
+
+def launches_of(measurement: Measurement) -> list[str]:
+    return [run.launch for run in measurement.runs]
+
+
+def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) -> None:
+    first = order(bundle, seed=1)
+    assert order(bundle, seed=1) == first
+    assert order(bundle, seed=2) != first
+    assert first[:8] != first[8:]
+    assert sorted(first[:8]) == sorted(first[8:]) == list(SMALL)
+
+
+def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bundle) -> None:
+    # A device with memory of its own: nothing is predicted and none of it is taken.
+    script = starter(device="tpu", device_kind="Fake TPU")
+    told, found = sweep(bundle, [*SMALL, *LARGE], script, launches=2)
+    large = [progress.case.payload_bytes in LARGE for progress in told]
+    assert large == [False] * 8 + [True] * 6 + [False] * 8
+    assert all(len(measurement.runs) == 2 for measurement in found)
+
+
+def test_one_worker_is_alive_at_a_time_and_each_launch_has_its_own(bundle: Bundle) -> None:
+    alive: list[list[int]] = []
+    running = Sweep(
+        cases=[case(1024), case(2048)],
+        plan=replace(PLAN, launches=3),
+        starters={"fake": starter()},
+        bundle=bundle,
+        on_progress=lambda progress: alive.append(processes(bundle.path)),
+    )
+    running.run()
+    assert [len(pids) for pids in alive] == [1] * 6
+    assert len({pids[0] for pids in alive}) == 3
+
+
+def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bundle) -> None:
+    script = starter(cases=[{"payload_bytes": 2048, "passes": [2], "then": "kill"}])
+    _, (first, dead, last) = sweep(bundle, (1024, 2048, 4096), script, launches=3)
+    assert launches_of(dead) == ["1.fake", "3.fake"]
+    (failure,) = dead.failures
+    assert failure.kind is FailureKind.KILLED
+    assert failure.launch == "2.fake"
+    assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
+    assert "the script says kill" in failure.log
+    for other in (first, last):
+        assert len(other.runs) == 3
+        assert not other.failures
+
+
+def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
+    script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
+    told, found = sweep(bundle, SMALL, script)
+    names = {run.launch for measurement in found for run in measurement.runs}
+    failures = [failure for measurement in found for failure in measurement.failures]
+    assert len(told) == len(SMALL)
+    assert len(failures) == 2
+    assert names | {failure.launch for failure in failures} <= {"1.fake", "1.fake.2", "1.fake.3"}
+    assert len({failure.launch for failure in failures}) == 2
+
+
+def test_a_worker_that_does_not_start_is_a_failure_of_every_case_that_is_left(
+    bundle: Bundle,
+) -> None:
+    told, found = sweep(bundle, (1024, 2048), starter("/bin/false"), launches=2)
+    assert not told
+    for measurement in found:
+        assert not measurement.runs
+        assert [failure.kind for failure in measurement.failures] == [FailureKind.CRASHED] * 2
+        assert "while starting" in measurement.failures[0].message
+
+
+def test_a_hang_at_exit_loses_nothing_and_is_noted(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
+    notes: list[str] = []
+    running = Sweep(
+        cases=[case(1024)],
+        plan=PLAN,
+        starters={"fake": starter(cases=[{"then": "reply_then_hang"}])},
+        bundle=bundle,
+        on_note=notes.append,
+    )
+    running.run()
+    assert [len(measurement.runs) for measurement in running.measurements()] == [1]
+    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
+
+
+def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(bundle: Bundle) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 1:
+            raise KeyboardInterrupt
+
+    running = Sweep(
+        cases=[case(1024), case(2048)],
+        plan=PLAN,
+        starters={"fake": starter()},
+        bundle=bundle,
+        on_progress=interrupt,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        running.run()
+    assert not processes(bundle.path)
+    assert sorted(len(measurement.runs) for measurement in running.measurements()) == [0, 1]
+
+
+def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
+    told, _ = sweep(bundle, (1024, 2048), starter(), launches=2)
+    assert [(p.pass_number, p.passes, p.done, p.total) for p in told] == [
+        (1, 2, 0, 4),
+        (1, 2, 1, 4),
+        (2, 2, 2, 4),
+        (2, 2, 3, 4),
+    ]
+    assert told[0].remaining_s is None
+    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
+
+
+def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle) -> None:
+    cases: list[Case] = [case(1024), case(1024, framework="other")]
+    told: list[Case] = []
+    running = Sweep(
+        cases=cases,
+        plan=replace(PLAN, launches=2),
+        starters={"fake": starter(), "other": starter()},
+        bundle=bundle,
+        on_progress=lambda progress: told.append(progress.case),
+    )
+    running.run()
+    assert set(told[:2]) == set(told[2:]) == set(cases)
+    names = [launches_of(measurement) for measurement in running.measurements()]
+    assert names == [["1.fake", "2.fake"], ["1.other", "2.other"]]
