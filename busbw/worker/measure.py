@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from busbw.model import Case, Failure, FailureKind, Found, Plan, Run
-from busbw.worker import memory
+from busbw.worker import host, memory
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 
 LEAST_SAMPLES = 2
 SETTLED = 0.7
+LARGE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Desk:
         if refused is not None:
             return refused
         predicted = self._predicted_peak_bytes(case)
+        self._bring_in(case)
         counted = predicted is not None and memory.reset_peak()
         with self.backend.prepared(case) as program:
             sampled = _sample(program, plan, self.backend)
@@ -92,6 +94,15 @@ class Desk:
         if now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
+
+    def _bring_in(self, case: Case) -> None:
+        """Have the machine's memory there before a large case asks for it."""
+        need = self.backend.memory_need(case)
+        if need is None or not need.really_taken:
+            return
+        wanted = need.needed_bytes - (self._kept_bytes() if need.reuses_kept else 0)
+        if wanted >= LARGE_BYTES:
+            memory.bring_in(wanted, host.cores())
 
     def _predicted_peak_bytes(self, case: Case) -> int | None:
         need = self.backend.memory_need(case)

@@ -35,10 +35,15 @@ class MeasuringError(Exception):
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes of host memory a case takes; `reuses_kept`: from what earlier cases left behind."""
+    """Bytes of host memory a case takes.
+
+    `reuses_kept`: from what earlier cases left behind, as far as that goes. `really_taken` is
+    False where the need is made up.
+    """
 
     needed_bytes: int
     reuses_kept: bool = False
+    really_taken: bool = True
 
 
 class AbstractProgram(ABC):

@@ -81,7 +81,7 @@ class FakeBackend(AbstractBackend):
         """Two buffers a rank on the CPU, as if they were there."""
         if Device(self._script.get("device", "cpu")) is not Device.CPU:
             return None
-        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes)
+        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
 
     @contextlib.contextmanager
     def prepared(self, case: Case) -> Iterator[AbstractProgram]:
