@@ -51,7 +51,8 @@ def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
 def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
     code = ended.exit_code
     if code is None:
-        return FailureKind.TIMEOUT, f"the worker did not answer within {ended.waited_s:.3g} s", None
+        waited = f"{round(ended.waited_s, 1):g} s"
+        return FailureKind.TIMEOUT, f"the worker did not answer within {waited}", None
     if code == -signal.SIGKILL:
         if ended.oom_kills:
             text = "the kernel killed the worker for memory"

@@ -21,19 +21,26 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     state = session.config.stash.get(STATE, None)
     if state is None or under_xdist(session.config) or not state.measurements:
         return
-    if state.settings.update_baselines and exitstatus in _WRITE_AFTER and not state.interrupted:
-        _write_baselines(state)
-    if state.settings.results is not None and exitstatus in _WRITE_AFTER:
+    over = exitstatus in _WRITE_AFTER and not state.interrupted
+    if over and state.settings.update_baselines and not _write_baselines(state):
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if over and state.settings.results is not None:
         _write_results(state, state.settings.results)
 
 
-def _write_baselines(state: State) -> None:
-    state.changes = baselines.save(
-        state.settings.baselines,
-        _accepted(state),
-        date=datetime.date.today().isoformat(),
-        only_new=state.settings.update_baselines == "new",
-    )
+def _write_baselines(state: State) -> bool:
+    """Whether they could be written; if not, the summary says why, with all that was measured."""
+    try:
+        state.changes = baselines.save(
+            state.settings.baselines,
+            _accepted(state),
+            date=datetime.date.today().isoformat(),
+            only_new=state.settings.update_baselines == "new",
+        )
+    except (baselines.BaselineError, OSError) as error:
+        state.notes.append(f"no baseline was written: {error}")
+        return False
+    return True
 
 
 def _accepted(state: State) -> list[tuple[EnvironmentKey, Measurement, list[float]]]:

@@ -12,34 +12,38 @@ from busbw.model import Spec
 
 from .items import SessionItem
 from .options import how_to_get
-from .state import STATE, spec_of
+from .state import STATE, spec_of, under_xdist
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test that asks for `verdict` gets one parameter per Spec of the grid."""
-    if "verdict" in metafunc.fixturenames:
+    """Every test that asks for `verdict` gets one parameter per Spec of the grid.
+
+    An impossible grid is only noted: an error raised here would pass for a broken test file.
+    Under pytest-xdist that is all that can be said.
+    """
+    if "verdict" not in metafunc.fixturenames:
+        return
+    specs: tuple[Spec, ...] = ()
+    try:
         specs = _specs(metafunc.config)
-        metafunc.parametrize("verdict", specs, ids=[spec.id for spec in specs], indirect=True)
+    except cases.GridError as error:
+        if under_xdist(metafunc.config):
+            raise pytest.UsageError(f"busbw: {error}") from error
+        metafunc.config.stash[STATE].grid_error = str(error)
+    metafunc.parametrize("verdict", specs, ids=[spec.id for spec in specs], indirect=True)
 
 
 def _specs(config: pytest.Config) -> tuple[Spec, ...]:
-    """The grid; an impossible one is noted: raised here, it would pass for a broken test file."""
-    state = config.stash[STATE]
-    settings = state.settings
+    settings = config.stash[STATE].settings
     if not settings.frameworks:
-        state.grid_error = f"neither jax nor tensorflow is installed here; {how_to_get('jax')}"
-        return ()
-    try:
-        return cases.specs(
-            frameworks=_frameworks_with_strategy(config),
-            strategies=settings.strategies,
-            dtypes=settings.dtypes,
-            payloads=settings.payloads,
-            ranks=settings.ranks,
-        )
-    except cases.GridError as error:
-        state.grid_error = str(error)
-        return ()
+        raise cases.GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
+    return cases.specs(
+        frameworks=_frameworks_with_strategy(config),
+        strategies=settings.strategies,
+        dtypes=settings.dtypes,
+        payloads=settings.payloads,
+        ranks=settings.ranks,
+    )
 
 
 def _frameworks_with_strategy(config: pytest.Config) -> tuple[str, ...]:

@@ -320,4 +320,6 @@ def _results(text: str) -> Path | None:
     path = Path(text).absolute()
     if not path.parent.is_dir():
         raise ValueError(f"--results: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ValueError(f"--results: {path} is a folder; accepted is a file")
     return path

@@ -22,7 +22,7 @@ NONSENSE = {
 WHERE = {
     "no JSON": ":2:3: not JSON",
     "a time that is a word": "document.entries[0].times_us[0]: expected a number, got 'soon'",
-    "a time below 0": "document.entries[0].times_us[0]: expected microseconds above 0",
+    "a time below 0": "document.entries[0].times_us[0]: expected ",
     "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
     "another schema": "schema: this version reads 1, got 7",

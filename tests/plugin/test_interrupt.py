@@ -54,6 +54,17 @@ def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
     assert not folder.left_over()
 
 
+def test_ctrl_c_while_devices_are_looked_for_leaves_nothing(folder: Folder) -> None:
+    folder.script(probe="hang")
+    session = folder.start()
+    logs = folder.temporary.glob
+    assert wait_until(lambda: any("the script" in p.read_text() for p in logs("busbw-*/*.log")))
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert no_worker_soon(folder)
+    assert not folder.left_over()
+
+
 def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
@@ -78,14 +89,15 @@ def test_no_worker_is_left_when_pytest_was_killed(
     forget_bundles(folder)
 
 
-def test_a_killed_session_keeps_no_other_from_measuring(folder: Folder) -> None:
+def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     session.kill()
     session.wait()
     folder.script()
     assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-    forget_bundles(folder)
 
 
 def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:

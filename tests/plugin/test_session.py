@@ -84,6 +84,11 @@ def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Fo
     assert not folder.baseline_files
 
 
+def test_an_impossible_grid_under_xdist_is_not_green_and_says_so(folder: Folder) -> None:
+    ran = folder.run("-n", "1", "--strategies=nccl", exit_code=1)
+    assert "fake has none of the strategies nccl" in ran.text
+
+
 def test_n_0_measures_as_without_it(folder: Folder) -> None:
     assert folder.run("-n", "0", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
