@@ -11,7 +11,7 @@ from busbw import cases
 from busbw.model import Spec
 
 from .items import SessionItem
-from .options import how_to_get
+from .settings import how_to_get
 from .state import STATE, spec_of, under_xdist
 
 

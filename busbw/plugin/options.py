@@ -1,29 +1,22 @@
-"""Command line options, their ini twins, and the Settings that they become.
+"""Command line options and their ini twins: how they are spelled and explained.
 
-The only room that knows how an option is spelled. What is wrong is a usage error here, before
-anything is collected or started.
+What becomes of them, and what is wrong with them, is in `settings`.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import cases, metrics
-from busbw.model import Device
-
-_DEFAULT_FRAMEWORKS = ("jax", "tensorflow")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Option:
+class Option:
+    """One option with a value: ``--name`` and the ini setting ``busbw_name``."""
+
     name: str
     default: str
     help: str
@@ -32,78 +25,79 @@ class _Option:
 
     @property
     def flag(self) -> str:
+        """As it is written on the command line."""
         return "--" + self.name.replace("_", "-")
 
 
-_OPTIONS = (
-    _Option(
+OPTIONS = (
+    Option(
         name="device",
         default="auto",
         choices=("auto", "cpu", "gpu", "tpu"),
         help="what to measure on; auto: a TPU, else a GPU, else the CPU, with two ranks at least",
     ),
-    _Option(
+    Option(
         name="ranks",
         default="",
         metavar="N",
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
-    _Option(
+    Option(
         name="frameworks",
         default="auto",
         metavar="LIST",
         help=f"comma list of {', '.join(cases.FRAMEWORKS)}; default: those installed",
     ),
-    _Option(
+    Option(
         name="strategies",
         default="default",
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
         + "; ".join(f"{name}: {', '.join(known)}" for name, known in cases.STRATEGIES.items()),
     ),
-    _Option(
+    Option(
         name="payloads",
         default="1K:1024M",
         metavar="SIZES",
         help="bytes of one rank's buffer: " + metrics.PAYLOAD_GRAMMAR,
     ),
-    _Option(
+    Option(
         name="dtypes",
         default="float32",
         metavar="LIST",
         help=f"comma list of {', '.join(cases.DTYPES)}",
     ),
-    _Option(
+    Option(
         name="launches",
         default="3",
         metavar="N",
         help="worker processes that each case is measured in",
     ),
-    _Option(
+    Option(
         name="case_timeout",
         default="120",
         metavar="SECONDS",
         help="deadline of one case in one launch",
     ),
-    _Option(
+    Option(
         name="device_wait",
         default="1800",
         metavar="SECONDS",
         help="how long to wait for another busbw session on the same machine to end",
     ),
-    _Option(
+    Option(
         name="baselines",
         default="baselines",
         metavar="DIR",
         help="where baselines are kept, relative to the root directory",
     ),
-    _Option(
+    Option(
         name="memory_limit",
         default="",
         metavar="SIZE",
         help="measure as if the machine had only so much memory, such as 1G",
     ),
-    _Option(
+    Option(
         name="results",
         default="",
         metavar="FILE",
@@ -112,32 +106,10 @@ _OPTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """What the user asked for, checked."""
-
-    device: Device | None
-    ranks: int | None
-    frameworks: tuple[str, ...]
-    frameworks_named: bool
-    pythons: Mapping[str, str]
-    strategies: tuple[str, ...]
-    payloads: tuple[int, ...]
-    dtypes: tuple[str, ...]
-    launches: int
-    case_timeout_s: float
-    device_wait_s: float
-    baselines: Path
-    update_baselines: str
-    require_baselines: bool
-    memory_limit_bytes: int | None
-    results: Path | None
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Every option in the group `busbw`, each with an ini twin but for --update-baselines."""
     group = parser.getgroup("busbw", "busbw: all-reduce performance")
-    for option in _OPTIONS:
+    for option in OPTIONS:
         extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
         extra |= {"metavar": option.metavar} if option.metavar else {}
         default = f" (default: {option.default})" if option.default else ""
@@ -168,158 +140,3 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a case without a baseline fails (default where the environment variable CI is set)",
     )
     parser.addini("busbw_require_baselines", "as --require-baselines", default="")
-
-
-def settings_of(config: pytest.Config) -> Settings:
-    """The checked Settings. Raises pytest.UsageError with what was wrong and what is accepted."""
-    try:
-        return _settings(config)
-    except (ValueError, cases.GridError) as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
-
-
-def _settings(config: pytest.Config) -> Settings:
-    texts = {option.name: _text(config, option) for option in _OPTIONS}
-    named = texts["frameworks"] != "auto"
-    pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
-    return Settings(
-        device=None if texts["device"] == "auto" else Device(_one_of("device", texts["device"])),
-        ranks=_ranks(texts["ranks"]),
-        frameworks=_frameworks(texts["frameworks"], named=named, pythons=pythons),
-        frameworks_named=named,
-        pythons=pythons,
-        strategies=_words("strategies", texts["strategies"], _all_strategies()),
-        payloads=_checked("payloads", metrics.parse_payloads, texts["payloads"]),
-        dtypes=_words("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
-        launches=_whole("launches", texts["launches"], least=1),
-        case_timeout_s=_seconds("case_timeout", texts["case_timeout"]),
-        device_wait_s=_seconds("device_wait", texts["device_wait"]),
-        baselines=config.rootpath / texts["baselines"],
-        update_baselines=config.getoption("update_baselines"),
-        require_baselines=_require_baselines(config),
-        memory_limit_bytes=_checked("memory_limit", metrics.parse_payload, texts["memory_limit"])
-        if texts["memory_limit"]
-        else None,
-        results=_results(texts["results"]),
-    )
-
-
-def _text(config: pytest.Config, option: _Option) -> str:
-    given = config.getoption(option.name)
-    return str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _one_of(name: str, text: str) -> str:
-    accepted = ("auto", *(device.value for device in Device))
-    if text not in accepted:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted are {', '.join(accepted)}")
-    return text
-
-
-def _checked(name: str, parse: Any, text: str) -> Any:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ValueError(f"{_flag(name)}: {error}") from error
-
-
-def _whole(name: str, text: str, *, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted is a whole number from {least}")
-    return int(text)
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < 1e7:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted is a number of seconds above 0")
-    return seconds
-
-
-def _ranks(text: str) -> int | None:
-    if not text or text == "all":
-        return None
-    if text.isdecimal() and int(text) < 2:
-        raise ValueError(f"--ranks: {text}: fewer than two ranks are not a collective")
-    return _whole("ranks", text, least=2)
-
-
-def _words(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in accepted:
-            raise ValueError(f"{_flag(name)}: {word!r}; accepted are {', '.join(accepted)}")
-    return tuple(dict.fromkeys(words))
-
-
-def _all_strategies() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for known in cases.STRATEGIES.values() for name in known))
-
-
-def _frameworks(text: str, *, named: bool, pythons: Mapping[str, str]) -> tuple[str, ...]:
-    wanted = _words("frameworks", text, cases.FRAMEWORKS) if named else _DEFAULT_FRAMEWORKS
-    there = tuple(name for name in wanted if name in pythons or _installed(name))
-    missing = [name for name in wanted if name not in there]
-    if named and missing:
-        raise ValueError(
-            f"--frameworks: {missing[0]} is not installed here; {how_to_get(missing[0])}"
-        )
-    return there
-
-
-def how_to_get(framework: str) -> str:
-    """What to do where a framework is missing."""
-    extra = {"tensorflow": "tf"}.get(framework, framework)
-    return (
-        f'pip install "busbw[{extra}]", or name an interpreter that has it: '
-        f"--python={framework}=PATH"
-    )
-
-
-def _installed(framework: str) -> bool:
-    return framework == "fake" or importlib.util.find_spec(framework) is not None
-
-
-def _pythons(texts: Sequence[str]) -> dict[str, str]:
-    pythons = {}
-    for text in texts:
-        framework, equals, python = text.partition("=")
-        if not equals or framework not in cases.FRAMEWORKS:
-            known = ", ".join(cases.FRAMEWORKS)
-            raise ValueError(
-                f"--python: {text!r}; accepted is FRAMEWORK=INTERPRETER, one of {known}"
-            )
-        found = shutil.which(os.path.expanduser(python))
-        if found is None:
-            raise ValueError(f"--python: {python!r} is no program that can be run")
-        pythons[framework] = os.path.abspath(found)
-    return pythons
-
-
-def _require_baselines(config: pytest.Config) -> bool:
-    if config.getoption("require_baselines"):
-        return True
-    text = str(config.getini("busbw_require_baselines")).lower()
-    if text in ("", "auto"):
-        return bool(os.environ.get("CI"))
-    if text not in ("true", "false"):
-        raise ValueError(f"busbw_require_baselines: {text!r}; accepted are true, false and auto")
-    return text == "true"
-
-
-def _results(text: str) -> Path | None:
-    if not text:
-        return None
-    path = Path(text).absolute()
-    if not path.parent.is_dir():
-        raise ValueError(f"--results: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ValueError(f"--results: {path} is a folder; accepted is a file")
-    return path

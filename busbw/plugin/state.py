@@ -19,7 +19,7 @@ from busbw.model import (
     Verdict,
 )
 
-from .options import Settings, settings_of
+from .settings import Settings, settings_of
 
 
 @dataclass
