@@ -44,6 +44,7 @@ class Display:
         if self._reporter is not None:
             self._reporter.ensure_newline()
             self._reporter.write_line(text)
+            self._reporter.flush()
 
     def header(self, state: State) -> None:
         """Device, ranks, versions and where the baselines are."""

@@ -96,9 +96,9 @@ class Desk:
         return max(0, now - self.opened_bytes)
 
     def _bring_in(self, case: Case) -> None:
-        """Have the machine's memory there before a large case asks for it."""
+        """Have the machine's memory there before a large case, known to fit, asks for it."""
         need = self.backend.memory_need(case)
-        if need is None or not need.really_taken:
+        if need is None or not need.really_taken or memory.headroom(None) is None:
             return
         wanted = need.needed_bytes - (self._kept_bytes() if need.reuses_kept else 0)
         if wanted >= LARGE_BYTES:
