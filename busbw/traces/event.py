@@ -1,0 +1,72 @@
+"""What every profiler's recording holds, in one form: named stretches of time, with their stats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Profilers write no more events than this into a trace.json.gz, the earliest, and say nothing of
+# the rest (jax issue 21295). An xplane file has no such limit.
+MOST_EVENTS = 1_000_000
+
+
+class TraceError(ValueError):
+    """A recording that cannot be read or is not whole; the message says what and where."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """A stretch of time on one line of one plane, and what the profiler noted about it.
+
+    A plane is a device or a host's processes (``/device:TPU:0``, ``/host:CPU``), a line is one
+    of its threads or streams. `start_s` counts from a beginning of the recording's own.
+    """
+
+    name: str
+    plane: str
+    line: str
+    start_s: float
+    duration_s: float
+    stats: Mapping[str, str | int | float]
+
+    @property
+    def end_s(self) -> float:
+        """When it was over, on the same clock as `start_s`."""
+        return self.start_s + self.duration_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """What one host recorded.
+
+    `recorded` counts the events that were not kept, too; `is_cut` says that the profiler must be
+    taken to have left out what came later.
+    """
+
+    events: tuple[Event, ...]
+    host: str
+    recorded: int = 0
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collective:
+    """One collective on one device: from when the device joined it to when it had its values.
+
+    `call` is the launch of the program that it belongs to, "" where the recording does not say.
+    The time holds the wait for devices that join later.
+    """
+
+    kind: str
+    name: str
+    host: str
+    device: int
+    call: str
+    start_s: float
+    duration_s: float
+    payload_bytes: int | None
+
+    @property
+    def rank(self) -> str:
+        """The device among all hosts, such as ``host/0``."""
+        return f"{self.host}/{self.device}"

@@ -1,0 +1,133 @@
+"""What an event's name says of a collective: its kind, and whether it is only a part of one.
+
+Collectives have borne many names: those of XLA's instructions, of TensorFlow's nodes, of JAX's
+primitives (XLA names an instruction after where it came from) and of NCCL's kernels. A name is
+taken whole: what merely holds such a word is another thing. Knows no stats, lines or times.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+ALL_TO_ALL, PERMUTE = "all_to_all", "permute"
+KINDS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, PERMUTE)
+
+_INSTRUCTIONS: Mapping[str, str] = {
+    "cross-replica-sum": ALL_REDUCE,
+    "all-reduce": ALL_REDUCE,
+    "psum": ALL_REDUCE,
+    "psum-invariant": ALL_REDUCE,
+    "pmax": ALL_REDUCE,
+    "pmin": ALL_REDUCE,
+    "all-gather": ALL_GATHER,
+    "all-gather-invariant": ALL_GATHER,
+    "reduce-scatter": REDUCE_SCATTER,
+    "psum-scatter": REDUCE_SCATTER,
+    "all-to-all": ALL_TO_ALL,
+    "ragged-all-to-all": ALL_TO_ALL,
+    "collective-permute": PERMUTE,
+    "ppermute": PERMUTE,
+}
+_NODES: Mapping[str, str] = {
+    "CollectiveReduce": ALL_REDUCE,
+    "CollectiveReduceV2": ALL_REDUCE,
+    "CollectiveReduceV3": ALL_REDUCE,
+    "NcclAllReduce": ALL_REDUCE,
+    "CrossReplicaSum": ALL_REDUCE,
+    "CollectiveGather": ALL_GATHER,
+    "CollectiveGatherV2": ALL_GATHER,
+    "CollectiveReduceScatterV2": REDUCE_SCATTER,
+    "CollectiveAllToAllV2": ALL_TO_ALL,
+    "CollectiveAllToAllV3": ALL_TO_ALL,
+    "AllToAll": ALL_TO_ALL,
+    "CollectivePermute": PERMUTE,
+}
+_KERNELS: Mapping[str, str] = {
+    "AllReduce": ALL_REDUCE,
+    "AllGather": ALL_GATHER,
+    "ReduceScatter": REDUCE_SCATTER,
+    # NCCL has but one kernel for both; `collectives` asks the stats which one it is.
+    "SendRecv": PERMUTE,
+}
+
+_INSTRUCTION = re.compile(
+    r"%?(?P<op>[A-Za-z][A-Za-z_-]*?)(?:-fusion)?(?P<phase>-start|-done)?"
+    r"(?P<number>(?:\.(?:\d+|clone|remat\d*))*)"
+)
+_NODE = re.compile(r"(?:(?P<node>.*):)?(?P<op>[A-Z]\w*?)(?:_\d+)?")
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12
+_KERNEL = re.compile(
+    r"nccl(?:(?:Dev)?Kernel_(?P<op>[A-Za-z]+)|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)\w*Kernel)"
+)
+# A computation that runs beside the others, on a TPU's SparseCore for one.
+_ASIDE = re.compile(
+    r"%?(?P<op>(?:sparse-?core-)?call|async|async-collective)-(?P<phase>start|done)"
+    r"(?P<number>(?:\.\d+)*)"
+)
+
+
+class Phase(enum.Enum):
+    """Which part of a collective an event is."""
+
+    WHOLE = "whole"
+    START = "start"
+    DONE = "done"
+
+
+class Source(enum.IntEnum):
+    """What wrote the name; where several did for one device, the first is the true one."""
+
+    KERNEL = 0
+    INSTRUCTION = 1
+    NODE = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Naming:
+    """What a name says. `kind` is "" where only the stats can tell; `number` tells pairs apart."""
+
+    kind: str
+    source: Source
+    phase: Phase = Phase.WHOLE
+    number: str = ""
+
+
+def naming(name: str) -> Naming | None:
+    """What the name of an event says of a collective; None if it is the name of another thing."""
+    short = name.split(" = ", 1)[0].strip()
+    return _kernel(short) or _aside(short) or _instruction(short) or _node(short)
+
+
+def _kernel(name: str) -> Naming | None:
+    match = _KERNEL.match(name)
+    kind = _KERNELS.get(match["op"] or match["old"]) if match else None
+    return Naming(kind=kind, source=Source.KERNEL) if kind else None
+
+
+def _aside(name: str) -> Naming | None:
+    match = _ASIDE.fullmatch(name)
+    if match is None:
+        return None
+    phase, number = Phase(match["phase"]), f"{match['op']}{match['number']}"
+    return Naming(kind="", source=Source.INSTRUCTION, phase=phase, number=number)
+
+
+def _instruction(name: str) -> Naming | None:
+    match = _INSTRUCTION.fullmatch(name)
+    kind = _INSTRUCTIONS.get(match["op"].replace("_", "-")) if match else None
+    if match is None or kind is None:
+        return None
+    phase = Phase(match["phase"][1:]) if match["phase"] else Phase.WHOLE
+    number = f"{match['op']}{match['number']}"
+    return Naming(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
+
+
+def _node(name: str) -> Naming | None:
+    """A TensorFlow node: ``<node>:<op>``, or its path, which ends with the op."""
+    match = _NODE.fullmatch(name if ":" in name else name.rsplit("/", 1)[-1])
+    kind = _NODES.get(match["op"]) if match else None
+    return Naming(kind=kind, source=Source.NODE) if kind else None

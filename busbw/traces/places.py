@@ -1,0 +1,126 @@
+"""Where in a recording an event belongs: to which device, to which launch of a program, until when.
+
+Each profiler notes these in another way: in the plane's name, in a stat, in an event around it or
+in one inside it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from .event import Event
+
+_DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d+)")
+_LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
+_LAUNCH_LINE = "XLA Modules"
+_RETURN = "CollectiveExecutor::ExecuteAsync::Done"
+_DIGITS = re.compile(r"(\d+)")
+
+
+def device_of_plane(plane: str) -> int | None:
+    """The number of the accelerator whose plane this is; None for a host's."""
+    match = _DEVICE.search(plane)
+    return int(match[1]) if match else None
+
+
+def host_devices(events: Sequence[Event]) -> list[int]:
+    """The device of each event of a host's plane, whose lines are threads of a pool.
+
+    XLA notes it. TensorFlow does not: the replicas of one collective are nodes of one step,
+    iteration and instance, numbered in the order of the replicas.
+    """
+    nodes: dict[tuple[str, ...], set[tuple[str | int, ...]]] = defaultdict(set)
+    for event in events:
+        nodes[_instance(event)].add(_natural(node_of(event)))
+    lines = sorted({event.line for event in events})
+    devices = []
+    for event in events:
+        noted = str(event.stats.get("device_ordinal", ""))
+        if noted.isdecimal():
+            devices.append(int(noted))
+        elif "instance_key" in event.stats:
+            devices.append(sorted(nodes[_instance(event)]).index(_natural(node_of(event))))
+        else:
+            devices.append(lines.index(event.line))
+    return devices
+
+
+def _instance(event: Event) -> tuple[str, ...]:
+    keys = ("step_id", "frame_id", "iter_id", "instance_key")
+    return tuple(str(event.stats.get(key, "")) for key in keys)
+
+
+def _natural(name: str) -> tuple[str | int, ...]:
+    """The order of people: ``x_2`` before ``x_10``, ``x`` before both."""
+    return tuple(int(part) if part.isdecimal() else part for part in _DIGITS.split(name))
+
+
+def node_of(event: Event) -> str:
+    """The name of TensorFlow's node; the whole name of other events."""
+    full = event.name if ":" in event.name else str(event.stats.get("long_name", event.name))
+    return full.rsplit(":", 1)[0]
+
+
+def is_launch(name: str) -> bool:
+    """Whether this may be the name of a program's launch on a device, such as ``jit_f(123)``."""
+    return _LAUNCH.fullmatch(name) is not None
+
+
+def is_return(name: str) -> bool:
+    """Whether TensorFlow calls so what it does after a collective, still within its event."""
+    return name == _RETURN
+
+
+class Launches:
+    """The launches of programs on each device: an event belongs to the one around it."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        found: dict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            if event.line == _LAUNCH_LINE and is_launch(event.name):
+                found[event.plane].append(event)
+        self._of_plane = {
+            plane: sorted(launches, key=lambda one: one.start_s)
+            for plane, launches in found.items()
+        }
+        self._starts = {
+            plane: [one.start_s for one in launches] for plane, launches in self._of_plane.items()
+        }
+
+    def call(self, event: Event) -> str:
+        """What the event or the launch around it says of the call; "" if neither does."""
+        for key in ("run_id", "step_id"):
+            if key in event.stats:
+                return str(event.stats[key])
+        launches = self._of_plane.get(event.plane, [])
+        place = bisect.bisect_right(self._starts.get(event.plane, []), event.start_s) - 1
+        if place < 0 or launches[place].end_s < event.start_s:
+            return ""
+        return str(launches[place].stats.get("run_id", place))
+
+
+class Returns:
+    """When TensorFlow's collectives gave their values back.
+
+    The event of the node goes on after that: whatever waits for the values may run inside it, on
+    the same thread.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._starts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        for event in events:
+            if is_return(event.name):
+                node = str(event.stats.get("name", ""))
+                self._starts[event.plane, event.line, node].append(event.start_s)
+        for starts in self._starts.values():
+            starts.sort()
+
+    def end_s(self, event: Event) -> float:
+        """When the collective was over: at the return inside the event, else at its end."""
+        starts = self._starts.get((event.plane, event.line, node_of(event)), [])
+        place = bisect.bisect_left(starts, event.start_s)
+        inside = place < len(starts) and starts[place] <= event.end_s
+        return starts[place] if inside else event.end_s

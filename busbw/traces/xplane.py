@@ -1,0 +1,234 @@
+"""`*.xplane.pb`: an XSpace of planes of lines of events, read from the bytes.
+
+The message types are those of tsl/profiler/protobuf/xplane.proto. A file has up to a million
+events; the names are read first, so that an event of no interest costs no more than finding its
+end. No framework and no protobuf library may enter: a worker's interpreter reads this too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .event import Event, Trace, TraceError
+from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
+
+Stat = str | int | float
+
+_SPACE_PLANE, _SPACE_HOST = tag(1, BYTES), tag(4, BYTES)
+_PLANE_NAME, _PLANE_LINE = tag(2, BYTES), tag(3, BYTES)
+_PLANE_EVENT_ENTRY, _PLANE_STAT_ENTRY = tag(4, BYTES), tag(5, BYTES)
+_ENTRY_KEY, _ENTRY_VALUE = tag(1, VARINT), tag(2, BYTES)
+_NAME = tag(2, BYTES)  # of a line, of an event's metadata and of a stat's metadata
+_METADATA_DISPLAY_NAME, _METADATA_STAT = tag(4, BYTES), tag(5, BYTES)
+_LINE_TIMESTAMP_NS, _LINE_EVENT, _LINE_DISPLAY_NAME = tag(3, VARINT), tag(4, BYTES), tag(11, BYTES)
+_METADATA_ID = tag(1, VARINT)  # of an event and of a stat
+_EVENT_OFFSET_PS, _EVENT_DURATION_PS = tag(2, VARINT), tag(3, VARINT)
+_EVENT_STAT = tag(4, BYTES)
+_STAT_DOUBLE, _STAT_UINT, _STAT_INT = tag(2, FIXED64), tag(3, VARINT), tag(4, VARINT)
+_STAT_TEXT, _STAT_REFERENCE = tag(5, BYTES), tag(7, VARINT)
+
+_PS = 1e-12
+
+
+@dataclass(kw_only=True, slots=True)
+class _Line:
+    """A line's name and clock, and where the events of interest lie."""
+
+    name: str = ""
+    timestamp_ns: int = 0
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    recorded: int = 0
+
+
+@dataclass(kw_only=True, slots=True)
+class _Kind:
+    """What all events of one metadata id have in common."""
+
+    name: str
+    wanted: bool
+    stats: dict[str, Stat]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Plane:
+    """One plane: its names are decoded, its lines are places in the file."""
+
+    name: str = ""
+    stat_names: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, _Kind] = field(default_factory=dict)
+    lines: list[_Line] = field(default_factory=list)
+
+
+def read_xplane(
+    content: bytes, *, host: str = "", keep: Callable[[str], bool] | None = None
+) -> Trace:
+    """The recording in an xplane file; of its events those whose name `keep` accepts.
+
+    An event whose name is the text of an HLO instruction bears its name for display, as in the
+    trace viewer, and the text is its stat `long_name`.
+    Raises TraceError, naming the byte, for anything that is no whole XSpace.
+    """
+    if not content:
+        raise TraceError("the file is empty")
+    planes, hosts = [], []
+    for found, value, end in fields(content, 0, len(content)):
+        if found == _SPACE_PLANE:
+            planes.append(_plane(content, value, end, keep))
+        elif found == _SPACE_HOST:
+            hosts.append(text(content, value, end))
+    if not planes:
+        raise TraceError("no plane in it: not a profiler's recording")
+    return Trace(
+        events=tuple(_events(content, planes)),
+        host=host or "+".join(hosts),
+        recorded=sum(line.recorded for plane in planes for line in plane.lines),
+    )
+
+
+def _plane(content: bytes, start: int, end: int, keep: Callable[[str], bool] | None) -> _Plane:
+    """Names first, whatever their order in the file: events are found by them."""
+    plane = _Plane()
+    lines, kinds = [], []
+    for found, value, stop in fields(content, start, end):
+        if found == _PLANE_NAME:
+            plane.name = text(content, value, stop)
+        elif found == _PLANE_LINE:
+            lines.append((value, stop))
+        elif found == _PLANE_EVENT_ENTRY:
+            kinds.append((value, stop))
+        elif found == _PLANE_STAT_ENTRY:
+            key, first, last = _entry(content, value, stop)
+            plane.stat_names[key] = _name(content, first, last)
+    for place in kinds:
+        key, first, last = _entry(content, *place)
+        plane.kinds[key] = _kind(content, first, last, plane.stat_names, keep)
+    unwanted = {key for key, kind in plane.kinds.items() if not kind.wanted}
+    plane.lines = [_line(content, *place, unwanted) for place in lines]
+    return plane
+
+
+def _entry(content: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Key, and begin and end of the value, of an entry of a map."""
+    key, first, last = 0, end, end
+    for found, value, stop in fields(content, start, end):
+        if found == _ENTRY_KEY:
+            key = signed(value)
+        elif found == _ENTRY_VALUE:
+            first, last = value, stop
+    return key, first, last
+
+
+def _name(content: bytes, start: int, end: int) -> str:
+    name = ""
+    for found, value, stop in fields(content, start, end):
+        if found == _NAME:
+            name = text(content, value, stop)
+    return name
+
+
+def _kind(
+    content: bytes,
+    start: int,
+    end: int,
+    stat_names: dict[int, str],
+    keep: Callable[[str], bool] | None,
+) -> _Kind:
+    name = shown = ""
+    stats: dict[str, Stat] = {}
+    for found, value, stop in fields(content, start, end):
+        if found == _NAME:
+            name = text(content, value, stop)
+        elif found == _METADATA_DISPLAY_NAME:
+            shown = text(content, value, stop)
+        elif found == _METADATA_STAT:
+            stats.update(_stat(content, value, stop, stat_names))
+    if shown and " = " in name:
+        stats.setdefault("long_name", name)
+        name = shown
+    return _Kind(name=name, wanted=keep is None or keep(name), stats=stats)
+
+
+def _line(content: bytes, start: int, end: int, unwanted: set[int]) -> _Line:
+    """A line; of its events only the number and the places of those that are wanted."""
+    line = _Line()
+    shown = ""
+    for found, value, stop in fields(content, start, end):
+        if found == _LINE_EVENT:
+            line.recorded += 1
+            key = _metadata_id(content, value, stop)
+            if key not in unwanted:
+                line.places.append((key, value, stop))
+        elif found == _NAME:
+            line.name = text(content, value, stop)
+        elif found == _LINE_DISPLAY_NAME:
+            shown = text(content, value, stop)
+        elif found == _LINE_TIMESTAMP_NS:
+            line.timestamp_ns = signed(value)
+    line.name = shown or line.name
+    return line
+
+
+def _metadata_id(content: bytes, start: int, end: int) -> int:
+    # Profilers write it first; nothing else of an event of no interest is looked at.
+    if start < end and content[start] == _METADATA_ID:
+        return signed(varint(content, start + 1, end)[0])
+    for found, value, _ in fields(content, start, end):
+        if found == _METADATA_ID:
+            return signed(value)
+    return 0
+
+
+def _events(content: bytes, planes: list[_Plane]) -> Iterator[Event]:
+    """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
+    clocks = [line.timestamp_ns for plane in planes for line in plane.lines if line.timestamp_ns]
+    begin_ns = min(clocks, default=0)
+    for plane in planes:
+        for line in plane.lines:
+            base_ps = (line.timestamp_ns - begin_ns) * 1000
+            for key, start, end in line.places:
+                kind = plane.kinds.get(key) or _Kind(name="", wanted=True, stats={})
+                yield _event(content, (start, end), plane, line.name, kind, base_ps)
+
+
+def _event(
+    content: bytes, place: tuple[int, int], plane: _Plane, line: str, kind: _Kind, base_ps: int
+) -> Event:
+    offset_ps = duration_ps = 0
+    stats = dict(kind.stats)
+    for found, value, stop in fields(content, *place):
+        if found == _EVENT_OFFSET_PS:
+            offset_ps = signed(value)
+        elif found == _EVENT_DURATION_PS:
+            duration_ps = signed(value)
+        elif found == _EVENT_STAT:
+            stats.update(_stat(content, value, stop, plane.stat_names))
+    return Event(
+        name=kind.name,
+        plane=plane.name,
+        line=line,
+        start_s=(base_ps + offset_ps) * _PS,
+        duration_s=duration_ps * _PS,
+        stats=stats,
+    )
+
+
+def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[str, Stat]:
+    """A stat by its name; {} for one of raw bytes."""
+    key = 0
+    worth: Stat | None = None
+    for found, value, stop in fields(content, start, end):
+        if found == _METADATA_ID:
+            key = signed(value)
+        elif found == _STAT_INT:
+            worth = signed(value)
+        elif found == _STAT_UINT:
+            worth = value
+        elif found == _STAT_DOUBLE:
+            (worth,) = struct.unpack_from("<d", content, value)
+        elif found == _STAT_TEXT:
+            worth = text(content, value, stop)
+        elif found == _STAT_REFERENCE:
+            worth = names.get(value, "")
+    return {} if worth is None else {names.get(key, ""): worth}
