@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import Case, payload_text
 
 GB = 1e9
@@ -64,7 +65,8 @@ def _payload_range(text: str) -> list[int]:
 def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
     """Algorithm bandwidth S/t in GB/s (10^9 bytes/s).
 
-    `payload_bytes` is S, one rank's buffer; `seconds` is t, the time of one all-reduce.
+    `payload_bytes` is S, the larger of a rank's input and output (for all-reduce its buffer);
+    `seconds` is t, the time of one collective.
     """
     return payload_bytes / seconds / GB
 
@@ -80,14 +82,8 @@ def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
 
 
 def bus_factor(case: Case) -> float:
-    """Busbw / algbw: 2(n-1)/n for all-reduce over n ranks.
-
-    A reduction of S bytes over n ranks needs n-1 of n parts of S to leave every rank to be
-    summed, and n-1 of n parts of the sums to come back; over n links of bandwidth B that takes
-    t = 2(n-1)/n * S/B at best, whatever the algorithm. So S/t * 2(n-1)/n can be compared with B.
-    Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
-    """
-    return 2 * (case.ranks - 1) / case.ranks
+    """Busbw / algbw of the case's collective; derived where the collective is defined."""
+    return COLLECTIVES[case.collective].bus_factor(case.group_size)
 
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:

@@ -65,7 +65,7 @@ def _read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
 
 
 def _place(case: Case) -> tuple[str, str, str, str, int]:
-    return (case.dtype, case.reduce_op, case.placement, "", case.payload_bytes)
+    return (case.dtype, case.reduce_op, case.placement, case.axes, case.payload_bytes)
 
 
 def _baseline(case: Case, entry: Entry) -> Baseline:
@@ -137,6 +137,7 @@ def _planned(
         dtype=case.dtype,
         reduce_op=case.reduce_op,
         placement=case.placement,
+        axes=case.axes,
         payload=payload_text(case.payload_bytes),
         payload_bytes=case.payload_bytes,
         status=Status.OK if times_s else Status.OOM,

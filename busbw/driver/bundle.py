@@ -1,4 +1,4 @@
-"""The private folder that a worker is started from: model, wire and worker, nothing else.
+"""The private folder that a worker is started from: what it may import, nothing else.
 
 A foreign interpreter must not see our site-packages, or our jax would shadow theirs.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import busbw
 
 _DOOR = "from busbw.worker.__main__ import main\n\nmain()\n"
+_ROOMS = ("model", "collectives", "traces", "worker")
 _NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -52,7 +53,7 @@ class Bundle:
         package.mkdir()
         for name in ("__init__.py", "wire.py"):
             shutil.copy(source / name, package / name)
-        for name in ("model", "worker"):
+        for name in _ROOMS:
             shutil.copytree(source / name, package / name, ignore=_NEVER_COPIED)
         (self.path / "__main__.py").write_text(_DOOR)
 

@@ -6,14 +6,15 @@ whose worker died is a Failure of its launch; a new process, a new launch, takes
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Failure, Measurement, Plan, Run
+from busbw.model import Case, EnvironmentKey, Failure, Measurement, Plan, Run
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -39,15 +40,20 @@ class Progress:
 
 @dataclass
 class Sweep:
-    """All launches of all cases. `starters` has one Starter per framework."""
+    """All launches of all cases, each with the key of the world that it was resolved on.
 
-    cases: Sequence[Case]
+    `starters` has one Starter per framework. `spent_s` grows by phase: seconds of processes
+    starting, of cases being measured and of processes ending.
+    """
+
+    cases: Mapping[Case, EnvironmentKey]
     plan: Plan
     starters: Mapping[str, Starter]
     bundle: Bundle
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_note: Callable[[str], None] = lambda note: None
     clock: Callable[[], float] = time.monotonic
+    spent_s: dict[str, float] = field(default_factory=dict)
     _results: dict[Case, list[Run | Failure]] = field(default_factory=dict)
     _begun_s: float = 0.0
 
@@ -81,18 +87,22 @@ class Sweep:
         while left:
             attempt += 1
             name = f"{number}.{framework}" + (f".{attempt}" if attempt > 1 else "")
-            worker = Worker(self.starters[framework], self.bundle, name)
+            with self._counted("starting"):
+                worker = Worker(self.starters[framework], self.bundle, name)
             try:
                 left = self._one_launch(worker, left, number)
             except BaseException:
                 worker.kill()
                 raise
-            if not worker.close():
+            with self._counted("ending"):
+                ended = worker.close()
+            if not ended:
                 self.on_note(f"the worker of launch {name} did not end by itself and was killed")
 
     def _one_launch(self, worker: Worker, cases: list[Case], number: int) -> list[Case]:
         """Measure `cases` until the worker dies; those that are left."""
-        ready = worker.ask(None, START_TIMEOUT_S)
+        with self._counted("starting"):
+            ready = worker.ask(None, START_TIMEOUT_S)
         if isinstance(ready, Ended):
             failure = failure_of(ready, worker.launch, "starting")
             for case in cases:
@@ -104,13 +114,23 @@ class Sweep:
                 "request": "measure",
                 "case": wire.to_json(case),
                 "plan": wire.to_json(self.plan),
+                "key": wire.to_json(self.cases[case]),
             }
-            answer = worker.ask(request, self.plan.timeout_s)
+            with self._counted("measuring"):
+                answer = worker.ask(request, self.plan.timeout_s)
             if isinstance(answer, Ended):
                 self._keep(case, failure_of(answer, worker.launch, f"measuring {case.name}"))
                 return cases[place + 1 :]
             self._keep(case, _result(*answer))
         return []
+
+    @contextlib.contextmanager
+    def _counted(self, phase: str) -> Iterator[None]:
+        begun_s = self.clock()
+        try:
+            yield
+        finally:
+            self.spent_s[phase] = self.spent_s.get(phase, 0.0) + self.clock() - begun_s
 
     def _keep(self, case: Case, result: Run | Failure) -> None:
         self._results.setdefault(case, []).append(result)
@@ -141,17 +161,23 @@ def _result(name: str, value: Any) -> Run | Failure:
 
 
 def _shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
-    """`cases` in random order, but with the large ones together, at one end.
+    """`cases` in random order, but the large ones together at one end, the largest outermost.
 
-    Large ones of one launch and of the next then meet. Memory that was in use a moment ago is
-    there at once; what a virtual machine gave back to its host in between comes back at half a
-    GiB a second (seen), which would be most of the session.
+    Large ones of one launch and of the next then meet, and each finds what the one before let go
+    of. Memory that was in use a moment ago is there at once; what a virtual machine gave back to
+    its host in between comes back at half a GiB a second (seen), which would be most of the
+    session.
     """
-    small = [case for case in cases if case.payload_bytes * case.ranks < LARGE_BYTES]
-    large = [case for case in cases if case.payload_bytes * case.ranks >= LARGE_BYTES]
+    small = [case for case in cases if _bytes(case) < LARGE_BYTES]
+    large = [case for case in cases if _bytes(case) >= LARGE_BYTES]
     shuffler.shuffle(small)
     shuffler.shuffle(large)
+    large.sort(key=_bytes, reverse=large_first)
     return large + small if large_first else small + large
+
+
+def _bytes(case: Case) -> int:
+    return case.payload_bytes * case.ranks
 
 
 def _cost(case: Case) -> int:

@@ -26,6 +26,7 @@ from busbw.model import (
     seconds_text,
 )
 
+from . import clocks
 from .policy import Policy
 
 
@@ -71,8 +72,16 @@ def judge_case(
     verdict = _judge(spec, measurement, baseline, terms, nearest)
     now = None
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
-        now = summary_of(case, [stats.launch_time_s(run) for run in measurement.runs])
-    return replace(verdict, case=case, now=now, reference=reference)
+        now = _with_dispatch(
+            summary_of(case, [stats.launch_time_s(run) for run in measurement.runs]), measurement
+        )
+    notes = clocks.disagreement(measurement.runs, terms.policy)
+    return replace(verdict, case=case, now=now, reference=reference, notes=notes)
+
+
+def _with_dispatch(now: Summary, measurement: Measurement) -> Summary:
+    calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
+    return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
 
 
 def may_become_baseline(verdict: Verdict) -> bool:

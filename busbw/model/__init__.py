@@ -6,16 +6,19 @@ bytes; a unit is in the name. No value here knows pytest, a framework, a file or
 """
 
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
+from .mesh import AXES, check_axes, extents_of, groups_of
 from .request import Case, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .verdict import Baseline, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     KIB,
     MIB,
+    Clock,
     Device,
     FailureKind,
     Found,
     Outcome,
+    Placement,
     SessionOutcome,
     bytes_text,
     payload_text,
@@ -23,11 +26,13 @@ from .words import (
 )
 
 __all__ = [
+    "AXES",
     "KIB",
     "MIB",
     "VIRTUAL_RANKS",
     "Baseline",
     "Case",
+    "Clock",
     "Device",
     "DeviceSet",
     "Environment",
@@ -37,6 +42,7 @@ __all__ = [
     "Found",
     "Measurement",
     "Outcome",
+    "Placement",
     "Plan",
     "Probe",
     "Proof",
@@ -48,6 +54,9 @@ __all__ = [
     "Summary",
     "Verdict",
     "bytes_text",
+    "check_axes",
+    "extents_of",
+    "groups_of",
     "payload_text",
     "seconds_text",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .words import Device
+from .words import Clock, Device
 
 # How many devices a CPU is split into where nobody says.
 VIRTUAL_RANKS = 4
@@ -19,8 +19,9 @@ class DeviceSet:
     """The devices of one class that a framework reaches in one process.
 
     `ranks` is how many there are; `any_ranks` says that any other number can be had (virtual
-    CPU devices). `protocol` is how this framework would measure on them. `strategies` maps a
-    strategy's name as asked for to its true name.
+    CPU devices). `protocol` is how this framework would measure on them, without the clock;
+    `clocks` are those that can be read, the default first. `strategies` maps a strategy's name
+    as asked for to its true name.
     """
 
     device: Device
@@ -29,6 +30,7 @@ class DeviceSet:
     any_ranks: bool
     protocol: str
     strategies: Mapping[str, str]
+    clocks: tuple[Clock, ...] = (Clock.HOST,)
     mesh: str = ""
     cores: int | None = None
     hosts: int = 1

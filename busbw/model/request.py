@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .words import payload_text
+from .mesh import groups_of
+from .words import Clock, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """What was asked for, known at collection, with no hardware."""
+    """What was asked for, known at collection, with no hardware.
+
+    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: as the devices
+    lie), `axes` those of its axes that the collective runs over, such as ``y`` (empty: all).
+    """
 
     framework: str
     payload_bytes: int
@@ -22,14 +27,23 @@ class Spec:
     reduce_op: str = "sum"
     ranks: int | None = None
     mesh: str = ""
+    axes: str = ""
     placement: str = "in_place"
+    clock: str = "default"
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``."""
-        return "-".join(
-            (self.framework, self.strategy, self.dtype, payload_text(self.payload_bytes))
+        """The pytest id, such as ``jax-default-float32-4K``; what is usual is left out."""
+        named = (
+            (self.collective, "all_reduce"),
+            (self.reduce_op, "sum none"),
+            (self.placement, "in_place"),
+            (self.clock, "default"),
         )
+        parts = [self.framework, *(word for word, usual in named if word not in usual.split())]
+        parts += [self.mesh] if self.mesh else []
+        parts += [self.axes] if self.axes else []
+        return "-".join((*parts, self.strategy, self.dtype, payload_text(self.payload_bytes)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +51,7 @@ class Case:
     """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
 
     `protocol` says how it is measured (clock, program, allocator settings); unlike is never
-    compared with unlike.
+    compared with unlike. `ranks` are all that take part; with `axes`, in several groups at once.
     """
 
     framework: str
@@ -50,12 +64,28 @@ class Case:
     mesh: str
     placement: str
     protocol: str
+    axes: str = ""
 
     @property
     def name(self) -> str:
         """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
         parts = (self.framework, self.collective, self.strategy, self.dtype)
         return ".".join((*parts, payload_text(self.payload_bytes)))
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the times are read from: the first word of the protocol."""
+        return Clock(self.protocol.split("/")[0])
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks that each collective runs over; one group of all where no axes are named."""
+        return groups_of(self.mesh, self.axes, self.ranks)
+
+    @property
+    def group_size(self) -> int:
+        """n: how many ranks one collective runs over."""
+        return len(self.groups[0])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

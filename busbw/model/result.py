@@ -6,7 +6,7 @@ Holds what was seen, never what it means.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .request import Case
 from .words import FailureKind, Found
@@ -14,26 +14,36 @@ from .words import FailureKind, Found
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What the compiled program holds: collectives by kind, the algorithm, copies of the payload.
+    """What the compiled program holds.
 
-    `payload_copies` counts those between one sum and the next, `copies_per_call` those that a
-    call makes once, however many sums it chains.
+    `collectives` counts those in one round of the loop by kind, `array_bytes` is what one of
+    them gives on one rank, `groups` the ranks that each runs over. `payload_copies` counts
+    copies of the payload between one collective and the next, `copies_per_call` those that a
+    call makes once, however many collectives it chains. `read_from` is what it was read from.
     """
 
     collectives: Mapping[str, int]
     payload_copies: int
     algorithm: str
     copies_per_call: int = 0
+    array_bytes: int | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    read_from: str = "optimised HLO"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """What one launch saw for one Case. `samples_s` are seconds for one all-reduce, in order.
+    """What one launch saw for one Case. `samples_s` are seconds for one collective, in order.
 
-    `values_checked` counts elements that were compared with the exact expected sum, over all
-    ranks and samples; a Run exists only if every one was right. `peak_memory_bytes` is the
-    highest resident size of the worker during the case, `predicted_memory_bytes` what was
-    expected of it beforehand; `None` where the device does not tell.
+    The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
+    read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
+    `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
+    collectives by rank, where the clock knows ranks. `phases_s` says what the launch spent its
+    time on. `values_checked` counts elements that were compared with the exact expected ones,
+    over all ranks and samples; a Run exists only if every one was right. `peak_memory_bytes` is
+    the highest resident size of the worker during the case, `predicted_memory_bytes` what was
+    expected of it beforehand, `compiled_memory_bytes` what the compiler says that one rank's
+    part of the program takes; None where nobody tells.
     """
 
     launch: str
@@ -45,8 +55,14 @@ class Run:
     clock: str
     framework_path: str
     versions: Mapping[str, str]
+    clocks_s: Mapping[str, float] = field(default_factory=dict)
+    dispatch_s: float | None = None
+    first_call_s: float | None = None
+    rank_times_s: tuple[float, ...] = ()
+    phases_s: Mapping[str, float] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None
+    compiled_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

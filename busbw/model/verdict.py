@@ -18,7 +18,8 @@ class Summary:
     """Derived from launch times, never stored as truth. Rates come from `median_s`.
 
     `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
-    standard deviation, 0 for a single launch.
+    standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
+    collectives, the median over launches, where it was measured.
     """
 
     times_s: tuple[float, ...]
@@ -28,6 +29,7 @@ class Summary:
     spread: float
     algbw_gb_per_s: float
     busbw_gb_per_s: float
+    dispatch_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +61,8 @@ class Verdict:
 
     `ratio` is the median launch over the baseline's median launch, `ratio_interval` the best
     and the worst launch over it; `limit` is the ratio beyond which the best launch must lie
-    for a regression. `failed` says whether the test fails.
+    for a regression. `failed` says whether the test fails; `notes` are about the measurement and
+    change nothing.
     """
 
     spec: Spec
@@ -76,6 +79,7 @@ class Verdict:
     expected: bool = False
     failure: Failure | None = None
     reference: Reference | None = None
+    notes: tuple[str, ...] = ()
 
     def headline(self) -> str:
         """One line: the outcome and the reason."""

@@ -29,6 +29,26 @@ class FailureKind(str, enum.Enum):
     TIMEOUT = "TIMEOUT"
     WRONG_RESULT = "WRONG_RESULT"
     NOT_A_COLLECTIVE = "NOT_A_COLLECTIVE"
+    WRONG_WORLD = "WRONG_WORLD"
+
+
+class Clock(str, enum.Enum):
+    """What a time was read from; unlike is never compared with unlike.
+
+    `host`: the slope of a chain's time over its length. `dispatch`: one call of one collective,
+    as users feel it. `device`: the collective's own events in a profiler's trace.
+    """
+
+    HOST = "host"
+    DISPATCH = "dispatch"
+    DEVICE = "device"
+
+
+class Placement(str, enum.Enum):
+    """Where the result goes: over the input, or beside it."""
+
+    IN_PLACE = "in_place"
+    OUT_OF_PLACE = "out_of_place"
 
 
 class Found(str, enum.Enum):

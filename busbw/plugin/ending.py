@@ -61,5 +61,6 @@ def _write_results(state: State, path: Path) -> None:
         verdicts=tuple(state.verdicts.values()),
         measurements=state.measurements,
         measuring_s=state.measuring_s,
+        spent_s=state.spent_s,
     )
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

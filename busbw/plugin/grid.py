@@ -38,21 +38,21 @@ def _specs(config: pytest.Config) -> tuple[Spec, ...]:
     if not settings.frameworks:
         raise cases.GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
     return cases.specs(
-        frameworks=_frameworks_with_strategy(config),
-        strategies=settings.strategies,
-        dtypes=settings.dtypes,
-        payloads=settings.payloads,
-        ranks=settings.ranks,
+        cases.Asked(
+            frameworks=settings.frameworks,
+            named=settings.frameworks_named,
+            strategies=settings.strategies,
+            collectives=settings.collectives,
+            reduce_ops=settings.reduce_ops,
+            placements=settings.placements,
+            dtypes=settings.dtypes,
+            payloads=settings.payloads,
+            ranks=settings.ranks,
+            mesh=settings.mesh,
+            axes=settings.axes,
+            clock=settings.clock,
+        )
     )
-
-
-def _frameworks_with_strategy(config: pytest.Config) -> tuple[str, ...]:
-    """By default only frameworks that know one of the strategies; those named must know one."""
-    settings = config.stash[STATE].settings
-    if settings.frameworks_named:
-        return settings.frameworks
-    wanted = set(settings.strategies)
-    return tuple(name for name in settings.frameworks if wanted & set(cases.STRATEGIES[name]))
 
 
 @pytest.hookimpl(tryfirst=True)

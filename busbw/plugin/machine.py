@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 
 from busbw.cases import Target
-from busbw.model import Environment, EnvironmentKey, Probe
+from busbw.model import Environment, EnvironmentKey, Probe, Spec
 
 
 def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
@@ -15,7 +15,7 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
     reached = [probe for probe in probes if probe.framework in target.sets]
     first = reached[0]
     return Environment(
-        key=key or target.key(first.framework, None),
+        key=key or target.key(Spec(framework=first.framework, payload_bytes=1)),
         device=target.device,
         why=target.why,
         versions={probe.framework: probe.versions for probe in reached},

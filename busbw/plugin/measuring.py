@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import tempfile
@@ -14,9 +15,10 @@ import filelock
 import pytest
 
 from busbw import baselines, cases, driver, judge
-from busbw.model import Case, Device, Outcome, Plan, Probe, Reference, Spec, Verdict
+from busbw.model import Case, Device, Outcome, Plan, Probe, Reference, Spec, Verdict, extents_of
 
 from . import machine
+from .settings import Settings
 from .state import STATE, State, spec_of, under_xdist
 from .terminal import Display
 
@@ -85,7 +87,7 @@ def _measure(
     target = _target(state, probes)
     state.target = target
     resolved = _resolved(state, specs, target)
-    state.keys = {spec: target.key(spec.framework, spec.ranks) for spec in resolved}
+    state.keys = {spec: target.key(spec) for spec in resolved}
     state.environment = machine.environment(target, probes, next(iter(state.keys.values()), None))
     state.plan = Plan(
         launches=settings.launches,
@@ -113,12 +115,18 @@ def _starter(
     )
 
 
+def _ranks_asked(settings: Settings) -> int | None:
+    """Virtual devices are made at start: so many as --ranks says, or as the mesh has."""
+    of_mesh = math.prod(extents_of(settings.mesh)) if settings.mesh else None
+    return settings.ranks or of_mesh
+
+
 def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[Probe]:
     settings = state.settings
     frameworks = dict.fromkeys(spec.framework for spec in specs)
     probes = []
     for framework in frameworks:
-        starter = _starter(state, framework, settings.device, settings.ranks)
+        starter = _starter(state, framework, settings.device, _ranks_asked(settings))
         try:
             probes.append(driver.probe(starter, bundle))
         except driver.ProbeFailed as error:
@@ -184,7 +192,7 @@ def _sweep(
     ranks = {spec.framework: state.keys[spec].ranks for spec in resolved}
     sweep = driver.Sweep(
         # Two strategies can be two names of one Case: it is measured once.
-        cases=tuple(dict.fromkeys(resolved.values())),
+        cases={case: state.keys[spec] for spec, case in resolved.items()},
         plan=state.plan,
         starters={name: _starter(state, name, device, number) for name, number in ranks.items()},
         bundle=bundle,
@@ -199,6 +207,7 @@ def _sweep(
         raise
     finally:
         state.measuring_s = time.monotonic() - begun_s
+        state.spent_s = sweep.spent_s
         found = {measurement.case: measurement for measurement in sweep.measurements()}
         state.measurements = {spec: found[case] for spec, case in resolved.items()}
         display.done(state)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from busbw import cases, metrics
+from busbw.model import Clock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,43 @@ OPTIONS = (
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
         + "; ".join(f"{name}: {', '.join(known)}" for name, known in cases.STRATEGIES.items()),
+    ),
+    Option(
+        name="collectives",
+        default="all_reduce",
+        metavar="LIST",
+        help=f"comma list of {', '.join(cases.COLLECTIVES)}; TensorFlow has all_reduce only",
+    ),
+    Option(
+        name="reduce_ops",
+        default="sum",
+        metavar="LIST",
+        help=f"comma list of {', '.join(cases.REDUCE_OPS)}, for collectives that reduce",
+    ),
+    Option(
+        name="placement",
+        default="default",
+        metavar="LIST",
+        help="comma list of in_place, out_of_place; default: in place where the collective can be",
+    ),
+    Option(
+        name="mesh",
+        default="",
+        metavar="SHAPE",
+        help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4)",
+    ),
+    Option(
+        name="axes",
+        default="",
+        metavar="LIST",
+        help="axes of --mesh that the collective runs over, such as y; default: all of them",
+    ),
+    Option(
+        name="clock",
+        default="default",
+        choices=("default", *(clock.value for clock in Clock)),
+        help="where times are read: host (slope of a chain), dispatch (one call), device (the "
+        "profiler's trace); default: device on TPUs and GPUs, host on the CPU",
     ),
     Option(
         name="payloads",

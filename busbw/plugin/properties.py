@@ -17,6 +17,8 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
             ("algbw_gb_per_s", verdict.now.algbw_gb_per_s),
             ("busbw_gb_per_s", verdict.now.busbw_gb_per_s),
         ]
+        if verdict.now.dispatch_s is not None:
+            found.append(("dispatch_s", verdict.now.dispatch_s))
     if verdict.baseline is not None:
         found.append(("baseline_median_s", verdict.baseline.median_s))
     if verdict.ratio is not None:

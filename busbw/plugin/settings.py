@@ -6,6 +6,7 @@ What is wrong is a usage error here, before anything is collected or started.
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 
 from busbw import cases, metrics
-from busbw.model import Device
+from busbw.model import Clock, Device, Placement, check_axes, extents_of
 
 from .options import OPTIONS, Option
 
 _DEFAULT_FRAMEWORKS = ("jax", "tensorflow")
+_DEVICES = ("auto", *(device.value for device in Device))
+_PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +36,12 @@ class Settings:
     frameworks_named: bool
     pythons: Mapping[str, str]
     strategies: tuple[str, ...]
+    collectives: tuple[str, ...]
+    reduce_ops: tuple[str, ...]
+    placements: tuple[str, ...]
+    mesh: str
+    axes: str
+    clock: str
     payloads: tuple[int, ...]
     dtypes: tuple[str, ...]
     launches: int
@@ -58,12 +67,20 @@ def _settings(config: pytest.Config) -> Settings:
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
     return Settings(
-        device=None if texts["device"] == "auto" else Device(_one_of("device", texts["device"])),
+        device=None
+        if texts["device"] == "auto"
+        else Device(_one_of("device", texts["device"], _DEVICES)),
         ranks=_ranks(texts["ranks"]),
         frameworks=_frameworks(texts["frameworks"], named=named, pythons=pythons),
         frameworks_named=named,
         pythons=pythons,
         strategies=_words("strategies", texts["strategies"], _all_strategies()),
+        collectives=_words("collectives", texts["collectives"], tuple(cases.COLLECTIVES)),
+        reduce_ops=_words("reduce_ops", texts["reduce_ops"], cases.REDUCE_OPS),
+        placements=_words("placement", texts["placement"], _PLACEMENTS),
+        mesh=_mesh(texts["mesh"]),
+        axes=_axes(texts["axes"], texts["mesh"]),
+        clock=_one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
         payloads=_checked("payloads", metrics.parse_payloads, texts["payloads"]),
         dtypes=_words("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
         launches=_whole("launches", texts["launches"], least=1),
@@ -88,8 +105,7 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _one_of(name: str, text: str) -> str:
-    accepted = ("auto", *(device.value for device in Device))
+def _one_of(name: str, text: str, accepted: Sequence[str]) -> str:
     if text not in accepted:
         raise ValueError(f"{_flag(name)}: {text!r}; accepted are {', '.join(accepted)}")
     return text
@@ -124,6 +140,24 @@ def _ranks(text: str) -> int | None:
     if text.isdecimal() and int(text) < 2:
         raise ValueError(f"--ranks: {text}: fewer than two ranks are not a collective")
     return _whole("ranks", text, least=2)
+
+
+def _mesh(text: str) -> str:
+    """The shape as it was given; a single rank is no mesh."""
+    extents = _checked("mesh", extents_of, text) if text else ()
+    if extents and math.prod(extents) < 2:
+        raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
+    return "x".join(map(str, extents))
+
+
+def _axes(text: str, mesh: str) -> str:
+    """Names of axes of the mesh, in its order; all of them are the same as none."""
+    if not text:
+        return ""
+    if not mesh:
+        raise ValueError("--axes: there is no --mesh whose axes they could be")
+    axes = str(_checked("axes", lambda words: check_axes(words, mesh), text))
+    return "" if len(axes) == len(extents_of(mesh)) else axes
 
 
 def _words(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class State:
     verdicts: dict[Spec, Verdict] = field(default_factory=dict)
     session_verdict: SessionVerdict | None = None
     measuring_s: float = 0.0
+    spent_s: Mapping[str, float] = field(default_factory=dict)
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
     changes: tuple[Change, ...] = ()

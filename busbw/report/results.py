@@ -2,6 +2,7 @@
 
 Schema history:
 1  the first.
+2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from busbw import stats
 from busbw.model import (
     Environment,
     Measurement,
     Plan,
+    Run,
     SessionVerdict,
     Spec,
     Verdict,
     payload_text,
 )
 
-SCHEMA = 1
+SCHEMA = 2
+
+QUANTILES = (0.25, 0.5, 0.9, 0.99)
 
 
 def results(
@@ -32,6 +37,7 @@ def results(
     verdicts: Sequence[Verdict],
     measurements: Mapping[Spec, Measurement],
     measuring_s: float,
+    spent_s: Mapping[str, float],
 ) -> dict[str, Any]:
     """The document: plain dicts, lists, strings, numbers and None."""
     return {
@@ -39,6 +45,7 @@ def results(
         "environment": _fields(environment),
         "plan": _fields(plan),
         "measuring_s": measuring_s,
+        "spent_s": dict(spent_s),
         "session": _fields(session) if session else None,
         "cases": [_case(verdict, measurements.get(verdict.spec)) for verdict in verdicts],
     }
@@ -61,10 +68,17 @@ def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
         "limit": verdict.limit,
         "provisional": verdict.provisional,
         "failure": _fields(verdict.failure) if verdict.failure else None,
+        "notes": list(verdict.notes),
         "published": _fields(verdict.reference) if verdict.reference else None,
         "launches": [_fields(run) for run in measurement.runs] if measurement else [],
+        "quantiles_s": [_quantiles_s(run) for run in measurement.runs] if measurement else [],
         "failures": [_fields(one) for one in measurement.failures] if measurement else [],
     }
+
+
+def _quantiles_s(run: Run) -> dict[str, float]:
+    """Of one launch's samples: what its time is chosen among."""
+    return {f"p{100 * q:.0f}": stats.quantile(run.samples_s, q) for q in QUANTILES}
 
 
 def _fields(value: Any) -> dict[str, Any]:

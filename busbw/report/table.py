@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw import metrics
+from busbw.collectives import COLLECTIVES
 from busbw.model import (
     Baseline,
     Case,
+    Clock,
     Outcome,
     Reference,
     Summary,
@@ -18,7 +20,7 @@ from busbw.model import (
     seconds_text,
 )
 
-_COLUMNS = "{:>8} {:>10} {:>10} {:>9} {:>9} {:>7} {:>10} {:>6}  {}"
+_COLUMNS = "{:>8} {:>10} {:>10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>6}  {}"
 _HEAD = _COLUMNS.format(
     "payload",
     "best",
@@ -26,11 +28,12 @@ _HEAD = _COLUMNS.format(
     "algbw",
     "busbw",
     "spread",
+    "per call",
     "baseline",
     "ratio",
     "outcome",
 )
-_UNITS = _COLUMNS.format("", "", "", "GB/s", "GB/s", "%", "", "", "").rstrip()
+_UNITS = _COLUMNS.format("", "", "", "GB/s", "GB/s", "%", "", "", "", "").rstrip()
 
 _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.REGRESSED: {"red": True, "bold": True},
@@ -75,12 +78,18 @@ def _group(verdict: Verdict) -> str:
     case = verdict.case
     if case is None:
         return f"{verdict.spec.framework} {verdict.spec.collective} {verdict.spec.dtype}"
-    ranks = f"{case.ranks} ranks, {case.reduce_op} of {case.dtype}"
-    return f"{case.framework} {case.collective} ({case.strategy}), {ranks}"
+    parts = [f"{case.framework} {case.collective} ({case.strategy})", f"{case.ranks} ranks"]
+    if case.axes:
+        parts[-1] += f", {len(case.groups)} groups of {case.group_size} along {case.axes}"
+    parts.append(case.dtype if case.reduce_op == "none" else f"{case.reduce_op} of {case.dtype}")
+    unusual = case.placement != COLLECTIVES[case.collective].placements[0]
+    parts += [case.placement.replace("_", " ")] if unusual else []
+    parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
+    return ", ".join(parts)
 
 
 def _case_lines(verdict: Verdict) -> list[Line]:
-    numbers = _numbers(verdict.now) if verdict.now else ("", "", "", "", "")
+    numbers = _numbers(verdict.now) if verdict.now else ("",) * 6
     before = verdict.baseline
     text = _COLUMNS.format(
         payload_text(verdict.spec.payload_bytes),
@@ -95,18 +104,20 @@ def _case_lines(verdict: Verdict) -> list[Line]:
     lines = [Line(text=text.rstrip(), markup=markup)]
     if verdict.outcome not in (Outcome.PASS, Outcome.NO_BASELINE):
         lines.append(Line(text=f"{'':<10}{verdict.text}", markup=markup))
+    lines += [Line(text=f"{'':<10}{note}", markup={"yellow": True}) for note in verdict.notes]
     if verdict.reference is not None:
         lines.append(Line(text=f"{'':<10}{_reference_text(verdict.reference)}"))
     return lines
 
 
-def _numbers(now: Summary) -> tuple[str, str, str, str, str]:
+def _numbers(now: Summary) -> tuple[str, ...]:
     return (
         seconds_text(now.best_s),
         seconds_text(now.median_s),
         f"{now.algbw_gb_per_s:.4g}",
         f"{now.busbw_gb_per_s:.4g}",
         f"{100 * now.spread:.0f}",
+        seconds_text(now.dispatch_s) if now.dispatch_s is not None else "",
     )
 
 

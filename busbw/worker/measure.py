@@ -1,27 +1,32 @@
-"""One case in one launch: prepare and prove, check, warm up, calibrate, sample.
+"""One case in one launch: prepare and prove, then read its time from the clock that it is for.
 
-Knows the order and nothing of any framework: that is behind `backends.base`. Every sample's
-result is compared with the exact sum, outside the timed region; no sample is dropped.
+Knows the order and nothing of any framework: that is behind `backends.base`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from busbw.model import Case, Failure, FailureKind, Found, Plan, Run
-from busbw.worker import host, memory
-from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
+from busbw.model import Case, Clock, EnvironmentKey, Failure, FailureKind, Found, Plan, Run
+from busbw.worker import device_clock, host, memory
+from busbw.worker.backends.base import AbstractBackend, MeasuringError
+from busbw.worker.phases import Phases
+from busbw.worker.sampling import LEAST_SAMPLES, Sampled, Sampler, launch_time_s
 
-LEAST_SAMPLES = 2
-SETTLED = 0.7
 LARGE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
-class _Sampled:
+class _Timed:
+    """The case's samples, and what was seen beside them."""
+
     iterations: int
     samples_s: tuple[float, ...]
-    values_checked: int
+    clocks_s: dict[str, float]
+    dispatch_s: float | None
+    rank_times_s: tuple[float, ...] = ()
 
 
 @dataclass
@@ -32,10 +37,10 @@ class Desk:
     launch: str
     opened_bytes: int | None = field(default_factory=memory.resident_bytes)
 
-    def measure(self, case: Case, plan: Plan) -> Run | Failure:
-        """The Run of `case`, or the Failure that stands for it."""
+    def measure(self, case: Case, plan: Plan, key: EnvironmentKey | None = None) -> Run | Failure:
+        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for."""
         try:
-            return self._measure(case, plan)
+            return self._measure(case, plan, key)
         except MeasuringError as error:
             return Failure(
                 kind=error.kind,
@@ -46,27 +51,86 @@ class Desk:
                 available_bytes=error.available_bytes,
             )
 
-    def _measure(self, case: Case, plan: Plan) -> Run | Failure:
+    def _measure(self, case: Case, plan: Plan, key: EnvironmentKey | None) -> Run | Failure:
         refused = self._refused(case, plan)
         if refused is not None:
             return refused
+        if key is not None:
+            self._check_world(case, key)
+        phases = Phases(self.backend.now_s)
         predicted = self._predicted_peak_bytes(case)
-        self._bring_in(case)
+        with phases.of("bringing_memory_in"):
+            self._bring_in(case)
         counted = predicted is not None and memory.reset_peak()
-        with self.backend.prepared(case) as program:
-            sampled = _sample(program, plan, self.backend)
-            return Run(
+        with phases.of("compiling"), self.backend.prepared(case) as program:
+            sampler = Sampler(program, plan, self.backend.now_s, phases)
+            timed = self._timed(case, sampler)
+            run = Run(
                 launch=self.launch,
-                iterations=sampled.iterations,
-                samples_s=sampled.samples_s,
+                iterations=timed.iterations,
+                samples_s=timed.samples_s,
                 compile_s=program.compile_s,
-                values_checked=sampled.values_checked,
+                values_checked=sampler.values_checked,
                 proof=program.proof,
-                clock="host",
+                clock=case.clock.value,
                 framework_path=self.backend.framework_path,
                 versions=self.backend.versions,
+                clocks_s=timed.clocks_s,
+                dispatch_s=timed.dispatch_s,
+                first_call_s=sampler.first_call_s,
+                rank_times_s=timed.rank_times_s,
                 peak_memory_bytes=memory.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
+                compiled_memory_bytes=program.compiled_memory_bytes,
+            )
+        return replace(run, phases_s=phases.spent_s)
+
+    def _timed(self, case: Case, sampler: Sampler) -> _Timed:
+        if case.clock is Clock.DISPATCH:
+            single = sampler.single_calls()
+            clocks = {Clock.DISPATCH.value: launch_time_s(single.samples_s)}
+            return _Timed(1, single.samples_s, clocks, None)
+        slopes = sampler.slopes()
+        clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
+        if case.clock is Clock.HOST:
+            return _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
+        iterations, recorded = self._recorded(case, sampler, slopes)
+        clocks[Clock.DEVICE.value] = launch_time_s(recorded.samples_s)
+        return _Timed(
+            iterations, recorded.samples_s, clocks, slopes.dispatch_s, recorded.rank_times_s
+        )
+
+    def _recorded(
+        self, case: Case, sampler: Sampler, slopes: Sampled
+    ) -> tuple[int, device_clock.Recorded]:
+        """The same chains once more while the profiler looks on, two collectives long at least."""
+        step = sampler.program.step
+        most = device_clock.MOST_EVENTS // (case.ranks * sampler.plan.samples)
+        iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
+        iterations = min(iterations, sampler.program.most_iterations)
+        calls = max(LEAST_SAMPLES, len(slopes.samples_s))
+        with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
+            with self.backend.recording(Path(name)):
+                for _ in range(calls):
+                    sampler.timed(iterations)
+            found = device_clock.read(Path(name), case.collective)
+        return iterations, device_clock.times(
+            found, ranks=case.ranks, calls=calls, iterations=iterations
+        )
+
+    def _check_world(self, case: Case, key: EnvironmentKey) -> None:
+        """The devices are those that the case was resolved on."""
+        there = self.backend.world()
+        right = (
+            there.device_kind == key.device_kind
+            and there.ranks >= case.ranks
+            and there.processes == key.processes
+        )
+        if not right:
+            raise MeasuringError(
+                FailureKind.WRONG_WORLD,
+                f"{there.ranks} ranks of {there.device_kind} in {there.processes} processes, "
+                f"expected {case.ranks} of {key.device_kind} in {key.processes}",
             )
 
     def _refused(self, case: Case, plan: Plan) -> Failure | None:
@@ -111,61 +175,3 @@ class Desk:
             return None
         kept = self._kept_bytes() if need.reuses_kept else 0
         return now + max(0, need.needed_bytes - kept)
-
-
-def _sample(program: AbstractProgram, plan: Plan, backend: AbstractBackend) -> _Sampled:
-    warm_s, checked = _warm_up(program, plan, backend)
-    iterations, more = _calibrate(program, warm_s, plan, backend)
-    checked += more
-    samples: list[float] = []
-    begun_s = backend.now_s()
-    while len(samples) < plan.samples:
-        elapsed_s, more = _time(program, iterations, backend)
-        samples.append(elapsed_s / iterations)
-        checked += more
-        if len(samples) >= LEAST_SAMPLES and backend.now_s() - begun_s > plan.budget_s:
-            break
-    return _Sampled(iterations=iterations, samples_s=tuple(samples), values_checked=checked)
-
-
-def _warm_up(program: AbstractProgram, plan: Plan, backend: AbstractBackend) -> tuple[float, int]:
-    """Shortest chains until one is no longer much faster than the last, or the budget is spent.
-
-    Seconds of the last one, and how many values were checked.
-    """
-    begun_s = backend.now_s()
-    last_s, checked = _time(program, program.step, backend)
-    while backend.now_s() - begun_s < plan.budget_s:
-        elapsed_s, more = _time(program, program.step, backend)
-        checked += more
-        settled = elapsed_s > SETTLED * last_s
-        last_s = elapsed_s
-        if settled:
-            break
-    return last_s, checked
-
-
-def _calibrate(
-    program: AbstractProgram, elapsed_s: float, plan: Plan, backend: AbstractBackend
-) -> tuple[int, int]:
-    """Iterations for a sample of `min_sample_s`, as far as values stay exact; values checked.
-
-    `elapsed_s` is what the shortest chain takes.
-    """
-    iterations, checked = program.step, 0
-    while elapsed_s < plan.min_sample_s and iterations < program.most_iterations:
-        wanted = iterations * min(8.0, 1.2 * plan.min_sample_s / max(elapsed_s, 1e-9))
-        steps = max(int(wanted) // program.step, iterations // program.step + 1)
-        iterations = min(steps * program.step, program.most_iterations)
-        elapsed_s, more = _time(program, iterations, backend)
-        checked += more
-    return iterations, checked
-
-
-def _time(program: AbstractProgram, iterations: int, backend: AbstractBackend) -> tuple[float, int]:
-    """Seconds that `iterations` all-reduces of fresh values took; how many values were right."""
-    program.fresh()
-    begun_s = backend.now_s()
-    program.run(iterations)
-    elapsed_s = backend.now_s() - begun_s
-    return elapsed_s, program.check(iterations)

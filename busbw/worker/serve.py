@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from busbw import wire
-from busbw.model import Case, Plan
+from busbw.model import Case, EnvironmentKey, Plan
 from busbw.worker import measure
 from busbw.worker.backends.base import AbstractBackend
 
@@ -44,5 +44,6 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
         else:
             case = wire.from_json(Case, request["case"], "case")
             plan = wire.from_json(Plan, request["plan"], "plan")
-            result = desk.measure(case, plan)
+            key = wire.from_json(EnvironmentKey, request["key"], "key")
+            result = desk.measure(case, plan, key)
             channel.send(type(result).__name__, result)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from busbw.model import Case, FailureKind, Probe, Proof
 
@@ -49,27 +50,32 @@ class MemoryNeed:
 class AbstractProgram(ABC):
     """One case, compiled and proved. Iterations come in multiples of `step`.
 
-    Beyond `most_iterations` the values would no longer be exact.
+    Beyond `most_iterations` the values would no longer be exact. `shortest` is the shortest chain
+    in which a call does all that it does beyond its collectives: none, where an empty one does.
     """
 
     compile_s: float
     proof: Proof
     step: int
     most_iterations: int
+    shortest: int = 0
+    # What the compiler says that one rank's part takes, with arguments; None where it does not.
+    compiled_memory_bytes: int | None = None
 
     @abstractmethod
     def fresh(self) -> None:
-        """Lay out the starting values on every rank, and wait for it."""
+        """Lay out starting values on every rank, others than the last time, and wait for it."""
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """So many all-reduces, each of the last one's result, and wait for it."""
+        """So many collectives in one call, and wait for it; with none, an empty call."""
 
     @abstractmethod
     def check(self, iterations: int) -> int:
         """Compare the result with the exact one, every element on every rank; how many.
 
-        Raises MeasuringError WRONG_RESULT with the first wrong element.
+        Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
+        rounds where the program counted others than it was to run.
         """
 
     @abstractmethod
@@ -78,6 +84,15 @@ class AbstractProgram(ABC):
 
         None where it does not; on the CPU the host's own count is taken.
         """
+
+
+@dataclass(frozen=True)
+class World:
+    """What a back end really runs on: kind of device, how many it can reach, processes."""
+
+    device_kind: str
+    ranks: int
+    processes: int
 
 
 class AbstractBackend(ABC):
@@ -89,6 +104,10 @@ class AbstractBackend(ABC):
     @abstractmethod
     def probe(self) -> Probe:
         """What there is, asked of the framework itself."""
+
+    @abstractmethod
+    def world(self) -> World:
+        """What cases would run on now, asked of the framework itself."""
 
     @abstractmethod
     def now_s(self) -> float:
@@ -104,3 +123,7 @@ class AbstractBackend(ABC):
 
         Raises MeasuringError.
         """
+
+    @abstractmethod
+    def recording(self, folder: Path) -> AbstractContextManager[None]:
+        """The framework's profiler, writing into `folder` what runs meanwhile."""

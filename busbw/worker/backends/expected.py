@@ -1,76 +1,107 @@
-"""Data whose sums are exact: what every rank starts with, and what it must hold in the end.
+"""A collective's exact values as arrays: what a rank starts with, and whether its result is right.
 
-numpy only. The values repeat after `period` elements; a back end tiles them. Every rank starts
-with other data, so that nothing can be simplified away and no rank can be left out unseen:
-element i is w(i) everywhere, but 0 on rank i mod n and 2 w(i) on the next rank. The sum over n
-ranks is n w(i), and n^k w(i) after k rounds, so a skipped round shows.
+numpy only. The values are those of `busbw.collectives`; a rank's place in its group decides
+which, and so does the group, so that one group's data in another one's place shows.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-WEIGHTS = (1, 2, 4, 2)
+from busbw.collectives import COLLECTIVES, AbstractCollective, Draw
+from busbw.model import Case, FailureKind, Placement
+
+from .base import MeasuringError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_COMPARED_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
-class Exact:
-    """What a dtype holds exactly: significant bits, and the exponents of its powers of two."""
+class Values:
+    """The exact values of `case` in a dtype of numpy's, for every rank and draw."""
 
-    bits: int
-    least_exponent: int
-    greatest_exponent: int
+    case: Case
+    dtype: Any
+
+    @property
+    def collective(self) -> AbstractCollective:
+        """What is known of the case's collective."""
+        return COLLECTIVES[self.case.collective]
+
+    def most_rounds(self) -> int:
+        """How long a chain stays exact. Raises MeasuringError where not even a call does."""
+        rounds = self.collective.exact_rounds(self._draw(0, 0), self.case.placement)
+        if rounds < 1:
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE,
+                f"{self.case.dtype} holds no exact {self.case.reduce_op} over "
+                f"{self.case.group_size} ranks",
+            )
+        return rounds
+
+    def start(self, rank: int, number: int) -> Array:
+        """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
+        group, position = self._place(rank)
+        return self._array(self.collective.start(self._draw(group, number), position))
+
+    def after(self, rank: int, number: int, iterations: int) -> Array:
+        """The same of what `rank` holds after so many collectives; (blocks, period)."""
+        group, position = self._place(rank)
+        chained = self.case.placement == Placement.IN_PLACE.value
+        rounds = iterations if chained else 1
+        return self._array(self.collective.after(self._draw(group, number), position, rounds))
+
+    def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
+        """Compare all of `rank`'s result, whatever can be sliced into arrays; how many elements.
+
+        Raises MeasuringError WRONG_RESULT with the first wrong one.
+        """
+        for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
+            if not np.array_equal(part, exact):
+                place = int(np.argmax(part != exact))
+                raise MeasuringError(
+                    FailureKind.WRONG_RESULT,
+                    f"rank {rank}, element {begin + place}: {part[place]}, expected {exact[place]}",
+                )
+        return int(got.shape[0])
+
+    @staticmethod
+    def _pieces(blocks: Array, got: Any) -> Any:
+        """(first element, values got, exact values) for stretches of every block."""
+        length = got.shape[0] // blocks.shape[0]
+        for number, period in enumerate(blocks):
+            stretch = tiled(period, length)
+            for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
+                end = min(begin + stretch.shape[0], (number + 1) * length)
+                yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
+
+    def _place(self, rank: int) -> tuple[int, int]:
+        for number, group in enumerate(self.case.groups):
+            if rank in group:
+                return number, group.index(rank)
+        raise ValueError(f"rank {rank} is in no group of {self.case.groups}")
+
+    def _draw(self, group: int, number: int) -> Draw:
+        case = self.case
+        return Draw(
+            dtype=case.dtype,
+            reduce_op=case.reduce_op,
+            ranks=case.group_size,
+            number=number + group,
+        )
+
+    def _array(self, blocks: Any) -> Array:
+        found: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
+        return found
 
 
-EXACT = {
-    "float32": Exact(bits=24, least_exponent=-126, greatest_exponent=127),
-    "bfloat16": Exact(bits=8, least_exponent=-126, greatest_exponent=127),
-    "float16": Exact(bits=11, least_exponent=-14, greatest_exponent=15),
-    "int32": Exact(bits=31, least_exponent=0, greatest_exponent=30),
-}
-
-
-def most_rounds(dtype: str, ranks: int) -> int:
-    """How many chained sums over `ranks` ranks stay exact in `dtype`.
-
-    The exponent grows by log2(n) a round. If n is no power of two, n^k must also fit into the
-    significant bits. 0: not even one round is exact.
-    """
-    exact = EXACT[dtype]
-    room = exact.greatest_exponent - exact.least_exponent - int(math.log2(max(WEIGHTS)))
-    rounds = int(room / math.log2(ranks))
-    if ranks > 2**exact.bits:
-        return 0
-    if ranks & (ranks - 1):
-        rounds = min(rounds, int(exact.bits / math.log2(ranks)))
-    return rounds
-
-
-def period(ranks: int) -> int:
-    """After how many elements the data repeat."""
-    return ranks * len(WEIGHTS)
-
-
-def _weights(ranks: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.repeat(np.array(WEIGHTS, dtype=np.float64), ranks)
-
-
-def start(dtype: str, ranks: int, rank: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """One period of rank `rank`'s starting values; float64, exact in `dtype`. Shape (period,)."""
-    place = np.arange(period(ranks)) % ranks
-    own = 1.0 + (place == (rank - 1) % ranks) - (place == rank)
-    scaled: np.ndarray[Any, np.dtype[np.float64]] = (
-        own * _weights(ranks) * 2.0 ** EXACT[dtype].least_exponent
-    )
-    return scaled
-
-
-def after(dtype: str, ranks: int, rounds: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """One period of what every rank holds after `rounds` sums. Shape (period,), float64."""
-    scale = float(ranks) ** rounds * 2.0 ** EXACT[dtype].least_exponent
-    scaled: np.ndarray[Any, np.dtype[np.float64]] = _weights(ranks) * scale
-    return scaled
+def tiled(period: Array, length: int) -> Array:
+    """A stretch of whole periods, not much longer than `length` and than is compared at once."""
+    size = period.shape[0]
+    repeats = max(1, -(-min(length, _COMPARED_AT_ONCE) // size))
+    return np.tile(period, repeats)

@@ -4,6 +4,7 @@ Shipped for tests and demonstrations: everything around the measuring is real (p
 deadlines, memory), only the devices and the times are made up. The variable holds JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
+     "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"}]}
 
 `then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
@@ -16,18 +17,20 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import gzip
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe, Proof
+from busbw.model import VIRTUAL_RANKS, Case, Clock, Device, DeviceSet, FailureKind, Probe, Proof
 from busbw.worker import host
 
-from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
@@ -47,6 +50,8 @@ class FakeBackend(AbstractBackend):
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
+        self.call_s = float(self._script.get("dispatch_s", 0.0))
+        self._recorded_s: list[tuple[float, float]] = []
         self.framework_path = "made up"
         self.versions = {"fake": "1"}
 
@@ -66,6 +71,7 @@ class FakeBackend(AbstractBackend):
             any_ranks=virtual,
             protocol=self._script.get("protocol", "fake"),
             strategies={"default": "fake", "fake": "fake"},
+            clocks=tuple(Clock(name) for name in self._script.get("clocks", ["host"])),
             cores=host.cores() if virtual else None,
         )
         reached = self._device in (None, device)
@@ -75,6 +81,15 @@ class FakeBackend(AbstractBackend):
             devices=(found,) if reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
+        )
+
+    def world(self) -> World:
+        """What the probe says, unless the script has another world for measuring."""
+        there: dict[str, Any] = self._script | self._script.get("world", {})
+        return World(
+            device_kind=there.get("device_kind", "Fake CPU"),
+            ranks=there.get("ranks", self._ranks or VIRTUAL_RANKS),
+            processes=1,
         )
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
@@ -93,6 +108,22 @@ class FakeBackend(AbstractBackend):
         one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         yield FakeProgram(self, case, one_s)
 
+    @contextlib.contextmanager
+    def recording(self, folder: Path) -> Iterator[None]:
+        """The collectives that run meanwhile, as a profiler of the script's device sees them."""
+        self._recorded_s = []
+        yield
+        slower = float(self._script.get("device_slower", 1.0))
+        kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
+        content = {"traceEvents": _events(kept, self.world().ranks, slower)}
+        with gzip.open(folder / "fake.trace.json.gz", "wt") as file:
+            json.dump(content, file)
+
+    def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
+        """Let the time of one call of so many collectives pass."""
+        self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
+        self.elapsed_s += call_s + sum(collectives_s)
+
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
         number = int(_option("launch").split(".")[0])
@@ -109,13 +140,13 @@ class FakeProgram(AbstractProgram):
 
     compile_s = 0.001
     step = 1
-    most_iterations = 1000
 
     def __init__(self, backend: FakeBackend, case: Case, one_s: float) -> None:
         self._backend = backend
         self._case = case
         self._one_s = one_s
         self._turn = 0
+        self.most_iterations = 1 if case.clock is Clock.DISPATCH else 1000
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
@@ -124,7 +155,8 @@ class FakeProgram(AbstractProgram):
     def run(self, iterations: int) -> None:
         """Let the scripted time pass, up to 3 % more."""
         self._turn += 1
-        self._backend.elapsed_s += iterations * self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
+        one_s = self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
+        self._backend.spend(self._backend.call_s, [one_s] * iterations)
 
     def check(self, iterations: int) -> int:
         """Nothing to compare."""
@@ -133,6 +165,21 @@ class FakeProgram(AbstractProgram):
     def device_peak_bytes(self) -> int | None:
         """No device, no memory of its own."""
         return None
+
+
+def _events(found: Sequence[tuple[float, float]], ranks: int, slower: float) -> list[Any]:
+    """What a TPU's profiler writes: a process for each rank, times in microseconds."""
+    events: list[Any] = []
+    for rank in range(ranks):
+        named = {"name": f"/device:TPU:{rank}"}
+        events.append({"ph": "M", "pid": rank, "name": "process_name", "args": named})
+        named = {"name": "XLA Ops"}
+        events.append({"ph": "M", "pid": rank, "tid": 1, "name": "thread_name", "args": named})
+        for place, (begun_s, one_s) in enumerate(found):
+            begin, length = 1e6 * (begun_s + place * one_s), 1e6 * one_s * slower
+            event = {"ph": "X", "pid": rank, "tid": 1, "name": "all-reduce.1"}
+            events.append({**event, "ts": begin, "dur": length})
+    return events
 
 
 def _option(name: str) -> str:

@@ -1,107 +1,181 @@
-"""Optimised HLO as text: which collectives a program holds, and which copies of the payload.
+"""Optimised HLO as text, read: computations, their instructions, what calls what.
 
-Text in, counts out; standard library only.
+Text in, values out; standard library only. What must be there is in `hlo_proof`.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-_COLLECTIVES = (
+COLLECTIVES = (
     "all-reduce",
-    "all-reduce-start",
     "reduce-scatter",
     "all-gather",
     "all-to-all",
+    "ragged-all-to-all",
+    "collective-broadcast",
     "collective-permute",
-    "collective-permute-start",
 )
-_INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
-_ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
-_LISTED_GROUPS = re.compile(r"replica_groups=\{\{([\d,]*)\}")
-_IOTA_GROUPS = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=")
 
-_BYTES = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "pred": 1, "s8": 1, "u8": 1, "f64": 8}
+_INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
+_ARRAY = re.compile(r"([a-z]+\d+\w*|pred)\[([\d,]*)\]")
+_HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
+_BODY = re.compile(r"body=%?([\w.-]+)")
+_CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
+
+_LISTED_GROUPS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
+_IOTA_GROUPS = re.compile(
+    r"replica_groups=\[(?P<groups>\d+),(?P<size>\d+)\]<=\[(?P<dims>[\d,]+)\]"
+    r"(?:T\((?P<turn>[\d,]+)\))?"
+)
+_PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
+_BRACED = re.compile(r"\{([\d,]*)\}")
+
+_BYTES = {
+    "f64": 8,
+    "f32": 4,
+    "s32": 4,
+    "u32": 4,
+    "bf16": 2,
+    "f16": 2,
+    "s16": 2,
+    "u16": 2,
+    "pred": 1,
+    "s8": 1,
+    "u8": 1,
+    "s64": 8,
+    "u64": 8,
+}
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One collective: its kind, the bytes of its first array, the size of its first group."""
+    """One line: what it does, the bytes of each array that it gives, and the line itself."""
 
     op: str
-    array_bytes: int
-    group_size: int | None
+    array_bytes: tuple[int, ...]
     text: str
 
+    @property
+    def collective(self) -> str:
+        """The kind of collective that it is or starts, empty for none."""
+        kind = self.op.removesuffix("-start")
+        return kind if kind in COLLECTIVES else ""
 
-def _array_bytes(shape: str) -> int:
-    match = _ARRAY.search(shape)
-    if match is None:
-        return 0
-    count = 1
-    for extent in match[2].split(","):
-        count *= int(extent) if extent else 1
-    return count * _BYTES.get(match[1], 0)
+    @property
+    def result_bytes(self) -> int:
+        """Bytes that a collective gives: the second array of a start is the result.
 
+        A tuple's other arrays belong to it, as in an all-to-all of parts.
+        """
+        if self.op.endswith("-start") and self.collective != "all-reduce":
+            return self.array_bytes[1] if len(self.array_bytes) > 1 else sum(self.array_bytes)
+        return sum(self.array_bytes)
 
-def _is_scalar(shape: str) -> bool:
-    match = _ARRAY.search(shape)
-    return match is None or not match[2]
-
-
-def _group_size(line: str) -> int | None:
-    listed = _LISTED_GROUPS.search(line)
-    if listed:
-        return len(listed[1].split(",")) if listed[1] else 0
-    iota = _IOTA_GROUPS.search(line)
-    return int(iota[2]) if iota else None
-
-
-def collectives(text: str) -> list[Instruction]:
-    """Every collective instruction of the module, in order."""
-    found = []
-    for line in text.splitlines():
-        match = _INSTRUCTION.search(line)
-        if match and match["op"] in _COLLECTIVES:
-            op = match["op"].removesuffix("-start")
-            size = _array_bytes(match["shape"])
-            found.append(
-                Instruction(
-                    op=op, array_bytes=size, group_size=_group_size(line), text=line.strip()
-                )
-            )
-    return found
-
-
-def count_by_kind(found: list[Instruction]) -> dict[str, int]:
-    """How many of each kind."""
-    return dict(Counter(instruction.op for instruction in found))
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Computations that run as a part of it, whatever happens: no branch and no loop."""
+        if self.op in ("conditional", "while"):
+            return ()
+        return tuple(_CALLED.findall(self.text))
 
 
 @dataclass(frozen=True)
-class Copies:
-    """Instructions that copy the payload: in a loop's body, or once in a call of the program."""
+class Module:
+    """The computations of a program by name, and which of them is the entry."""
 
-    in_loop: tuple[str, ...]
-    per_call: tuple[str, ...]
+    computations: Mapping[str, tuple[Instruction, ...]]
+    entry: str
+
+    def loop_bodies(self) -> tuple[str, ...]:
+        """The bodies of the loops that the entry runs."""
+        loops = [one for one in self.reached(self.entry) if one.op == "while"]
+        return tuple(name for loop in loops for name in _BODY.findall(loop.text))
+
+    def reached(self, name: str, *, fused: bool = True) -> tuple[Instruction, ...]:
+        """What always runs when the computation `name` runs, once; with or without fusions' parts.
+
+        A fusion writes its result and nothing of what its parts would give by themselves.
+        """
+        found: list[Instruction] = []
+        for one in self.computations.get(name, ()):
+            found.append(one)
+            for called in one.called if fused or one.op != "fusion" else ():
+                found += self.reached(called, fused=fused)
+        return tuple(found)
+
+    def collectives(self) -> tuple[Instruction, ...]:
+        """Every collective of the module, wherever it stands."""
+        return tuple(one for lines in self.computations.values() for one in lines if one.collective)
 
 
-def payload_copies(text: str, payload_bytes: int) -> Copies:
-    """The lines that copy an array of at least `payload_bytes`.
-
-    What stands in the entry computation runs once in a call; anything else may be in the loop.
-    """
-    in_loop: list[str] = []
-    per_call: list[str] = []
-    entry = False
+def read(text: str) -> Module:
+    """The module that `text` describes."""
+    computations: dict[str, list[Instruction]] = {}
+    name, entry = "", ""
     for line in text.splitlines():
-        if line and not line.startswith((" ", "}")):
-            entry = line.startswith("ENTRY")
-        match = _INSTRUCTION.search(line)
-        if match is None or match["op"] not in ("copy", "copy-start"):
+        head = _HEAD.match(line) if line and not line[0].isspace() else None
+        if head is not None:
+            name = head["name"]
+            computations[name] = []
+            entry = name if head["entry"] else entry
             continue
-        if not _is_scalar(match["shape"]) and _array_bytes(match["shape"]) >= payload_bytes:
-            (per_call if entry else in_loop).append(line.strip())
-    return Copies(in_loop=tuple(in_loop), per_call=tuple(per_call))
+        match = _INSTRUCTION.search(line)
+        if match is not None and name:
+            computations[name].append(
+                Instruction(
+                    op=match["op"],
+                    array_bytes=_bytes_of_arrays(match["shape"]),
+                    text=line.strip(),
+                )
+            )
+    return Module(computations={n: tuple(c) for n, c in computations.items()}, entry=entry)
+
+
+def _bytes_of_arrays(shape: str) -> tuple[int, ...]:
+    """Scalars count as nothing: they are counters."""
+    return tuple(
+        math.prod(int(extent) for extent in extents.split(",")) * _BYTES.get(kind, 0)
+        for kind, extents in _ARRAY.findall(shape)
+        if extents
+    )
+
+
+def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
+    """The replica groups that a collective's line names, in order; None where it names none.
+
+    No braces within the outer ones mean all `ranks` in one group.
+    """
+    listed = _LISTED_GROUPS.search(line)
+    if listed is not None:
+        groups = tuple(_numbers(text) for text in _BRACED.findall(listed[1]))
+        return groups if any(groups) else (tuple(range(ranks)),)
+    iota = _IOTA_GROUPS.search(line)
+    return _iota_groups(iota) if iota is not None else None
+
+
+def _iota_groups(match: re.Match[str]) -> tuple[tuple[int, ...], ...]:
+    """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
+    dims = _numbers(match["dims"])
+    turn = _numbers(match["turn"]) if match["turn"] else tuple(range(len(dims)))
+    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
+    order = [
+        sum(at * strides[axis] for at, axis in zip(place, turn))
+        for place in itertools.product(*(range(dims[axis]) for axis in turn))
+    ]
+    size = int(match["size"])
+    return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
+
+
+def pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
+    """The (source, target) pairs of a collective-permute's line; None where it has none."""
+    match = _PAIRS.search(line)
+    return tuple(_numbers(text) for text in _BRACED.findall(match[1])) if match else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split(",") if word)

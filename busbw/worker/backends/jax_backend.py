@@ -1,6 +1,6 @@
 """JAX: which devices it reaches, and cases as `jax_program.JaxProgram`.
 
-The only rooms that import jax are this file and `jax_program`.
+The only rooms that import jax are this file and its neighbours `jax_*`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,44 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import mesh_utils
 
-from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe
+from busbw.collectives import COLLECTIVES
+from busbw.model import (
+    AXES,
+    VIRTUAL_RANKS,
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    FailureKind,
+    Placement,
+    Probe,
+    extents_of,
+)
 from busbw.worker import environ, host
 
-from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .jax_program import JaxProgram
 
-PROGRAM = "chain1"
+PROGRAM = "chain2"
+
+# A CPU's trace shows its threads' view; an accelerator's is the truest clock there is.
+_CLOCKS = {
+    Device.CPU: (Clock.HOST, Clock.DISPATCH, Clock.DEVICE),
+    Device.GPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+    Device.TPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+}
 
 
 class JaxBackend(AbstractBackend):
-    """`jax.lax.psum` over every device of one class, in one process."""
+    """The collectives of `jax.lax` over every device of one class, in one process."""
 
     def __init__(self, device: Device | None, ranks: int | None) -> None:
         self._device = device
@@ -71,17 +92,35 @@ class JaxBackend(AbstractBackend):
             any_ranks=virtual,
             protocol=_protocol(device),
             strategies={"default": "psum", "psum": "psum"},
+            clocks=_CLOCKS[device],
             mesh=_mesh_text(found) if device is Device.TPU else "",
             cores=host.cores() if virtual else None,
             processes=jax.process_count(),
             hosts=jax.process_count(),
         )
 
+    def world(self) -> World:
+        """The devices that JAX would build a mesh of."""
+        devices = jax.devices(self._device.value if self._device else None)
+        virtual = self._device is Device.CPU
+        return World(
+            device_kind=host.cpu_model() if virtual else devices[0].device_kind,
+            ranks=len(devices),
+            processes=jax.process_count(),
+        )
+
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Two buffers a rank on the CPU: the chain goes from one to the other and back."""
+        """On the CPU: input and result of each rank, and what XLA's own copies take."""
         if self._device is not Device.CPU:
             return None
-        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes)
+        collective = COLLECTIVES[case.collective]
+        taken = collective.input_bytes(case.payload_bytes, case.group_size)
+        given = collective.output_bytes(case.payload_bytes, case.group_size)
+        beside = 0 if collective.copy_free else 2 * case.payload_bytes
+        if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
+            # The last result is let go of only when the next one is there.
+            beside += given
+        return MemoryNeed(needed_bytes=case.ranks * (taken + given + beside))
 
     @contextlib.contextmanager
     def prepared(self, case: Case) -> Iterator[AbstractProgram]:
@@ -99,14 +138,27 @@ class JaxBackend(AbstractBackend):
             raise MeasuringError(
                 FailureKind.UNAVAILABLE, f"{case.ranks} ranks asked for, {len(devices)} devices"
             )
-        return jax.sharding.Mesh(np.array(devices[: case.ranks]), ("ranks",))
+        taking_part = devices[: case.ranks]
+        if not case.axes:
+            return jax.sharding.Mesh(np.array(taking_part), ("ranks",))
+        extents = extents_of(case.mesh)
+        laid_out = mesh_utils.create_device_mesh(extents, taking_part)
+        return jax.sharding.Mesh(laid_out, tuple(AXES[: len(extents)]))
+
+    @contextlib.contextmanager
+    def recording(self, folder: Path) -> Iterator[None]:
+        """JAX's profiler, without Python's own calls: they would be most of the trace."""
+        options = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        with jax.profiler.trace(folder, profiler_options=options):
+            yield
 
 
 def _protocol(device: Device) -> str:
     if device is Device.CPU:
-        return f"host/{PROGRAM}-two-buffers/{environ.allocator()}"
+        return f"{PROGRAM}-two-buffers/{environ.allocator()}"
     preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
-    return f"host/{PROGRAM}-one-buffer/{'preallocated' if preallocated else 'grown'}"
+    return f"{PROGRAM}-one-buffer/{'preallocated' if preallocated else 'grown'}"
 
 
 def _mesh_text(devices: list[Any]) -> str:

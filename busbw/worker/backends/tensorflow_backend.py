@@ -11,19 +11,37 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Probe
+from busbw.model import (
+    VIRTUAL_RANKS,
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    FailureKind,
+    Placement,
+    Probe,
+)
 from busbw.worker import environ, host
 
-from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .tensorflow_program import TensorflowProgram, make_strategy
 
-PROGRAM = "outer-loop1"
+PROGRAM = "outer-loop2"
+
+_EVENTS_END_S = 0.5
+
+_CLOCKS = {
+    Device.CPU: (Clock.HOST, Clock.DISPATCH, Clock.DEVICE),
+    Device.GPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+    Device.TPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+}
 
 _STRATEGIES = {
     Device.CPU: {
@@ -55,6 +73,7 @@ class TensorflowBackend(AbstractBackend):
             "tensorflow": tf.__version__,
         }
         self._strategies: dict[str, Any] = {}
+        self._names: list[str] = []
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or VIRTUAL_RANKS)]
         tf.config.set_logical_device_configuration(cpu, logical)
@@ -91,8 +110,15 @@ class TensorflowBackend(AbstractBackend):
             any_ranks=virtual,
             protocol=_protocol(device),
             strategies=_STRATEGIES[device],
+            clocks=_CLOCKS[device],
             cores=host.cores() if virtual else None,
         )
+
+    def world(self) -> World:
+        """The devices that TensorFlow would build a strategy of."""
+        assert self._device is not None
+        names = self._devices()
+        return World(device_kind=_device_kind(self._device), ranks=len(names), processes=1)
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
         """On the CPU, by strategy, with what the allocator kept of earlier cases."""
@@ -118,11 +144,24 @@ class TensorflowBackend(AbstractBackend):
                 del program
                 gc.collect()
 
+    @contextlib.contextmanager
+    def recording(self, folder: Path) -> Iterator[None]:
+        """TensorFlow's profiler, without Python's own calls: they would be most of the trace."""
+        options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
+        tf.profiler.experimental.start(str(folder), options=options)
+        try:
+            yield
+            # The end of an event is written after its values are there: one still open is lost.
+            time.sleep(_EVENTS_END_S)
+        finally:
+            tf.profiler.experimental.stop()
+
     def _strategy(self, case: Case) -> Any:
         """One strategy object per name: TensorFlow's collective groups last for the process."""
         if case.strategy not in self._strategies:
-            assert self._device is not None
-            names = _logical_devices(self._device)
+            # What was imported never becomes garbage: it need not be searched for any.
+            gc.freeze()
+            names = self._devices()
             if len(names) < case.ranks or (self._device is Device.TPU and len(names) > case.ranks):
                 raise MeasuringError(
                     FailureKind.UNAVAILABLE, f"{case.ranks} ranks asked for, {len(names)} devices"
@@ -130,6 +169,12 @@ class TensorflowBackend(AbstractBackend):
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy
         return self._strategies[case.strategy]
+
+    def _devices(self) -> list[str]:
+        """Asked once: to ask for a TPU's devices is to start it anew."""
+        assert self._device is not None
+        self._names = self._names or _logical_devices(self._device)
+        return self._names
 
 
 def _logical_devices(device: Device) -> list[str]:
@@ -162,9 +207,9 @@ def _keeps_memory() -> bool:
 def _protocol(device: Device) -> str:
     if device is Device.CPU:
         kept = "kept" if _keeps_memory() else "given-back"
-        return f"host/{PROGRAM}/{environ.allocator()}-{kept}"
+        return f"{PROGRAM}/{environ.allocator()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
-    return f"host/{PROGRAM}/{'grown' if growth else 'preallocated'}"
+    return f"{PROGRAM}/{'grown' if growth else 'preallocated'}"
 
 
 def _buffers(case: Case) -> float:
@@ -174,7 +219,8 @@ def _buffers(case: Case) -> float:
     at the peak. The others hold the inputs and a few sums, which all ranks share.
     """
     if case.strategy == "ring":
-        return 3 - 1 / (2 * case.ranks)
+        kept = case.placement == Placement.OUT_OF_PLACE.value
+        return 3 + kept - 1 / (2 * case.ranks)
     sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
     return 1 + min(1.1, sums / case.ranks)
 

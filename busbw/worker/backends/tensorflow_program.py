@@ -1,47 +1,26 @@
 """One case in TensorFlow: `all_reduce` under a strategy, chained by a loop outside `run`.
 
 TensorFlow allows no all-reduce in a loop inside the replica function, so the loop is around
-`strategy.run`, within one `tf.function`. The graph is then searched for the algorithm that
-TensorFlow put there; one that is not the strategy's own is a Failure.
+`strategy.run`, within one `tf.function`. In place, a round's result is the next round's input;
+out of place every round reads the same input.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from busbw.model import Case, FailureKind, Proof
+from busbw.model import Case, Clock, FailureKind, Placement
 
-from . import expected
+from . import tensorflow_proof
 from .base import AbstractProgram, MeasuringError
+from .expected import Values, tiled
 
-_CHECKED_AT_ONCE = 2**18
-
-
-@dataclass(frozen=True)
-class _Algorithm:
-    """What the graph must hold: an op for each rank, or at least one; its hint, if it has one."""
-
-    op: str
-    each_rank: bool
-    hint: str = ""
-
-
-_ALGORITHMS = {
-    "ring": _Algorithm(op="CollectiveReduceV2", each_rank=True, hint="ring"),
-    "collective_nccl": _Algorithm(op="CollectiveReduceV2", each_rank=True, hint="nccl"),
-    "nccl": _Algorithm(op="NcclAllReduce", each_rank=True),
-    "reduction_to_one_device": _Algorithm(op="AddN", each_rank=False),
-    "hierarchical_copy": _Algorithm(op="AddN", each_rank=False),
-    "tpu": _Algorithm(op="CrossReplicaSum", each_rank=False),
-}
-_REDUCING_OPS = {algorithm.op for algorithm in _ALGORITHMS.values()} | {"CollectiveReduceV3"}
+# How many draws of starting values take turns.
+_DRAWS = 4
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
@@ -59,101 +38,116 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 
 class TensorflowProgram(AbstractProgram):
-    """The chain as one `tf.function`, traced once for the case's shape."""
+    """The chain as one `tf.function`, traced once for the case's shape.
 
-    step = 2
+    A call hands its arguments to their devices only if there is a round that wants them, which
+    takes as long as half a round (seen): so a chain of one is the shortest to count from.
+    """
+
+    step = 1
+    shortest = 1
 
     def __init__(self, case: Case, strategy: Any) -> None:
         self._case = case
         self._strategy = strategy
+        self._check_world()
         self._dtype = tf.dtypes.as_dtype(case.dtype)
         self._count = case.payload_bytes // self._dtype.size
-        self._starts = [self._tiled(self._start(rank)) for rank in range(case.ranks)]
-        self.most_iterations = expected.most_rounds(case.dtype, case.ranks) // self.step * self.step
-        if self.most_iterations == 0:
+        self._values = Values(case, self._dtype.as_numpy_dtype)
+        rounds = self._values.most_rounds()
+        single = case.clock is Clock.DISPATCH
+        self.most_iterations = 1 if single else rounds
+        if self.most_iterations <= self.shortest and not single:
             raise MeasuringError(
                 FailureKind.UNAVAILABLE,
-                f"{case.dtype} holds no exact chain of sums over {case.ranks} ranks",
+                f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks",
             )
         for name in strategy.extended.worker_devices:
             if "GPU" in name:
                 tf.config.experimental.reset_memory_stats(name)
-        begun_s = time.perf_counter()
-        self._state: Any = None
+        self._draw = -1
+        self._start: Any = None
+        self._result: Any = None
+        self._counted: Any = None
         self.fresh()
-        self._chain = tf.function(self._loop, autograph=False).get_concrete_function(
-            self._state, tf.constant(1)
+        begun_s = time.perf_counter()
+        body = self._once if single else self._loop
+        self._call = tf.function(body, autograph=False).get_concrete_function(
+            self._start, tf.constant(1)
         )
+        executed = tensorflow_proof.executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
-        self.proof = self._prove()
+        self.proof = tensorflow_proof.prove(case, executed, self._call.graph)
 
     def release(self) -> None:
         """Let go of the values and of the graph."""
-        self._state = None
-        del self._chain
-
-    def _start(self, rank: int) -> Any:
-        case = self._case
-        return expected.start(case.dtype, case.ranks, rank).astype(self._dtype.as_numpy_dtype)
-
-    def _tiled(self, period: Any) -> Any:
-        """A stretch of whole periods, long enough for TensorFlow to tile it quickly."""
-        size = period.shape[0]
-        stretch = max(size, min(self._count, _CHECKED_AT_ONCE) // size * size)
-        return np.resize(period, stretch)
+        self._start = self._result = None
+        del self._call
 
     def fresh(self) -> None:
-        """Starting values, each rank's on its own device; the last result is let go of first."""
-        self._state = None
+        """The next draw, each rank's on its own device; the last result is let go of first."""
+        self._draw = (self._draw + 1) % _DRAWS
+        self._start = self._result = None
         strategy = self._strategy
-        self._state = strategy.experimental_distribute_values_from_function(self._values_of_rank)
-        self._wait()
+        self._start = strategy.experimental_distribute_values_from_function(self._values_of_rank)
+        self._wait(self._start)
 
     def _values_of_rank(self, context: Any) -> Any:
         rank = context.replica_id_in_sync_group
-        device = self._strategy.extended.worker_devices[rank]
-        with tf.device(device):
-            stretch = tf.constant(self._starts[rank])
-            tiled = tf.tile(stretch, [-(-self._count // self._starts[rank].shape[0])])
-            return tiled if tiled.shape[0] == self._count else tiled[: self._count]
+        with tf.device(self._strategy.extended.worker_devices[rank]):
+            (period,) = self._values.start(rank, self._draw)
+            stretch = tf.constant(tiled(period, self._count))
+            found = tf.tile(stretch, [-(-self._count // stretch.shape[0])])
+            return found if found.shape[0] == self._count else found[: self._count]
 
-    def _loop(self, values: Any, turns: Any) -> Any:
+    def _loop(self, values: Any, turns: Any) -> tuple[Any, Any]:
+        chained = self._case.placement == Placement.IN_PLACE.value
+
         def body(turn: Any, held: Any) -> tuple[Any, Any]:
-            return turn + 1, self._strategy.run(_all_reduce, args=(held,))
+            given = held if chained else values
+            return turn + 1, self._strategy.run(_all_reduce, args=(given,))
 
-        _, result = tf.while_loop(
+        counted, result = tf.while_loop(
             lambda turn, _: turn < turns, body, (tf.constant(0), values), parallel_iterations=1
         )
-        return result
+        return counted, result
+
+    def _once(self, values: Any, turns: Any) -> tuple[Any, Any]:
+        return tf.constant(1), self._strategy.run(_all_reduce, args=(values,))
 
     def run(self, iterations: int) -> None:
-        """A chain of `iterations` sums, one call, and wait for it."""
-        self._state = self._chain(self._state, tf.constant(iterations))
-        self._wait()
+        """`iterations` sums in one call, and wait for it; always from the starting values.
 
-    def _results(self) -> list[Any]:
-        results: list[Any] = list(self._strategy.experimental_local_results(self._state))
-        return results
+        A result lies on another device in TensorFlow's eyes, and from it another graph would run.
+        """
+        self._result = None
+        self._counted, self._result = self._call(self._start, tf.constant(iterations))
+        self._wait(self._result)
 
-    def _wait(self) -> None:
+    def _on_ranks(self, values: Any) -> list[Any]:
+        found: list[Any] = list(self._strategy.experimental_local_results(values))
+        return found
+
+    def _wait(self, values: Any) -> None:
         """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
-        for value in self._results():
+        for value in self._on_ranks(values):
             if "CPU" in value.backing_device:
                 value._numpy()
             else:
                 value[:1].numpy()
 
     def check(self, iterations: int) -> int:
-        """Compare every element on every rank, piece by piece, without a copy on the CPU."""
-        case = self._case
-        after = expected.after(case.dtype, case.ranks, iterations)
-        wanted = self._tiled(after.astype(self._dtype.as_numpy_dtype))
-        for rank, value in enumerate(self._results()):
+        """The rounds that the program counted; every element on every rank, uncopied on the CPU."""
+        if int(self._counted) != iterations:
+            raise MeasuringError(
+                FailureKind.WRONG_RESULT,
+                f"the program ran {int(self._counted)} rounds, expected {iterations}",
+            )
+        results = self._on_ranks(self._result)
+        for rank, value in enumerate(results):
             view = value._numpy() if "CPU" in value.backing_device else value
-            for begin in range(0, self._count, wanted.shape[0]):
-                got = np.asarray(view[begin : begin + wanted.shape[0]])
-                self._compare(rank, begin, got, wanted[: got.shape[0]])
-        return int(self._count * case.ranks)
+            self._values.check(rank, self._draw, iterations, view)
+        return int(self._count * len(results))
 
     def device_peak_bytes(self) -> int | None:
         """The highest use of any GPU since this program was made."""
@@ -164,42 +158,14 @@ class TensorflowProgram(AbstractProgram):
         ]
         return max(peaks, default=None)
 
-    @staticmethod
-    def _compare(rank: int, begin: int, got: Any, wanted: Any) -> None:
-        if np.array_equal(got, wanted):
-            return
-        place = int(np.argmax(got != wanted))
-        raise MeasuringError(
-            FailureKind.WRONG_RESULT,
-            f"rank {rank}, element {begin + place}: {got[place]}, expected {wanted[place]}",
-        )
-
-    def _prove(self) -> Proof:
-        """The graph holds the strategy's own op, in the number and with the hint it must have."""
-        case, algorithm = self._case, _ALGORITHMS[self._case.strategy]
-        nodes = [node for node in _nodes(self._chain.graph) if node.op in _REDUCING_OPS]
-        kinds = dict(Counter(node.op for node in nodes))
-        hints = {node.attr["communication_hint"].s.decode() for node in nodes}
-        wanted = case.ranks if algorithm.each_rank else max(1, kinds.get(algorithm.op, 0))
-        if kinds != {algorithm.op: wanted} or (algorithm.hint and hints != {algorithm.hint}):
-            hinted = f" (hint {', '.join(sorted(hints))})" if algorithm.hint else ""
+    def _check_world(self) -> None:
+        there = int(self._strategy.num_replicas_in_sync)
+        if there != self._case.ranks:
             raise MeasuringError(
-                FailureKind.NOT_A_COLLECTIVE,
-                f"{case.strategy} is {wanted} x {algorithm.op}, for {case.dtype} TensorFlow put "
-                f"{kinds or 'no reduction'}{hinted} into the graph",
+                FailureKind.WRONG_WORLD, f"{there} replicas take part, expected {self._case.ranks}"
             )
-        return Proof(collectives=kinds, payload_copies=0, algorithm=case.strategy)
 
 
 def _all_reduce(values: Any) -> Any:
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
-
-
-def _nodes(graph: Any) -> list[Any]:
-    """Every node of a graph and of the functions that it calls."""
-    definition = graph.as_graph_def()
-    nodes = list(definition.node)
-    for function in definition.library.function:
-        nodes += function.node_def
-    return nodes

@@ -1,40 +1,32 @@
-"""Options to Specs, and Specs to Cases on the machine that a probe found.
+"""Specs to Cases on the machine that a probe found: which devices, and what a Spec is on them.
 
-Pure: values in, values out. Asks no hardware and starts no process; what a probe found is
-handed in.
+Asks no hardware and starts no process; what a probe found is handed in.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model import Case, Device, DeviceSet, EnvironmentKey, Probe, Spec
+from busbw.collectives import COLLECTIVES, DTYPES
+from busbw.model import (
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    EnvironmentKey,
+    Probe,
+    Spec,
+    extents_of,
+    payload_text,
+)
 
-DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4}
-
-STRATEGIES: Mapping[str, tuple[str, ...]] = {
-    "jax": ("default", "psum"),
-    "tensorflow": (
-        "default",
-        "ring",
-        "reduction_to_one_device",
-        "hierarchical_copy",
-        "nccl",
-        "tpu",
-    ),
-    "fake": ("default", "fake"),
-}
-
-FRAMEWORKS = tuple(STRATEGIES)
+from .grid import GridError
 
 _REASON_CHARACTERS = 120
 
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
-
-
-class GridError(ValueError):
-    """A selection that cannot be measured: an empty grid, a device that is not there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,61 +38,17 @@ class Target:
     sets: Mapping[str, DeviceSet]
     unreached: Mapping[str, str]
 
-    def key(self, framework: str, ranks: int | None) -> EnvironmentKey:
-        """The Environment key of `framework`'s cases on so many ranks (None: all there are)."""
-        found = self.sets[framework]
+    def key(self, spec: Spec) -> EnvironmentKey:
+        """The Environment key of `spec`'s case; without ranks or a mesh it is on all there are."""
+        found = self.sets[spec.framework]
         return EnvironmentKey(
             device_kind=found.device_kind,
-            ranks=ranks or found.ranks,
+            ranks=spec.ranks or found.ranks,
             cores=found.cores,
-            mesh=found.mesh if ranks in (None, found.ranks) else "",
+            mesh=spec.mesh or (found.mesh if spec.ranks in (None, found.ranks) else ""),
             hosts=found.hosts,
             processes=found.processes,
         )
-
-
-def specs(
-    *,
-    frameworks: Sequence[str],
-    strategies: Sequence[str],
-    dtypes: Sequence[str],
-    payloads: Sequence[int],
-    ranks: int | None,
-) -> tuple[Spec, ...]:
-    """Every Spec of the grid, in a stable order: framework, strategy, dtype, payload.
-
-    A framework takes those of `strategies` that it knows. Raises GridError if one is left with
-    none, if a payload is not a whole number of elements, or if nothing is left at all.
-    """
-    grid = []
-    for framework in frameworks:
-        known = [name for name in strategies if name in STRATEGIES[framework]]
-        if not known:
-            raise GridError(
-                f"{framework} has none of the strategies {', '.join(strategies)}; "
-                f"it has {', '.join(STRATEGIES[framework])}"
-            )
-        grid += [
-            Spec(
-                framework=framework, strategy=strategy, dtype=dtype, payload_bytes=size, ranks=ranks
-            )
-            for strategy in known
-            for dtype in dtypes
-            for size in payloads
-        ]
-    _check_grid(grid)
-    return tuple(grid)
-
-
-def _check_grid(grid: Sequence[Spec]) -> None:
-    if not grid:
-        raise GridError("nothing to measure: no framework, dtype or payload is selected")
-    for spec in grid:
-        if spec.payload_bytes % DTYPES[spec.dtype]:
-            raise GridError(
-                f"a payload of {spec.payload_bytes} bytes is not a whole number of {spec.dtype} "
-                f"elements of {DTYPES[spec.dtype]} bytes"
-            )
 
 
 def choose_target(
@@ -165,28 +113,71 @@ def _with_why(target: Target, tried: Sequence[str], *, asked: bool) -> Target:
 
 def resolve(spec: Spec, target: Target) -> Case:
     """The Case that `spec` is on `target`. Raises GridError with the reason if it is none there."""
+    where = target.device.value.upper()
     if spec.framework not in target.sets:
         raise GridError(
-            f"{spec.framework} does not reach the {target.device.value.upper()}: "
+            f"{spec.framework} does not reach the {where}: "
             f"{target.unreached.get(spec.framework, 'not probed')}"
         )
     found = target.sets[spec.framework]
-    strategy = found.strategies.get(spec.strategy)
-    if strategy is None:
-        raise GridError(
-            f"{spec.framework} has no strategy {spec.strategy} on the "
-            f"{target.device.value.upper()}; it has {', '.join(sorted(set(found.strategies)))}"
-        )
-    key = target.key(spec.framework, spec.ranks)
-    return Case(
+    key = target.key(spec)
+    _check_mesh(spec, key, where)
+    case = Case(
         framework=spec.framework,
         payload_bytes=spec.payload_bytes,
         collective=spec.collective,
-        strategy=strategy,
+        strategy=_strategy(spec, found, where),
         dtype=spec.dtype,
         reduce_op=spec.reduce_op,
         ranks=key.ranks,
         mesh=key.mesh,
         placement=spec.placement,
-        protocol=found.protocol,
+        protocol=f"{_clock(spec, found, where).value}/{found.protocol}",
+        axes=spec.axes,
     )
+    _check_blocks(case)
+    return case
+
+
+def _check_mesh(spec: Spec, key: EnvironmentKey, where: str) -> None:
+    """--mesh lays out all ranks; a mesh of fewer would silently be another measurement."""
+    if spec.mesh and math.prod(extents_of(spec.mesh)) != key.ranks:
+        raise GridError(
+            f"a mesh of {spec.mesh} has {math.prod(extents_of(spec.mesh))} ranks, "
+            f"there are {key.ranks} ({where}); --ranks says how many to use"
+        )
+
+
+def _strategy(spec: Spec, found: DeviceSet, where: str) -> str:
+    """The true strategy; collectives other than all-reduce have but one, the framework's own."""
+    if spec.collective != "all_reduce" and spec.strategy == "default":
+        return "lax" if spec.framework == "jax" else spec.framework
+    strategy = found.strategies.get(spec.strategy)
+    if strategy is None or spec.collective != "all_reduce":
+        known = sorted(set(found.strategies)) if spec.collective == "all_reduce" else ["default"]
+        raise GridError(
+            f"{spec.framework} has no strategy {spec.strategy} for {spec.collective} on the "
+            f"{where}; it has {', '.join(known)}"
+        )
+    return strategy
+
+
+def _clock(spec: Spec, found: DeviceSet, where: str) -> Clock:
+    if spec.clock == "default":
+        return found.clocks[0]
+    if Clock(spec.clock) not in found.clocks:
+        raise GridError(
+            f"{spec.framework} has no clock {spec.clock} on the {where}; "
+            f"it has {', '.join(clock.value for clock in found.clocks)}"
+        )
+    return Clock(spec.clock)
+
+
+def _check_blocks(case: Case) -> None:
+    parts = COLLECTIVES[case.collective].parts(case.group_size)
+    size = DTYPES[case.dtype].size_bytes
+    if case.payload_bytes % (parts * size):
+        raise GridError(
+            f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
+            f"{case.dtype}, which {case.collective} over {case.group_size} ranks needs"
+        )

@@ -1,0 +1,158 @@
+"""Options to Specs: the grid of what was asked for, as far as each framework knows it.
+
+Known at collection, with no hardware.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.collectives import COLLECTIVES, DTYPES
+from busbw.model import Spec
+
+STRATEGIES: Mapping[str, tuple[str, ...]] = {
+    "jax": ("default", "psum"),
+    "tensorflow": (
+        "default",
+        "ring",
+        "reduction_to_one_device",
+        "hierarchical_copy",
+        "nccl",
+        "tpu",
+    ),
+    "fake": ("default", "fake"),
+}
+
+FRAMEWORKS = tuple(STRATEGIES)
+
+# What `tf.distribute` offers under every strategy: sums over all replicas.
+_ONLY_SUMS = ("tensorflow",)
+
+
+class GridError(ValueError):
+    """A selection that cannot be measured: an empty grid, a device that is not there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What the options ask for. `named` frameworks must know some of it, others may drop out."""
+
+    frameworks: tuple[str, ...]
+    named: bool
+    strategies: tuple[str, ...] = ("default",)
+    collectives: tuple[str, ...] = ("all_reduce",)
+    reduce_ops: tuple[str, ...] = ("sum",)
+    placements: tuple[str, ...] = ("default",)
+    dtypes: tuple[str, ...] = ("float32",)
+    payloads: tuple[int, ...] = ()
+    ranks: int | None = None
+    mesh: str = ""
+    axes: str = ""
+    clock: str = "default"
+
+
+def specs(asked: Asked) -> tuple[Spec, ...]:
+    """Every Spec of the grid, in a stable order, payloads running fastest.
+
+    A framework takes those collectives and strategies that it knows. Raises GridError if a named
+    one knows none, if a collective is left without a placement or reduce op, if a payload is not
+    a whole number of elements, or if nothing is left at all.
+    """
+    for name in asked.collectives:
+        _placements(name, asked)
+        _reduce_ops(name, asked)
+    grid: list[Spec] = []
+    reasons = []
+    for framework in asked.frameworks:
+        reason = _unknown(framework, asked)
+        if reason and asked.named:
+            raise GridError(reason)
+        reasons += [reason] if reason else []
+        grid += [] if reason else _of_framework(framework, asked)
+    if not grid:
+        raise GridError(
+            "; ".join(reasons) or "nothing to measure: no framework, dtype or payload is selected"
+        )
+    _check_elements(asked)
+    return tuple(dict.fromkeys(grid))
+
+
+def _unknown(framework: str, asked: Asked) -> str:
+    """Why `framework` has nothing of what was asked for; empty if it has something."""
+    if not set(asked.strategies) & set(STRATEGIES[framework]):
+        return (
+            f"{framework} has none of the strategies {', '.join(asked.strategies)}; "
+            f"it has {', '.join(STRATEGIES[framework])}"
+        )
+    if framework not in _ONLY_SUMS:
+        return ""
+    if "all_reduce" not in asked.collectives:
+        return f"{framework} has no {', '.join(asked.collectives)}; it has all_reduce"
+    if "sum" not in asked.reduce_ops:
+        return f"{framework} has no reduce op {', '.join(asked.reduce_ops)}; it has sum"
+    if asked.mesh:
+        return f"{framework} lays ranks out in no mesh ({asked.mesh})"
+    return ""
+
+
+def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
+    only_sums = framework in _ONLY_SUMS
+    collectives = [name for name in asked.collectives if name == "all_reduce" or not only_sums]
+    for collective in collectives:
+        known = STRATEGIES[framework] if collective == "all_reduce" else ("default",)
+        reduce_ops = ("sum",) if only_sums else _reduce_ops(collective, asked)
+        for strategy, dtype, reduce_op, placement, size in itertools.product(
+            (name for name in asked.strategies if name in known),
+            asked.dtypes,
+            reduce_ops,
+            _placements(collective, asked),
+            asked.payloads,
+        ):
+            yield Spec(
+                framework=framework,
+                payload_bytes=size,
+                collective=collective,
+                strategy=strategy,
+                dtype=dtype,
+                reduce_op=reduce_op,
+                ranks=asked.ranks,
+                mesh=asked.mesh,
+                axes=asked.axes,
+                placement=placement,
+                clock=asked.clock,
+            )
+
+
+def _placements(collective: str, asked: Asked) -> tuple[str, ...]:
+    """Those asked for that the collective has; `default` is its first."""
+    known = COLLECTIVES[collective].placements
+    wanted = [known[0] if name == "default" else name for name in asked.placements]
+    return _known(collective, "placement", wanted, known)
+
+
+def _reduce_ops(collective: str, asked: Asked) -> tuple[str, ...]:
+    """Those asked for that the collective has; ``none`` for one that reduces nothing."""
+    known = COLLECTIVES[collective].reduce_ops
+    return _known(collective, "reduce op", asked.reduce_ops, known) if known else ("none",)
+
+
+def _known(
+    collective: str, what: str, wanted: Sequence[str], known: Sequence[str]
+) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(name for name in wanted if name in known))
+    if not found:
+        raise GridError(
+            f"{collective} has no {what} {', '.join(wanted)}; it has {', '.join(known)}"
+        )
+    return found
+
+
+def _check_elements(asked: Asked) -> None:
+    for dtype, size in itertools.product(asked.dtypes, asked.payloads):
+        if size % DTYPES[dtype].size_bytes:
+            raise GridError(
+                f"a payload of {size} bytes is not a whole number of {dtype} "
+                f"elements of {DTYPES[dtype].size_bytes} bytes"
+            )

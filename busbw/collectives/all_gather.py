@@ -1,0 +1,37 @@
+"""All-gather: every rank gets the blocks of all ranks, one after the other."""
+
+from __future__ import annotations
+
+from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+
+
+class AllGather(AbstractCollective):
+    """In: S/n bytes, one block. Out: S bytes, n blocks in the order of the ranks."""
+
+    name = "all_gather"
+    hlo = "all-gather"
+    placements = ("out_of_place",)
+
+    def bus_factor(self, ranks: int) -> float:
+        """(n-1)/n: each rank has one of the n parts of S and must receive the n-1 others.
+
+        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        nccl-tests, doc/PERFORMANCE.md.
+        """
+        return (ranks - 1) / ranks
+
+    def output_blocks(self, ranks: int) -> int:
+        """One from each rank."""
+        return ranks
+
+    def exact_rounds(self, draw: Draw, placement: str) -> int:
+        """Nothing is summed."""
+        return MOST_ROUNDS
+
+    def start(self, draw: Draw, position: int) -> Blocks:
+        """Numbers that tell the rank."""
+        return (coded(position, 0, draw.number),)
+
+    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
+        """Every rank's block."""
+        return tuple(coded(source, 0, draw.number) for source in range(draw.ranks))

@@ -1,0 +1,48 @@
+"""All-to-all: rank p gets block p of every rank, as a matrix of blocks is transposed."""
+
+from __future__ import annotations
+
+from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+
+
+class AllToAll(AbstractCollective):
+    """In and out: S bytes, n blocks, one for and one from each rank.
+
+    XLA cuts and joins the blocks, on TPUs it turns their layout round: copies of its own, which
+    are counted and are part of what is timed.
+    """
+
+    name = "all_to_all"
+    hlo = "all-to-all"
+    placements = ("in_place", "out_of_place")
+    copy_free = False
+
+    def bus_factor(self, ranks: int) -> float:
+        """(n-1)/n: all but a rank's own block of S must leave it.
+
+        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        nccl-tests, doc/PERFORMANCE.md.
+        """
+        return (ranks - 1) / ranks
+
+    def input_blocks(self, ranks: int) -> int:
+        """One for each rank."""
+        return ranks
+
+    def output_blocks(self, ranks: int) -> int:
+        """One from each rank."""
+        return ranks
+
+    def exact_rounds(self, draw: Draw, placement: str) -> int:
+        """Nothing is summed."""
+        return MOST_ROUNDS
+
+    def start(self, draw: Draw, position: int) -> Blocks:
+        """Numbers that tell the rank and the block."""
+        return tuple(coded(position, block, draw.number) for block in range(draw.ranks))
+
+    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
+        """Transposed; after two rounds as it was."""
+        if rounds % 2 == 0:
+            return self.start(draw, position)
+        return tuple(coded(source, position, draw.number) for source in range(draw.ranks))

@@ -1,0 +1,92 @@
+"""What a collective has to say of itself: bytes, rates, and values that are known exactly.
+
+A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is
+the size of the group that one collective runs over, a position is a rank's place in it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+# One tuple of values per block: a period of it.
+Blocks = tuple[tuple[float, ...], ...]
+
+# A chain whose values do not grow could go on for ever; loop counters and clocks could not.
+MOST_ROUNDS = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draw:
+    """Which values a sample starts from: no two `number`s in a row give a rank the same ones."""
+
+    dtype: str
+    reduce_op: str
+    ranks: int
+    number: int = 0
+
+
+class AbstractCollective(ABC):
+    """One collective. `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy.
+
+    `placements` are those it can have, the default first; `reduce_ops` is empty for one that
+    reduces nothing.
+    """
+
+    name: str
+    hlo: str
+    placements: tuple[str, ...]
+    reduce_ops: tuple[str, ...] = ()
+    copy_free: bool = True
+
+    @abstractmethod
+    def bus_factor(self, ranks: int) -> float:
+        """Busbw / algbw over n = `ranks`, where algbw is payload / time."""
+
+    def parts(self, ranks: int) -> int:
+        """How many blocks the payload S, the larger of a rank's input and output, is."""
+        return max(self.input_blocks(ranks), self.output_blocks(ranks))
+
+    def input_blocks(self, ranks: int) -> int:
+        """How many of these blocks a rank puts in."""
+        return 1
+
+    def output_blocks(self, ranks: int) -> int:
+        """How many of these blocks a rank gets."""
+        return 1
+
+    def input_bytes(self, payload_bytes: int, ranks: int) -> int:
+        """Bytes that a rank puts in."""
+        return payload_bytes // self.parts(ranks) * self.input_blocks(ranks)
+
+    def output_bytes(self, payload_bytes: int, ranks: int) -> int:
+        """Bytes that a rank gets."""
+        return payload_bytes // self.parts(ranks) * self.output_blocks(ranks)
+
+    @abstractmethod
+    def exact_rounds(self, draw: Draw, placement: str) -> int:
+        """How many chained rounds stay exact, `MOST_ROUNDS` at most; 0: not even one."""
+
+    @abstractmethod
+    def start(self, draw: Draw, position: int) -> Blocks:
+        """What the rank at `position` puts in."""
+
+    @abstractmethod
+    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
+        """What the rank at `position` holds after `rounds` chained rounds, at least one.
+
+        Out of place every round has the same input: that is one round.
+        """
+
+
+PERIOD = 8
+_PRIME = 251
+
+
+def coded(source: int, target: int, number: int) -> tuple[float, ...]:
+    """Whole numbers of 1 to 251 that tell whence a block came, and for whom, in draw `number`.
+
+    A prime below 2^8, so that bfloat16 holds them all and up to 251 sources differ.
+    """
+    first = 8 * source + 3 * target + 5 * number
+    return tuple(float(1 + (first + place) % _PRIME) for place in range(PERIOD))

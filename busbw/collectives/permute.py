@@ -1,0 +1,32 @@
+"""Permute: every rank sends its buffer to the next one, the last to the first."""
+
+from __future__ import annotations
+
+from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+
+
+class Permute(AbstractCollective):
+    """In and out: S bytes, the buffer of the rank before."""
+
+    name = "permute"
+    hlo = "collective-permute"
+    placements = ("in_place", "out_of_place")
+
+    def bus_factor(self, ranks: int) -> float:
+        """1: S bytes leave each rank over one link and S arrive, so S/t is the link's speed.
+
+        Source: NVIDIA nccl-tests, doc/PERFORMANCE.md (send and receive).
+        """
+        return 1.0
+
+    def exact_rounds(self, draw: Draw, placement: str) -> int:
+        """Nothing is summed."""
+        return MOST_ROUNDS
+
+    def start(self, draw: Draw, position: int) -> Blocks:
+        """Numbers that tell the rank."""
+        return (coded(position, 0, draw.number),)
+
+    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
+        """The buffer of the rank that lies so many rounds before."""
+        return (coded((position - rounds) % draw.ranks, 0, draw.number),)

@@ -1,0 +1,54 @@
+"""Reduce-scatter: rank p gets the sum of all ranks' blocks p."""
+
+from __future__ import annotations
+
+from .base import MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw
+from .numbers import DTYPES
+
+
+class ReduceScatter(AbstractCollective):
+    """In: S bytes, n blocks. Out: S/n bytes, one block."""
+
+    name = "reduce_scatter"
+    hlo = "reduce-scatter"
+    placements = ("out_of_place",)
+    reduce_ops = ("sum",)
+
+    def bus_factor(self, ranks: int) -> float:
+        """(n-1)/n: n-1 of the n blocks of S must leave each rank to be summed elsewhere.
+
+        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        nccl-tests, doc/PERFORMANCE.md.
+        """
+        return (ranks - 1) / ranks
+
+    def input_blocks(self, ranks: int) -> int:
+        """One for each rank."""
+        return ranks
+
+    def exact_rounds(self, draw: Draw, placement: str) -> int:
+        """One sum of up to 2n times a power of two must be exact."""
+        return MOST_ROUNDS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].bits else 0
+
+    def start(self, draw: Draw, position: int) -> Blocks:
+        """Powers of two that tell the block, once or twice, by turns from rank to rank."""
+        return tuple(
+            tuple(
+                weight * (1 + (position + place) % 2)
+                for place, weight in enumerate(_weights(draw, block))
+            )
+            for block in range(draw.ranks)
+        )
+
+    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
+        """The weights of the rank's own block, as often as all ranks together have them."""
+        counts = [
+            sum(1 + (rank + place) % 2 for rank in range(draw.ranks)) for place in range(PERIOD)
+        ]
+        return (tuple(w * count for w, count in zip(_weights(draw, position), counts)),)
+
+
+def _weights(draw: Draw, block: int) -> tuple[float, ...]:
+    """One period of a block: eight powers of two, beginning with another one in each block."""
+    least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
+    return tuple(2.0 ** (least + (place + block + draw.number) % PERIOD) for place in range(PERIOD))

@@ -1,0 +1,136 @@
+"""Proof from a compiled program's text that it is the collective that was asked for.
+
+In each round of the loop exactly the expected collectives, of the payload's bytes, over the
+expected ranks, and nowhere else any; and nothing beside them that goes over the payload.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.collectives import COLLECTIVES
+from busbw.model import Case, Clock, FailureKind, Proof
+
+from . import hlo
+from .base import MeasuringError
+
+_SHOWN = 300
+
+# What writes nothing, or is the collective itself, its end, or a call of what is looked at anyway.
+_WRITES_NOTHING = {
+    "parameter",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "constant",
+    "while",
+    "call",
+    "opt-barrier",
+    "after-all",
+    "partition-id",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one round of the program must hold. `strict`: no copy of the payload beside it."""
+
+    case: Case
+    per_round: int
+    strict: bool
+
+    @property
+    def kind(self) -> str:
+        """The collective's name in HLO."""
+        return COLLECTIVES[self.case.collective].hlo
+
+    @property
+    def result_bytes(self) -> int:
+        """What one collective gives on one rank."""
+        collective = COLLECTIVES[self.case.collective]
+        return collective.output_bytes(self.case.payload_bytes, self.case.group_size)
+
+    @property
+    def least_bytes(self) -> int:
+        """From how many bytes on an array is a part of the payload worth counting."""
+        parts = COLLECTIVES[self.case.collective].parts(self.case.group_size)
+        return max(1, self.case.payload_bytes // parts)
+
+    def text(self) -> str:
+        """In words, for a failure."""
+        where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
+        size = f"{self.result_bytes} bytes ({self.case.dtype})"
+        return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
+
+
+def prove(text: str, wanted: Wanted) -> Proof:
+    """What the module holds. Raises MeasuringError NOT_A_COLLECTIVE with the offending text."""
+    module = hlo.read(text)
+    looped = wanted.case.clock is not Clock.DISPATCH
+    rounds = module.loop_bodies() if looped else (module.entry,)
+    found = [one for name in rounds for one in module.reached(name) if one.collective]
+    _check_number(module, found, wanted)
+    for one in found:
+        _check_one(one, wanted)
+    beside = [one for name in rounds for one in _going_over(module, name, wanted)]
+    if beside and wanted.strict:
+        raise _not_it(f"the payload is copied between collectives: {beside[0].text[:_SHOWN]}")
+    return Proof(
+        collectives=dict(Counter(one.collective for one in found)),
+        payload_copies=len(beside),
+        copies_per_call=len(_going_over(module, module.entry, wanted)) if looped else 0,
+        algorithm=wanted.case.strategy,
+        array_bytes=wanted.result_bytes,
+        groups=wanted.case.groups,
+    )
+
+
+def _check_number(module: hlo.Module, found: list[hlo.Instruction], wanted: Wanted) -> None:
+    everywhere = module.collectives()
+    right = [one for one in found if one.collective == wanted.kind]
+    if len(right) == len(found) == len(everywhere) == wanted.per_round:
+        return
+    odd = next((one for one in everywhere if one not in right), None)
+    kinds = dict(Counter(one.collective for one in everywhere))
+    got = f"{kinds or 'none'}, {len(right)} of them there"
+    shown = f", such as {odd.text[:_SHOWN]}" if odd is not None else ""
+    raise _not_it(f"expected {wanted.text()}, XLA compiled {got}{shown}")
+
+
+def _check_one(one: hlo.Instruction, wanted: Wanted) -> None:
+    case = wanted.case
+    if one.result_bytes != wanted.result_bytes:
+        raise _not_it(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
+    if wanted.kind == "collective-permute":
+        pairs = {(g[i - 1], g[i]) for g in case.groups for i in range(len(g))}
+        right = set(hlo.pairs_of(one.text) or ()) == pairs
+    else:
+        groups = hlo.groups_of(one.text, case.ranks)
+        right = groups is not None and set(groups) == set(case.groups)
+    if not right:
+        raise _not_it(
+            f"expected {wanted.text()} in groups {_braced(case.groups)}, "
+            f"XLA compiled {one.text[:_SHOWN]}"
+        )
+
+
+def _braced(groups: tuple[tuple[int, ...], ...]) -> str:
+    return ",".join("{" + ",".join(map(str, group)) + "}" for group in groups)
+
+
+def _going_over(module: hlo.Module, name: str, wanted: Wanted) -> list[hlo.Instruction]:
+    """What is no collective and writes an array as large as a part of the payload."""
+    return [
+        one
+        for one in module.reached(name, fused=False)
+        if not one.collective
+        and one.op not in _WRITES_NOTHING
+        and not one.op.endswith(("-done", "-update"))
+        and "AllocateBuffer" not in one.text
+        and max(one.array_bytes, default=0) >= wanted.least_bytes
+    ]
+
+
+def _not_it(message: str) -> MeasuringError:
+    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)

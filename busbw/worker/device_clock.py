@@ -1,0 +1,96 @@
+"""The clock `device`: a collective's own events in the recording of the framework's profiler.
+
+Every call's first collective is the warm-up and left out; of each other one the slowest rank
+counts, since nobody is done before it is. What a profiler leaves out (traces are cut at a
+million events) is found by counting: each rank must show every collective that it ran.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.model import FailureKind
+from busbw.traces.chrome import read_chrome
+from busbw.traces.collectives import collectives, is_wanted
+from busbw.traces.event import Collective, Trace, TraceError
+from busbw.traces.xplane import read_xplane
+from busbw.worker.backends.base import MeasuringError
+
+# A recording of more collectives takes longer to write and to read than it is worth.
+MOST_EVENTS = 20_000
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Seconds of one collective in each call, by the slowest rank; medians by rank."""
+
+    samples_s: tuple[float, ...]
+    rank_times_s: tuple[float, ...]
+
+
+def read(folder: Path, kind: str) -> tuple[Collective, ...]:
+    """The collectives of one kind in what was recorded below `folder`, of all hosts.
+
+    Raises MeasuringError UNAVAILABLE where there is no recording that can be read.
+    """
+    found: list[Collective] = []
+    try:
+        for trace in _traces(folder):
+            found += [one for one in collectives(trace) if one.kind == kind]
+    except TraceError as error:
+        raise _no_clock(str(error)) from error
+    return tuple(found)
+
+
+def _traces(folder: Path) -> list[Trace]:
+    planes = sorted(folder.rglob("*.xplane.pb"))
+    if planes:
+        return [read_xplane(path.read_bytes(), host=path.name, keep=is_wanted) for path in planes]
+    others = sorted(folder.rglob("*.trace.json.gz"))
+    return [read_chrome(path.read_bytes(), host=path.name, keep=is_wanted) for path in others]
+
+
+def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: int) -> Recorded:
+    """What `found` says of `calls` calls of `iterations` collectives each, over `ranks` ranks.
+
+    Raises MeasuringError UNAVAILABLE if it does not hold every one of them.
+    """
+    by_rank: Mapping[str, list[Collective]] = defaultdict(list)
+    for one in sorted(found, key=lambda one: one.start_s):
+        by_rank[one.rank].append(one)
+    ordered = sorted(by_rank.items(), key=lambda item: _place(item[1][0]))
+    counts = {rank: len(ones) for rank, ones in ordered}
+    if len(counts) != ranks or set(counts.values()) != {calls * iterations}:
+        raise _no_clock(
+            f"the profiler recorded {counts or 'no collectives'} by rank, "
+            f"expected {calls * iterations} on each of {ranks}"
+        )
+    if iterations < 2:
+        raise _no_clock("a call of a single collective has none beside its warm-up")
+    kept = [
+        [one.duration_s for place, one in enumerate(ones) if place % iterations]
+        for _, ones in ordered
+    ]
+    slowest = [max(at_once) for at_once in zip(*kept)]
+    each = iterations - 1
+    return Recorded(
+        samples_s=tuple(
+            statistics.fmean(slowest[begin : begin + each])
+            for begin in range(0, len(slowest), each)
+        ),
+        rank_times_s=tuple(statistics.median(durations) for durations in kept),
+    )
+
+
+def _place(one: Collective) -> tuple[str, int]:
+    return one.host, one.device
+
+
+def _no_clock(reason: str) -> MeasuringError:
+    return MeasuringError(
+        FailureKind.UNAVAILABLE, f"no time on the device's clock: {reason}; try --clock=host"
+    )

@@ -1,0 +1,151 @@
+"""How a time is found from calls of a program: warm up, calibrate, sample.
+
+With the clock `host` a sample is the slope between a short chain and a long one: what a call
+costs by itself is in both and falls out, and so does what a program does once in a call. With
+the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
+out before the clock starts, and every result is compared with the exact one after it has
+stopped. No sample is dropped.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from busbw.model import FailureKind, Plan
+from busbw.worker.backends.base import AbstractProgram, MeasuringError
+from busbw.worker.phases import Phases
+
+LEAST_SAMPLES = 2
+SETTLED = 0.7
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Seconds of one collective in each sample, and of a call beyond its collectives."""
+
+    iterations: int
+    samples_s: tuple[float, ...]
+    dispatch_s: float | None
+
+
+@dataclass
+class Sampler:
+    """Takes the samples of one program."""
+
+    program: AbstractProgram
+    plan: Plan
+    now_s: Callable[[], float]
+    phases: Phases
+    values_checked: int = 0
+    first_call_s: float | None = None
+
+    def slopes(self) -> Sampled:
+        """Samples by the clock `host`."""
+        with self.phases.of("warming_up"):
+            iterations = self._calibrated(self._warm_up())
+        pairs: list[tuple[float, float]] = []
+        begun_s = self.now_s()
+        with self.phases.of("sampling"):
+            while not self._enough(len(pairs), begun_s):
+                pairs.append(self.pair(iterations))
+        return self._sampled(iterations, pairs)
+
+    def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
+        """Every long chain's slope from the launch's short one."""
+        shortest = self.program.shortest
+        short_s = launch_time_s([short for short, _ in pairs])
+        least_s = min(long for _, long in pairs)
+        if least_s <= short_s:
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE,
+                f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} {short_s:.3g} s: "
+                "the host's clock cannot tell them apart",
+            )
+        samples_s = tuple((long - short_s) / (iterations - shortest) for _, long in pairs)
+        dispatch_s = short_s - shortest * launch_time_s(samples_s)
+        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None)
+
+    def single_calls(self) -> Sampled:
+        """Samples by the clock `dispatch`."""
+        with self.phases.of("warming_up"):
+            self._warm_up()
+        samples_s: list[float] = []
+        begun_s = self.now_s()
+        with self.phases.of("sampling"):
+            while not self._enough(len(samples_s), begun_s):
+                samples_s.append(self.timed(1))
+        return Sampled(1, tuple(samples_s), None)
+
+    def pair(self, iterations: int) -> tuple[float, float]:
+        """Seconds of the shortest chain, then of `iterations` collectives.
+
+        An empty chain leaves the values as they were laid out, and nothing to check.
+        """
+        shortest = self.program.shortest
+        if shortest:
+            return self.timed(shortest), self.timed(iterations)
+        self._lay_out()
+        short_s = self._call_s(0)
+        long_s = self._call_s(iterations)
+        self._check(iterations)
+        return short_s, long_s
+
+    def timed(self, iterations: int) -> float:
+        """Seconds that `iterations` collectives took, in one call."""
+        self._lay_out()
+        elapsed_s = self._call_s(iterations)
+        self._check(iterations)
+        return elapsed_s
+
+    def _lay_out(self) -> None:
+        with self.phases.of("laying_out"):
+            self.program.fresh()
+
+    def _check(self, iterations: int) -> None:
+        with self.phases.of("checking"):
+            self.values_checked += self.program.check(iterations)
+
+    def _call_s(self, iterations: int) -> float:
+        begun_s = self.now_s()
+        self.program.run(iterations)
+        return self.now_s() - begun_s
+
+    def _enough(self, count: int, begun_s: float) -> bool:
+        over = self.now_s() - begun_s > self.plan.budget_s
+        return count >= self.plan.samples or (count >= LEAST_SAMPLES and over)
+
+    def _warm_up(self) -> float:
+        """Shortest chains until one is no longer much faster than the last, or time is up.
+
+        Seconds of the last one.
+        """
+        begun_s = self.now_s()
+        last_s = self.first_call_s = self.timed(self.program.step)
+        while self.now_s() - begun_s < self.plan.budget_s:
+            elapsed_s = self.timed(self.program.step)
+            settled = elapsed_s > SETTLED * last_s
+            last_s = elapsed_s
+            if settled:
+                break
+        return last_s
+
+    def _calibrated(self, elapsed_s: float) -> int:
+        """Iterations for a sample of `min_sample_s`, as far as values stay exact.
+
+        More than the shortest chain has, whose slope it is for. `elapsed_s` is what `step` takes.
+        """
+        program, plan = self.program, self.plan
+        iterations = program.step
+        while elapsed_s < plan.min_sample_s and iterations < program.most_iterations:
+            wanted = iterations * min(8.0, 1.2 * plan.min_sample_s / max(elapsed_s, 1e-9))
+            steps = max(int(wanted) // program.step, iterations // program.step + 1)
+            iterations = min(steps * program.step, program.most_iterations)
+            elapsed_s = self.timed(iterations)
+        return max(iterations, program.shortest + program.step)
+
+
+def launch_time_s(samples_s: Sequence[float]) -> float:
+    """The p25 of at least two samples, as everywhere the time of a launch."""
+    return statistics.quantiles(samples_s, n=4, method="inclusive")[0]
