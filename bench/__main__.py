@@ -1,0 +1,79 @@
+"""`python -m bench`: run the benchmarks, print them, write docs/bench.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import fidelity, sweep
+from busbw.worker import host
+
+PAGE = Path(__file__).parent.parent / "docs" / "bench.md"
+
+SWEEPS = {
+    "`pytest perf/`": (),
+    "`pytest perf/ --launches=1 --payloads=1K:64M`": ("--launches=1", "--payloads=1K:64M"),
+}
+
+
+def main() -> None:
+    """Both benchmarks; nothing else may run on the machine meanwhile."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--processes", type=int, default=5, help="for each loop (default: 5)")
+    parser.add_argument("--output", type=Path, default=PAGE, help=f"default: {PAGE.name}")
+    options = parser.parse_args()
+    text = "\n".join(_page(options.processes)) + "\n"
+    print(text)
+    options.output.write_text(text, encoding="utf-8")
+
+
+def _page(processes: int) -> Iterator[str]:
+    yield "# What busbw itself costs"
+    yield ""
+    yield f"Written by `tox -e bench` on {datetime.date.today().isoformat()}, {_machine()}."
+    yield ""
+    yield "## Against loops written by hand"
+    yield ""
+    yield from _ABOUT_FIDELITY
+    yield from fidelity.lines(fidelity.measured(processes, _tell))
+    yield ""
+    yield "## Where a session's time goes"
+    for name, options in SWEEPS.items():
+        _tell(f"sweep: {name}")
+        yield from sweep.lines(name, sweep.measured(options))
+
+
+_ABOUT_FIDELITY = (
+    "busbw's time of one all-reduce over that of a minimal loop (`bench/loops.py`), which lays",
+    "out no values, checks and proves nothing. The two take turns within a process, with the same",
+    "estimator and the same number of iterations; a process's ratio is the median over its pairs,",
+    "and the table has the median over processes with the least and the most. Below 1 busbw's loop",
+    "is the faster one. The other columns are what two other ways of measuring the same psum say,",
+    "as multiples of busbw's time: a loop that XLA gives a copy of the payload, and calls whose",
+    "output is new memory each time (both with the same huge pages).",
+)
+
+
+def _machine() -> str:
+    versions = [
+        f"{name} {importlib.metadata.version(name)}" for name in ("jax", "jaxlib", "tensorflow")
+    ]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{host.cpu_model()}, {host.cores()} cores, {memory:.0f} GiB, "
+        f"Python {platform.python_version()}, {', '.join(versions)}"
+    )
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
