@@ -79,15 +79,23 @@ def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
     return gib_per_s * GIB / GB
 
 
-def bus_factor(case: Case) -> float:
-    """Busbw / algbw: 2(n-1)/n for all-reduce over n ranks.
+def bus_factor_of(collective: str, ranks: int) -> float:
+    """Busbw / algbw of a collective over n = `ranks`, where algbw is payload / time.
 
-    A reduction of S bytes over n ranks needs n-1 of n parts of S to leave every rank to be
-    summed, and n-1 of n parts of the sums to come back; over n links of bandwidth B that takes
-    t = 2(n-1)/n * S/B at best, whatever the algorithm. So S/t * 2(n-1)/n can be compared with B.
-    Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
+    2(n-1)/n for all-reduce: a reduction of S bytes over n ranks needs n-1 of n parts of S to
+    leave every rank to be summed, and n-1 of n parts of the sums to come back; over n links of
+    bandwidth B that takes t = 2(n-1)/n * S/B at best, whatever the algorithm. So S/t * 2(n-1)/n
+    can be compared with B. (n-1)/n for all-gather, reduce-scatter and all-to-all, which move
+    either half of that; 1 for permute. Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
     """
-    return 2 * (case.ranks - 1) / case.ranks
+    if collective == "permute":
+        return 1.0
+    return (2 if collective == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def bus_factor(case: Case) -> float:
+    """Busbw / algbw of a case."""
+    return bus_factor_of(case.collective, case.ranks)
 
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:
