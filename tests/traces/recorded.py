@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,14 +120,16 @@ def record(script: str, folder: Path) -> Recording:
 
 
 def _run(script: str, argument: str) -> str:
-    environ = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), argument],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        env=environ,
-    )
+    # TensorFlow leaves files of its own where temporary ones go.
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "TMPDIR": folder}
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), argument],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            env={**os.environ, **quiet},
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
