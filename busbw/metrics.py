@@ -81,9 +81,14 @@ def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
     return gib_per_s * GIB / GB
 
 
+def bus_factor_of(collective: str, ranks: int) -> float:
+    """Busbw / algbw of a collective over `ranks`; derived where the collective is defined."""
+    return COLLECTIVES[collective].bus_factor(ranks)
+
+
 def bus_factor(case: Case) -> float:
-    """Busbw / algbw of the case's collective; derived where the collective is defined."""
-    return COLLECTIVES[case.collective].bus_factor(case.group_size)
+    """Busbw / algbw of a case: that of its collective over the ranks of a group."""
+    return bus_factor_of(case.collective, case.group_size)
 
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from busbw.model import Run
 
 LAUNCH_QUANTILE = 0.25
+SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
@@ -29,6 +30,11 @@ def launch_time_s(run: Run) -> float:
     sample.
     """
     return quantile(run.samples_s, LAUNCH_QUANTILE)
+
+
+def quantiles_s(run: Run) -> dict[str, float]:
+    """p25, p50, p90 and p99 of a launch's samples, in seconds."""
+    return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
 def relative_mad(values: Sequence[float]) -> float:

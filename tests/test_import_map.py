@@ -21,16 +21,17 @@ _PURE: Mapping[str, set[str]] = {
     "": set(),
     "model": set(),
     "wire": {"model"},
-    "cases": {"model"},
-    "metrics": {"model"},
+    "collectives": {"model"},
+    "cases": {"model", "collectives"},
+    "metrics": {"model", "collectives"},
     "costmodel": {"model"},
     "hardware": {"model"},
     "stats": {"model"},
     "traces": {"model"},
     "judge": {"model", "metrics", "costmodel", "hardware", "stats"},
     "baselines": {"model", "wire"},
-    "report": {"model", "metrics", "hardware", "traces"},
-    "worker": {"model", "wire", "traces"},
+    "report": {"model", "collectives", "metrics", "hardware", "traces"},
+    "worker": {"model", "wire", "collectives", "traces"},
     "driver": {"model", "wire"},
 }
 _FACES = {"plugin", "commands"}
@@ -50,7 +51,7 @@ ONLY_BELOW = {
 }
 
 # Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
-TRAVELLING = {"", "model", "wire", "traces", "worker"}
+TRAVELLING = {"", "model", "wire", "collectives", "traces", "worker"}
 OLDEST = (3, 10)
 SINCE_OLDEST = {"tomllib", "annotationlib", "compression"}
 STANDARD = set(sys.stdlib_module_names) - SINCE_OLDEST

@@ -92,6 +92,20 @@ def test_the_bus_factor_of_an_all_reduce_is_that_of_nccl_tests(ranks: int, facto
     assert factor == metrics.bus_factor(build.case(ranks=ranks))
 
 
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [
+        ("all_reduce", 1.5),
+        ("all_gather", 0.75),
+        ("reduce_scatter", 0.75),
+        ("all_to_all", 0.75),
+        ("permute", 1.0),
+    ],
+)
+def test_each_collective_has_the_bus_factor_of_nccl_tests(collective: str, factor: float) -> None:
+    assert factor == metrics.bus_factor_of(collective, 4)
+
+
 def test_busbw_is_algbw_times_the_bus_factor() -> None:
     case = build.case(payload_bytes=2**30, ranks=8)
     assert pytest.approx(1.75 * 1.073741824 / 2) == metrics.busbw_gb_per_s(case, 2.0)

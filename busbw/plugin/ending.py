@@ -62,5 +62,9 @@ def _write_results(state: State, path: Path) -> None:
         measurements=state.measurements,
         measuring_s=state.measuring_s,
         spent_s=state.spent_s,
+        quantiles_s={
+            spec: [stats.quantiles_s(run) for run in measurement.runs]
+            for spec, measurement in state.measurements.items()
+        },
     )
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Verdicts and environments as text and as documents: the only room where numbers become words.
+"""Verdicts, environments and recordings as text and documents: only here numbers become words.
 
 Takes values, returns lines; prints nothing, writes no file, judges nothing.
 """
@@ -6,5 +6,19 @@ Takes values, returns lines; prints nothing, writes no file, judges nothing.
 from .header import header_lines
 from .results import results
 from .table import Line, change_lines, measured_lines, table
+from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
 
-__all__ = ["Line", "change_lines", "header_lines", "measured_lines", "results", "table"]
+__all__ = [
+    "RATES",
+    "Line",
+    "Problem",
+    "Times",
+    "TraceCell",
+    "change_lines",
+    "header_lines",
+    "measured_lines",
+    "results",
+    "table",
+    "trace_document",
+    "trace_lines",
+]

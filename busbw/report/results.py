@@ -12,12 +12,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from busbw import stats
 from busbw.model import (
     Environment,
     Measurement,
     Plan,
-    Run,
     SessionVerdict,
     Spec,
     Verdict,
@@ -25,8 +23,6 @@ from busbw.model import (
 )
 
 SCHEMA = 2
-
-QUANTILES = (0.25, 0.5, 0.9, 0.99)
 
 
 def results(
@@ -38,8 +34,12 @@ def results(
     measurements: Mapping[Spec, Measurement],
     measuring_s: float,
     spent_s: Mapping[str, float],
+    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
 ) -> dict[str, Any]:
-    """The document: plain dicts, lists, strings, numbers and None."""
+    """The document: plain dicts, lists, strings, numbers and None.
+
+    `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them.
+    """
     return {
         "schema": SCHEMA,
         "environment": _fields(environment),
@@ -47,7 +47,11 @@ def results(
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
         "session": _fields(session) if session else None,
-        "cases": [_case(verdict, measurements.get(verdict.spec)) for verdict in verdicts],
+        "cases": [
+            _case(verdict, measurements.get(verdict.spec))
+            | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
+            for verdict in verdicts
+        ],
     }
 
 
@@ -71,14 +75,8 @@ def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
         "notes": list(verdict.notes),
         "published": _fields(verdict.reference) if verdict.reference else None,
         "launches": [_fields(run) for run in measurement.runs] if measurement else [],
-        "quantiles_s": [_quantiles_s(run) for run in measurement.runs] if measurement else [],
         "failures": [_fields(one) for one in measurement.failures] if measurement else [],
     }
-
-
-def _quantiles_s(run: Run) -> dict[str, float]:
-    """Of one launch's samples: what its time is chosen among."""
-    return {f"p{100 * q:.0f}": stats.quantile(run.samples_s, q) for q in QUANTILES}
 
 
 def _fields(value: Any) -> dict[str, Any]:

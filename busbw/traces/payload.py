@@ -40,11 +40,7 @@ def kind_of_stats(stats: Stats) -> str:
             said = naming(word)
             if said and said.kind:
                 return said.kind
-    return _kind_of_nccl(str(stats.get("Collective name", "")))
-
-
-def _kind_of_nccl(name: str) -> str:
-    return ALL_TO_ALL if "all_to_all" in name.replace("toall", "_to_all").lower() else ""
+    return ""
 
 
 def payload_bytes(kind: str, stats: Stats) -> int | None:

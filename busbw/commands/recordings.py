@@ -1,0 +1,77 @@
+"""Which profiler recordings lie in a folder: files by host, hosts by session.
+
+TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`, one folder for each session.
+Looks at names only; reads no file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# The one that holds all there is comes first: trace.json.gz ends with the millionth event.
+FORMATS = (".xplane.pb", ".trace.json.gz")
+_ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """What several hosts recorded at one time; of each host its files, the best first."""
+
+    folder: Path
+    hosts: Mapping[str, Sequence[Path]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The folder's names that may say what was recorded, the innermost first.
+
+        A session's folder in TensorBoard's layout bears a time; it and what leads to it say
+        nothing of what was measured.
+        """
+        inner = self.folder
+        if inner.parent.name == "profile" and inner.parent.parent.name == "plugins":
+            inner = inner.parents[2]
+        return tuple(folder.name for folder in (inner, *inner.parents) if folder.name)
+
+
+class NoRecordingError(ValueError):
+    """A path where there is no recording; the message says why."""
+
+
+def files_in(path: Path) -> list[Path]:
+    """The recordings at or below `path`; raises NoRecordingError if there are none."""
+    if path.is_dir():
+        found = sorted(one for one in path.rglob("*") if _format(one) is not None and one.is_file())
+        if not found:
+            raise NoRecordingError(f"no recording in it ({_ACCEPTED})")
+        return found
+    if not path.exists():
+        raise NoRecordingError("there is no such file or folder")
+    if _format(path) is None:
+        raise NoRecordingError(f"not a recording; accepted is {_ACCEPTED}, or a folder with such")
+    return [path]
+
+
+def sessions(files: Iterable[Path]) -> list[Session]:
+    """Files by session and host; a file that is named twice counts once."""
+    hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted({file.resolve() for file in files}, key=_order):
+        host = path.name.removesuffix(FORMATS[_order(path)[0]])
+        hosts[path.parent][host].append(path)
+    return list(_ordered(hosts))
+
+
+def _ordered(hosts: Mapping[Path, Mapping[str, Sequence[Path]]]) -> Iterator[Session]:
+    for folder in sorted(hosts):
+        yield Session(folder=folder, hosts=hosts[folder])
+
+
+def _format(path: Path) -> int | None:
+    """The place of the file's format among those that are read."""
+    return next((i for i, suffix in enumerate(FORMATS) if path.name.endswith(suffix)), None)
+
+
+def _order(path: Path) -> tuple[int, Path]:
+    return _format(path) or 0, path

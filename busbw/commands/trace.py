@@ -1,0 +1,179 @@
+"""`python -m busbw trace DIR...`: the all-reduce table of profiler recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from busbw import metrics, report, traces
+
+from . import recordings
+from .cells import Gathering
+from .labels import Labels, pattern
+
+_STDOUT = Path("-")
+_DESCRIPTION = """
+Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
+row for each payload, a column for each slice. Each figure is the median over iterations of the
+slowest rank on any host; the first iteration of each call is left out.
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command and its options."""
+    parser = commands.add_parser(
+        "trace",
+        help="the bandwidth table of profiler recordings",
+        description=_DESCRIPTION,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
+    _add_labels(parser)
+    _add_figures(parser)
+
+
+def _add_labels(parser: argparse.ArgumentParser) -> None:
+    """Options that say what was recorded."""
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument(
+        "--payload",
+        type=_said(metrics.parse_payload),
+        metavar="SIZE",
+        help="the payload where the recording does not say it, such as 16M",
+    )
+    payload.add_argument(
+        "--payload-from",
+        type=_said(lambda text: pattern(text, "payload")),
+        metavar="REGEX",
+        help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
+    )
+    parser.add_argument(
+        "--slice-from",
+        type=_said(lambda text: pattern(text, "slice")),
+        metavar="REGEX",
+        help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
+    )
+    parser.add_argument(
+        "--ranks",
+        type=_said(_ranks),
+        metavar="N",
+        help="how many ranks took part (default: the devices seen)",
+    )
+
+
+def _add_figures(parser: argparse.ArgumentParser) -> None:
+    """Options that say what is shown, and where."""
+    add = parser.add_argument
+    add(
+        "--collective",
+        type=_said(_kinds),
+        default=("all_reduce",),
+        metavar="KINDS",
+        help=f"a comma list of {', '.join(traces.KINDS)} (default: all_reduce)",
+    )
+    add("--rate", choices=report.RATES, default="algbw", help="what is shown (default: algbw)")
+    add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
+    add(
+        "--json",
+        type=_said(_file),
+        metavar="FILE",
+        help="write everything as JSON to FILE; - for stdout, instead of the table",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, print, write; 0 if all that was named could be read."""
+    labels = Labels(
+        payload_bytes=options.payload,
+        payload_from=options.payload_from,
+        slice_from=options.slice_from,
+    )
+    gathering = Gathering(labels=labels, kinds=options.collective, ranks=options.ranks)
+    _gather(gathering, options.paths)
+    cells = gathering.cells()
+    for problem in gathering.problems:
+        print(f"{problem.path}: {problem.text}", file=sys.stderr)
+    if not cells:
+        print("nothing was read: there is no table", file=sys.stderr)
+    if options.json != _STDOUT:
+        missing = "OOM" if options.oom_for_missing else ""
+        lines = report.trace_lines(cells, rate=options.rate, missing=missing)
+        for line in (*lines, *(f"warning: {text}" for text in gathering.warnings)):
+            print(line)
+    if options.json is not None and not _written(gathering, cells, options.json):
+        return 1
+    return 1 if gathering.problems or not cells else 0
+
+
+def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path) -> bool:
+    """Write the document; False, and a line that says why, if it cannot be."""
+    document = report.trace_document(
+        cells,
+        files=gathering.files,
+        problems=gathering.problems,
+        warnings=gathering.warnings,
+    )
+    text = json.dumps(document, indent=1)
+    if path == _STDOUT:
+        print(text)
+        return True
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
+def _gather(gathering: Gathering, paths: list[Path]) -> None:
+    files: list[Path] = []
+    for path in paths:
+        try:
+            files += recordings.files_in(path)
+        except recordings.NoRecordingError as error:
+            gathering.problems.append(report.Problem(path=str(path), text=str(error)))
+    for session in recordings.sessions(files):
+        gathering.add(session)
+
+
+def _said(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """A type for argparse whose ValueError is the sentence that the user reads."""
+
+    def parsed(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
+
+
+def _ranks(text: str) -> int:
+    if not re.fullmatch(r"\d+", text) or int(text) < 2:
+        raise ValueError(f"{text!r}; accepted is a whole number from 2 on")
+    return int(text)
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for kind in kinds:
+        if kind not in traces.KINDS:
+            raise ValueError(f"{kind!r}; accepted are {', '.join(traces.KINDS)}")
+    return kinds
+
+
+def _file(text: str) -> Path:
+    """A file that can be written, checked as --results is."""
+    path = Path(text)
+    if path == _STDOUT:
+        return path
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {path.absolute().parent}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; accepted is a file")
+    return path

@@ -1,0 +1,170 @@
+"""What recordings say, as the table that is usual for it and as a document.
+
+The table has a row for each payload and a column for each slice, as the published one for TPU v2.
+
+Schema history of the document:
+1  the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from busbw import metrics
+from busbw.model import payload_text, seconds_text
+from busbw.traces import Iteration
+
+TRACE_SCHEMA = 1
+RATES = ("algbw", "busbw")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Times:
+    """Quantiles over iterations, in seconds."""
+
+    median_s: float
+    min_s: float
+    p25_s: float
+    p90_s: float
+    mean_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceCell:
+    """One payload on one slice: of each iteration the slowest rank, and each device for itself."""
+
+    collective: str
+    payload_bytes: int
+    slice: str
+    ranks: int
+    slowest: Times
+    devices: Mapping[str, Times]
+    iterations: Sequence[Iteration]
+    folders: Sequence[str]
+
+    def gb_per_s(self, rate: str) -> float:
+        """Algbw or busbw in GB/s, of the median."""
+        algbw = metrics.algbw_gb_per_s(self.payload_bytes, self.slowest.median_s)
+        factor = metrics.bus_factor_of(self.collective, self.ranks) if rate == "busbw" else 1.0
+        return algbw * factor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """What could not be read, and why."""
+
+    path: str
+    text: str
+
+
+def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> list[str]:
+    """A table for each kind of collective; `missing` stands where a slice lacks a payload."""
+    lines: list[str] = []
+    for collective in dict.fromkeys(cell.collective for cell in cells):
+        of_kind = [cell for cell in cells if cell.collective == collective]
+        lines += [f"{collective}, {_meaning(rate, collective)}", ""]
+        lines += [*_grid(of_kind, rate, missing), "", *_notes(of_kind), ""]
+    return lines[:-1]
+
+
+def _meaning(rate: str, collective: str) -> str:
+    factor = {"all_reduce": " x 2(n-1)/n", "permute": ""}.get(collective, " x (n-1)/n")
+    formula = f"payload / time{factor if rate == 'busbw' else ''}"
+    return f"{rate} = {formula}, GB = 10^9 bytes; the median over iterations of the slowest rank"
+
+
+def _grid(cells: Sequence[TraceCell], rate: str, missing: str) -> list[str]:
+    slices = sorted({cell.slice for cell in cells}, key=_natural)
+    found = {(cell.payload_bytes, cell.slice): f"{cell.gb_per_s(rate):.4g}" for cell in cells}
+    rows = [["payload", *(f"{one} (GB/s)" for one in slices)]]
+    for payload in sorted({cell.payload_bytes for cell in cells}):
+        row = [found.get((payload, one), missing) for one in slices]
+        rows.append([payload_text(payload), *row])
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = [f"| {' | '.join(text.rjust(w) for text, w in zip(row, widths))} |" for row in rows]
+    return [lines[0], f"|{'|'.join('-' * (width + 1) + ':' for width in widths)}|", *lines[1:]]
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """v2-8 before v2-32."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text)]
+
+
+def _notes(cells: Sequence[TraceCell]) -> list[str]:
+    """Of each slice, on what its column rests."""
+    notes = []
+    for name in sorted({cell.slice for cell in cells}, key=_natural):
+        column = [cell for cell in cells if cell.slice == name]
+        devices = _range([len(cell.devices) for cell in column], "device")
+        ranks = _range([cell.ranks for cell in column], "rank")
+        counted = _range([len(cell.iterations) for cell in column], "iteration")
+        times = dict.fromkeys(
+            seconds_text(end(cell.slowest.median_s for cell in column)) for end in (min, max)
+        )
+        notes.append(
+            f"{name}: {counted}, warm-up left out, on {devices} ({ranks}); {' to '.join(times)}"
+        )
+    return notes
+
+
+def _range(counts: Sequence[int], unit: str) -> str:
+    least, most = min(counts), max(counts)
+    span = str(most) if least == most else f"{least} to {most}"
+    return f"{span} {unit}{'' if most == 1 else 's'}"
+
+
+def trace_document(
+    cells: Sequence[TraceCell],
+    *,
+    files: Sequence[str],
+    problems: Sequence[Problem],
+    warnings: Sequence[str],
+) -> dict[str, Any]:
+    """Everything, each iteration included: plain dicts, lists, strings and numbers."""
+    return {
+        "schema_version": TRACE_SCHEMA,
+        "cells": [_cell(cell) for cell in cells],
+        "files": list(files),
+        "problems": [{"path": one.path, "text": one.text} for one in problems],
+        "warnings": list(warnings),
+    }
+
+
+def _cell(cell: TraceCell) -> dict[str, Any]:
+    return {
+        "collective": cell.collective,
+        "payload": payload_text(cell.payload_bytes),
+        "payload_bytes": cell.payload_bytes,
+        "slice": cell.slice,
+        "ranks": cell.ranks,
+        "algbw_gb_per_s": cell.gb_per_s("algbw"),
+        "busbw_gb_per_s": cell.gb_per_s("busbw"),
+        "slowest_rank": _times(cell.slowest),
+        "devices": {name: _times(times) for name, times in cell.devices.items()},
+        "iterations": [_iteration(one) for one in cell.iterations],
+        "folders": list(cell.folders),
+    }
+
+
+def _times(times: Times) -> dict[str, float]:
+    return {
+        "median_s": times.median_s,
+        "min_s": times.min_s,
+        "p25_s": times.p25_s,
+        "p90_s": times.p90_s,
+        "mean_s": times.mean_s,
+    }
+
+
+def _iteration(one: Iteration) -> dict[str, Any]:
+    return {
+        "call": one.call,
+        "index": one.index,
+        "slowest_s": one.slowest_s,
+        "fastest_s": one.fastest_s,
+        "mean_s": one.mean_s,
+        "durations_s": dict(one.durations_s),
+    }

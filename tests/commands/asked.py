@@ -1,0 +1,98 @@
+"""`python -m busbw trace` in a process of its own, and folders of made-up recordings for it.
+
+No test lives here. The recordings of 2019 are as the TPU profiler of that time wrote them: a file
+for each host, a process for each core, the collective on the line of XLA's instructions and
+again, under another name, on that of TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.traces.written import Line, Made, complete, packed, plane, process, space
+
+ROOT = Path(__file__).parents[2]
+WARM_UP_US = 5000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def table(self) -> list[list[str]]:
+        """The cells of the table, with its head, without the line under that."""
+        rows = [line for line in self.out.splitlines() if line.startswith("|")]
+        return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if " " in row]
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines on stderr."""
+        return self.err.splitlines()
+
+    @property
+    def document(self) -> Any:
+        """What `--json=-` wrote."""
+        return json.loads(self.out)
+
+
+def trace(*arguments: str | Path) -> Answer:
+    """The command over `arguments`; whatever is said, it is never Python's own stack."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "busbw", "trace", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Answer(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:
+    """A host's file: for each core the durations of its collectives, after a long first one."""
+    rows: list[dict[str, Any]] = []
+    for core, times in enumerate(durations_us):
+        pid = core + 1
+        rows += process(pid, f"/device:TPU:{core}", {1: "Step", 2: "XLA Ops", 3: "TensorFlow Ops"})
+        for step, dur in enumerate([WARM_UP_US, *times]):
+            ts = step * 10_000.0
+            rows.append(complete(str(step), pid=pid, tid=1, ts=ts, dur=9000))
+            rows.append(complete("fusion.4", pid=pid, tid=2, ts=ts, dur=20))
+            rows.append(complete("cross-replica-sum", pid=pid, tid=2, ts=ts + 30, dur=dur))
+            rows.append(complete("CrossReplicaSum", pid=pid, tid=3, ts=ts + 25, dur=dur + 10))
+    return packed(rows)
+
+
+def of_today(durations_us: Sequence[Sequence[float]], **stats: str | int) -> bytes:
+    """The same as an xplane file of TPUs."""
+    planes = []
+    for device, times in enumerate(durations_us):
+        events = [
+            Made(name="all-reduce.1", offset_ps=i * 10**10, duration_ps=int(dur * 1e6), stats=stats)
+            for i, dur in enumerate([WARM_UP_US, *times])
+        ]
+        planes.append(plane(f"/device:TPU:{device}", [Line(name="XLA Ops", events=events)]))
+    return space(*planes)
+
+
+def put(folder: Path, session: str = "2019-10-14_15:56:32", **hosts: bytes) -> Path:
+    """Files in TensorBoard's layout, such as ``h_xplane``; the folder that was given."""
+    inner = folder / "plugins" / "profile" / session
+    inner.mkdir(parents=True)
+    suffixes = {"chrome": ".trace.json.gz", "xplane": ".xplane.pb"}
+    for name, content in hosts.items():
+        host, form = name.rsplit("_", 1)
+        (inner / f"{host}{suffixes[form]}").write_bytes(content)
+    return folder

@@ -1,0 +1,233 @@
+"""`python -m busbw trace`: what is found, how it is counted, what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from busbw.model import KIB, MIB
+from tests.traces.written import Line, Made, plane, space
+
+from .asked import ROOT, of_2019, of_today, put, trace
+
+TWO = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]  # the slowest: 100, 130, 110
+MEDIAN_US = 110.0
+OF_16M = 16 * MIB / MEDIAN_US / 1e3
+BASELINES = Path(__file__).parents[2] / "baselines" / "tpu-v2"
+SCALES = {"1K": -1024, "64K": -16, "1M": 1, "16M": 16, "1024M": 1024}
+FOLDERS = {"v2-8": "tpuv2n8_bs1024", "v2-32": "tpu32_bs4096", "v2-128": "tpu128_bs16384"}
+
+
+def test_eight_hosts_of_2019_give_the_time_of_the_slowest_core_of_all(tmp_path: Path) -> None:
+    hosts = {}
+    for host in range(8):
+        cores = [[300.0 + core, 200.0 + core, 250.0 + core] for core in range(8)]
+        if host == 5:
+            cores[3] = [400.0, 410.0, 420.0]
+        hosts[f"10.0.0.{host}_chrome"] = of_2019(cores)
+    put(tmp_path / "mnist_tpu64_bs8192_scale16", "t", **hosts)
+    answer = trace(tmp_path, "--json=-")
+    (cell,) = answer.document["cells"]
+    assert (answer.code, answer.err) == (0, "")
+    assert (cell["payload_bytes"], cell["slice"], cell["ranks"]) == (16 * MIB, "v2-64", 64)
+    assert len(cell["devices"]) == 64
+    slowest = [one["slowest_s"] for one in cell["iterations"]]
+    assert slowest == pytest.approx([400e-6, 410e-6, 420e-6], rel=0.01)
+    assert cell["slowest_rank"]["median_s"] == pytest.approx(410e-6, rel=0.01)
+    assert cell["devices"]["10.0.0.2/4"]["median_s"] == pytest.approx(254e-6, rel=0.01)
+    assert cell["algbw_gb_per_s"] == pytest.approx(16 * MIB / 410e-6 / 1e9, rel=0.01)
+
+
+def _published(name: str) -> dict[str, float]:
+    """The published algbw in GB/s of a slice, by payload."""
+    (path,) = BASELINES.glob(f"{name.removeprefix('v2-')}r/published.*.json")
+    entries = json.loads(path.read_text())["entries"]
+    return {one["payload"]: one["algbw_gb_per_s"] for one in entries if "algbw_gb_per_s" in one}
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """Recordings whose times are those that the published table says; 1024M is lacking once."""
+    for name, folder in FOLDERS.items():
+        for payload, scale in SCALES.items():
+            rate = _published(name).get(payload)
+            if rate:
+                time_us = (scale * MIB if scale > 0 else MIB // -scale) / rate / 1e3
+                content = of_2019([[time_us] * 3, [time_us / 2] * 3])
+                put(tmp_path / f"mnist_{folder}_scale{scale}", h_chrome=content)
+    return tmp_path
+
+
+def test_the_published_table_comes_out_to_a_percent_by_the_names_of_its_folders(
+    published: Path,
+) -> None:
+    answer = trace(published)
+    head, *rows = answer.table
+    assert answer.code == 0
+    assert head == ["payload", "v2-8 (GB/s)", "v2-32 (GB/s)", "v2-128 (GB/s)"]
+    assert [row[0] for row in rows] == list(SCALES)
+    for payload, *rates in rows:
+        for name, rate in zip(FOLDERS, rates):
+            if (payload, name) == ("1024M", "v2-128"):
+                assert rate == ""
+            else:
+                assert float(rate) == pytest.approx(_published(name)[payload], rel=0.01)
+
+
+def test_a_payload_that_a_slice_lacks_is_oom_only_if_asked_for(published: Path) -> None:
+    assert "OOM" not in trace(published).out
+    assert trace(published, "--oom-for-missing").table[-1][-1] == "OOM"
+
+
+def test_the_mean_over_hosts_or_the_warm_up_do_not_enter(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=of_today(TWO))
+    (head, row) = trace(tmp_path, "--payload=16M").table
+    assert head == ["payload", "2 ranks (GB/s)"]
+    assert row == ["16M", f"{OF_16M:.4g}"]
+
+
+def test_below_the_table_stands_on_what_it_rests(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=of_today(TWO))
+    out = trace(tmp_path, "--payload=16M").out
+    assert "2 ranks: 3 iterations, warm-up left out, on 2 devices (2 ranks); 110 us" in out
+
+
+def test_all_quantiles_stand_in_the_document(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=of_today([[100.0, 200.0, 300.0, 400.0, 500.0], [1.0] * 5]))
+    document = trace(tmp_path, "--payload=1K", "--json=-").document
+    assert document["schema_version"] == 1
+    (cell,) = document["cells"]
+    wanted = {"median_s": 3e-4, "min_s": 1e-4, "p25_s": 2e-4, "p90_s": 4.6e-4, "mean_s": 3e-4}
+    assert cell["slowest_rank"] == pytest.approx(wanted)
+    assert cell["devices"]["a/1"]["mean_s"] == pytest.approx(1e-6)
+    assert (cell["payload"], cell["payload_bytes"]) == ("1K", KIB)
+
+
+@pytest.mark.parametrize(
+    "deep", ["", "plugins", "plugins/profile/t", "plugins/profile/t/a.xplane.pb"]
+)
+def test_a_folder_further_up_the_files_own_and_the_file_itself_are_the_same(
+    tmp_path: Path, deep: str
+) -> None:
+    put(tmp_path, session="t", a_xplane=of_today(TWO))
+    assert trace(tmp_path / deep, "--payload=16M").table[1][1] == f"{OF_16M:.4g}"
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "column"),
+    [
+        ("mnist_tpuv2n8_bs1024_scale-256", "4K", "v2-8"),
+        ("mnist_tpuv2n8_bs1024_-scale4", "256K", "v2-8"),
+        ("mnist_tpu32_bs4096_scale1", "1M", "v2-32"),
+        ("mnist_tpu512a_bs65536_scale128", "128M", "v2-512"),
+    ],
+)
+def test_files_that_lie_right_in_a_folder_of_2019_are_labelled_by_its_name(
+    tmp_path: Path, name: str, payload: str, column: str
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "10.0.0.102.trace.json.gz").write_bytes(of_2019(TWO))
+    head, (said, _) = trace(folder).table
+    assert (head[1], said) == (f"{column} (GB/s)", payload)
+
+
+def test_what_is_named_twice_counts_once(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=of_today(TWO))
+    once = trace(tmp_path, "--payload=16M")
+    other = os.path.relpath(tmp_path / "plugins", ROOT)
+    assert trace(tmp_path, other, "--payload=16M").out == once.out
+
+
+def test_of_two_formats_of_one_recording_only_the_xplane_file_is_read(tmp_path: Path) -> None:
+    longer = [[2 * time for time in times] for times in TWO]
+    put(tmp_path, a_xplane=of_today(TWO), a_chrome=of_2019(longer), b_chrome=of_2019(TWO))
+    document = trace(tmp_path, "--payload=16M", "--json=-").document
+    assert [Path(file).name for file in document["files"]] == ["a.xplane.pb", "b.trace.json.gz"]
+    (cell,) = document["cells"]
+    assert cell["slowest_rank"]["median_s"] == pytest.approx(MEDIAN_US * 1e-6, rel=0.01)
+    assert (cell["ranks"], len(cell["iterations"])) == (4, 3)
+
+
+def test_sessions_of_one_folder_are_joined(tmp_path: Path) -> None:
+    put(tmp_path, session="first", a_xplane=of_today(TWO))
+    put(tmp_path, session="second", a_xplane=of_today([[500.0] * 4, [1.0] * 4]))
+    (cell,) = trace(tmp_path, "--payload=16M", "--json=-").document["cells"]
+    assert (cell["ranks"], len(cell["iterations"]), len(cell["folders"])) == (2, 7, 2)
+    assert cell["slowest_rank"]["median_s"] == pytest.approx(500e-6, rel=0.01)
+
+
+def test_the_payload_that_is_recorded_is_truer_than_the_options(tmp_path: Path) -> None:
+    text = "%all-reduce.1 = f32[1024]{0} all-reduce(f32[1024]{0} %x), channel_id=1"
+    put(tmp_path, a_xplane=of_today(TWO, long_name=text))
+    assert [row[0] for row in trace(tmp_path, "--payload=16M").table] == ["payload", "4K"]
+
+
+def test_payload_and_slice_come_from_the_folders_name_by_rules_of_ones_own(tmp_path: Path) -> None:
+    for size in ("4K", "2M"):
+        put(tmp_path / f"on-v5e-{size}", a_xplane=of_today(TWO))
+    rules = (r"--payload-from=-(?P<payload>\d+[KM])$", r"--slice-from=on-(?P<slice>\w+)")
+    table = trace(tmp_path, *rules).table
+    assert table[0] == ["payload", "v5e (GB/s)"]
+    assert [row[0] for row in table[1:]] == ["4K", "2M"]
+
+
+def test_the_folder_of_the_time_says_no_payload(tmp_path: Path) -> None:
+    put(tmp_path / "x4K", session="2019", a_xplane=of_today(TWO))
+    table = trace(tmp_path, r"--payload-from=(?P<payload>\d+K?)").table
+    assert [row[0] for row in table] == ["payload", "4K"]
+
+
+@pytest.mark.parametrize("options", [(), (r"--payload-from=(?P<payload>\d+)Q",)])
+def test_without_a_payload_there_is_no_figure(tmp_path: Path, options: tuple[str, ...]) -> None:
+    put(tmp_path, a_xplane=of_today(TWO))
+    answer = trace(tmp_path, *options)
+    assert (answer.code, answer.table) == (1, [])
+    assert "nothing says the payload; give --payload or --payload-from" in answer.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "factor"),
+    [((), 1.0), (("--ranks=8",), 1.75), (("--ranks=2",), 1.0)],
+)
+def test_busbw_is_algbw_times_the_factor_of_the_ranks(
+    tmp_path: Path, options: tuple[str, ...], factor: float
+) -> None:
+    put(tmp_path, a_xplane=of_today(TWO))
+    answer = trace(tmp_path, "--payload=16M", "--rate=busbw", *options)
+    assert answer.table[1][1] == f"{OF_16M * factor:.4g}"
+    assert "busbw = payload / time x 2(n-1)/n" in answer.out
+
+
+def test_other_collectives_have_tables_of_their_own_if_they_are_asked_for(tmp_path: Path) -> None:
+    events = [
+        Made(name=f"{name}.1", offset_ps=10**9 * turn, duration_ps=10**8)
+        for turn in range(3)
+        for name in ("all-reduce", "all-gather")
+    ]
+    planes = [plane(f"/device:TPU:{n}", [Line(name="XLA Ops", events=events)]) for n in (0, 1)]
+    put(tmp_path, a_xplane=space(*planes))
+    collectives = {}
+    for kinds in ("all_reduce", "all_gather,all_reduce"):
+        cells = trace(tmp_path, "--payload=1M", f"--collective={kinds}", "--json=-").document
+        collectives[kinds] = [cell["collective"] for cell in cells["cells"]]
+    assert collectives == {
+        "all_reduce": ["all_reduce"],
+        "all_gather,all_reduce": ["all_gather", "all_reduce"],
+    }
+    out = trace(tmp_path, "--payload=1M", "--collective=all_gather", "--rate=busbw").out
+    assert "all_gather, busbw = payload / time x (n-1)/n" in out
+
+
+def test_a_document_goes_to_a_file_which_is_written_over_and_the_table_is_printed(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path / "in", a_xplane=of_today(TWO))
+    file = tmp_path / "out.json"
+    file.write_text("old")
+    answer = trace(tmp_path / "in", "--payload=16M", f"--json={file}")
+    (cell,) = json.loads(file.read_text())["cells"]
+    assert f"{cell['algbw_gb_per_s']:.4g}" == answer.table[1][1]
