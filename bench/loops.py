@@ -7,6 +7,7 @@ busbw is used, nothing is checked and nothing proved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -173,5 +174,8 @@ class TensorflowLoop(AbstractLoop):
             value._numpy()
 
 
-REFERENCE = {"jax": JaxCopyFree, "tensorflow": TensorflowLoop}
-OTHERS = (JaxWithCopy, JaxAllocating)
+REFERENCE: Mapping[str, Callable[[int, int], AbstractLoop]] = {
+    "jax": JaxCopyFree,
+    "tensorflow": TensorflowLoop,
+}
+OTHERS: tuple[Callable[[int, int], AbstractLoop], ...] = (JaxWithCopy, JaxAllocating)

@@ -42,8 +42,10 @@ class Progress:
 class Sweep:
     """All launches of all cases, each with the key of the world that it was resolved on.
 
-    `starters` has one Starter per framework. `spent_s` grows by phase: seconds of processes
-    starting, of cases being measured and of processes ending.
+    `starters` has one Starter per framework. With `handover` a worker that is done ends only when
+    the next one is ready, so that the memory it had is there for that one; for devices that two
+    processes can have open. `spent_s` grows by phase: seconds of processes starting, of cases
+    being measured and of processes ending.
     """
 
     cases: Mapping[Case, EnvironmentKey]
@@ -52,13 +54,23 @@ class Sweep:
     bundle: Bundle
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_note: Callable[[str], None] = lambda note: None
+    handover: bool = False
     clock: Callable[[], float] = time.monotonic
     spent_s: dict[str, float] = field(default_factory=dict)
     _results: dict[Case, list[Run | Failure]] = field(default_factory=dict)
     _begun_s: float = 0.0
+    _leaving: Worker | None = None
 
     def run(self) -> None:
         """Measure everything. Whatever interrupts it, no worker is left."""
+        try:
+            self._passes()
+            self._let_go()
+        finally:
+            if self._leaving is not None:
+                self._leaving.kill()
+
+    def _passes(self) -> None:
         shuffler = random.Random(self.plan.seed)
         self._begun_s = self.clock()
         large_first = False
@@ -94,15 +106,27 @@ class Sweep:
             except BaseException:
                 worker.kill()
                 raise
-            with self._counted("ending"):
-                ended = worker.close()
-            if not ended:
-                self.on_note(f"the worker of launch {name} did not end by itself and was killed")
+            self._leaving = worker
+            if left or not self.handover:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """End the worker that is done, if there is one."""
+        worker = self._leaving
+        if worker is None:
+            return
+        with self._counted("ending"):
+            ended = worker.close()
+        self._leaving = None
+        if not ended:
+            name = worker.launch
+            self.on_note(f"the worker of launch {name} did not end by itself and was killed")
 
     def _one_launch(self, worker: Worker, cases: list[Case], number: int) -> list[Case]:
         """Measure `cases` until the worker dies; those that are left."""
         with self._counted("starting"):
             ready = worker.ask(None, START_TIMEOUT_S)
+        self._let_go()
         if isinstance(ready, Ended):
             failure = failure_of(ready, worker.launch, "starting")
             for case in cases:

@@ -196,6 +196,7 @@ def _sweep(
         plan=state.plan,
         starters={name: _starter(state, name, device, number) for name, number in ranks.items()},
         bundle=bundle,
+        handover=device is Device.CPU,
         on_progress=display.progress,
         on_note=state.notes.append,
     )

@@ -5,6 +5,7 @@ Knows the order and nothing of any framework: that is behind `backends.base`.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,9 +37,15 @@ class Desk:
     backend: AbstractBackend
     launch: str
     opened_bytes: int | None = field(default_factory=memory.resident_bytes)
+    _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def measure(self, case: Case, plan: Plan, key: EnvironmentKey | None = None) -> Run | Failure:
-        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for."""
+        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for.
+
+        The memory of a large case is held until the next one wants it, or the process ends: what
+        nobody has for a while, a virtual machine gives back to its host.
+        """
+        self._held.close()
         try:
             return self._measure(case, plan, key)
         except MeasuringError as error:
@@ -62,7 +69,8 @@ class Desk:
         with phases.of("bringing_memory_in"):
             self._bring_in(case)
         counted = predicted is not None and memory.reset_peak()
-        with phases.of("compiling"), self.backend.prepared(case) as program:
+        with phases.of("compiling"), contextlib.ExitStack() as prepared:
+            program = prepared.enter_context(self.backend.prepared(case))
             sampler = Sampler(program, plan, self.backend.now_s, phases)
             timed = self._timed(case, sampler)
             run = Run(
@@ -83,7 +91,13 @@ class Desk:
                 predicted_memory_bytes=predicted,
                 compiled_memory_bytes=program.compiled_memory_bytes,
             )
+            if self._is_large(case):
+                self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
+
+    def _is_large(self, case: Case) -> bool:
+        need = self.backend.memory_need(case)
+        return need is not None and need.needed_bytes >= LARGE_BYTES
 
     def _timed(self, case: Case, sampler: Sampler) -> _Timed:
         if case.clock is Clock.DISPATCH:
@@ -91,31 +105,32 @@ class Desk:
             clocks = {Clock.DISPATCH.value: launch_time_s(single.samples_s)}
             return _Timed(1, single.samples_s, clocks, None)
         slopes = sampler.slopes()
-        clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
         if case.clock is Clock.HOST:
+            clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
             return _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
-        iterations, recorded = self._recorded(case, sampler, slopes)
-        clocks[Clock.DEVICE.value] = launch_time_s(recorded.samples_s)
-        return _Timed(
-            iterations, recorded.samples_s, clocks, slopes.dispatch_s, recorded.rank_times_s
-        )
+        return self._recorded(case, sampler, slopes)
 
-    def _recorded(
-        self, case: Case, sampler: Sampler, slopes: Sampled
-    ) -> tuple[int, device_clock.Recorded]:
-        """The same chains once more while the profiler looks on, two collectives long at least."""
+    def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> _Timed:
+        """The same chains once more while the profiler looks on, two collectives long at least.
+
+        The host's clock reads the very same calls, so that the two can be compared.
+        """
         step = sampler.program.step
         most = device_clock.MOST_EVENTS // (case.ranks * sampler.plan.samples)
         iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
-        iterations = min(iterations, sampler.program.most_iterations)
         calls = max(LEAST_SAMPLES, len(slopes.samples_s))
         with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
             with self.backend.recording(Path(name)):
-                for _ in range(calls):
-                    sampler.timed(iterations)
+                elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
             found = device_clock.read(Path(name), case.collective)
-        return iterations, device_clock.times(
-            found, ranks=case.ranks, calls=calls, iterations=iterations
+        recorded = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
+        host_s = sampler.slopes_of(elapsed_s, iterations, slopes.short_s or 0.0)
+        clocks = {
+            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
+            Clock.HOST.value: launch_time_s(host_s),
+        }
+        return _Timed(
+            iterations, recorded.samples_s, clocks, slopes.dispatch_s, recorded.rank_times_s
         )
 
     def _check_world(self, case: Case, key: EnvironmentKey) -> None:

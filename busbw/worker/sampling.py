@@ -23,11 +23,15 @@ SETTLED = 0.7
 
 @dataclass(frozen=True)
 class Sampled:
-    """Seconds of one collective in each sample, and of a call beyond its collectives."""
+    """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
+
+    The last two are None where no slope was taken.
+    """
 
     iterations: int
     samples_s: tuple[float, ...]
-    dispatch_s: float | None
+    dispatch_s: float | None = None
+    short_s: float | None = None
 
 
 @dataclass
@@ -63,9 +67,15 @@ class Sampler:
                 f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} {short_s:.3g} s: "
                 "the host's clock cannot tell them apart",
             )
-        samples_s = tuple((long - short_s) / (iterations - shortest) for _, long in pairs)
+        samples_s = self.slopes_of([long for _, long in pairs], iterations, short_s)
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
-        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None)
+        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
+
+    def slopes_of(
+        self, longs_s: Sequence[float], iterations: int, short_s: float
+    ) -> tuple[float, ...]:
+        """Seconds of one collective, from chains of `iterations` and the shortest chain's time."""
+        return tuple((one - short_s) / (iterations - self.program.shortest) for one in longs_s)
 
     def single_calls(self) -> Sampled:
         """Samples by the clock `dispatch`."""
@@ -76,7 +86,7 @@ class Sampler:
         with self.phases.of("sampling"):
             while not self._enough(len(samples_s), begun_s):
                 samples_s.append(self.timed(1))
-        return Sampled(1, tuple(samples_s), None)
+        return Sampled(1, tuple(samples_s))
 
     def pair(self, iterations: int) -> tuple[float, float]:
         """Seconds of the shortest chain, then of `iterations` collectives.
@@ -131,19 +141,24 @@ class Sampler:
                 break
         return last_s
 
-    def _calibrated(self, elapsed_s: float) -> int:
-        """Iterations for a sample of `min_sample_s`, as far as values stay exact.
+    def _calibrated(self, step_s: float) -> int:
+        """Iterations whose chain takes `min_sample_s` more than the shortest one, if exact.
 
-        More than the shortest chain has, whose slope it is for. `elapsed_s` is what `step` takes.
+        `step_s` is what the warm-up's chain took. The chain that is settled on has run once,
+        unless even the warm-up's took as long as all sampling may.
         """
         program, plan = self.program, self.plan
-        iterations = program.step
-        while elapsed_s < plan.min_sample_s and iterations < program.most_iterations:
-            wanted = iterations * min(8.0, 1.2 * plan.min_sample_s / max(elapsed_s, 1e-9))
-            steps = max(int(wanted) // program.step, iterations // program.step + 1)
+        iterations = program.shortest + program.step
+        if step_s >= plan.budget_s:
+            return iterations
+        short_s = step_s if program.shortest else self._call_s(0)
+        longer_s = self.timed(iterations) - short_s
+        while longer_s < plan.min_sample_s and iterations < program.most_iterations:
+            growth = min(8.0, 1.2 * plan.min_sample_s / longer_s) if longer_s > 0 else 8.0
+            steps = max(int(iterations * growth) // program.step, iterations // program.step + 1)
             iterations = min(steps * program.step, program.most_iterations)
-            elapsed_s = self.timed(iterations)
-        return max(iterations, program.shortest + program.step)
+            longer_s = self.timed(iterations) - short_s
+        return iterations
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:

@@ -6,6 +6,8 @@ which, and so does the group, so that one group's data in another one's place sh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +15,14 @@ import numpy as np
 
 from busbw.collectives import COLLECTIVES, AbstractCollective, Draw
 from busbw.model import Case, FailureKind, Placement
+from busbw.worker import host
 
 from .base import MeasuringError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _COMPARED_AT_ONCE = 2**18
+_CHECKED_BY_THREADS = 2**24
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,28 @@ class Values:
         rounds = iterations if chained else 1
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
 
+    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """`check` every rank's result, large ones on all cores; how many elements."""
+
+        def check(rank: int) -> int:
+            return self.check(rank, number, iterations, results[rank])
+
+        if self.case.payload_bytes < _CHECKED_BY_THREADS:
+            return sum(map(check, results))
+        with ThreadPoolExecutor(host.cores()) as threads:
+            return sum(threads.map(check, results))
+
     def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
         """Compare all of `rank`'s result, whatever can be sliced into arrays; how many elements.
 
-        Raises MeasuringError WRONG_RESULT with the first wrong one.
+        Raises MeasuringError WRONG_RESULT with the first wrong one, or where there are not as many
+        as there should be.
         """
+        if got.shape[0] != self._count():
+            raise MeasuringError(
+                FailureKind.WRONG_RESULT,
+                f"rank {rank} holds {got.shape[0]} elements, expected {self._count()}",
+            )
         for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
             if not np.array_equal(part, exact):
                 place = int(np.argmax(part != exact))
@@ -69,6 +90,11 @@ class Values:
                     f"rank {rank}, element {begin + place}: {part[place]}, expected {exact[place]}",
                 )
         return int(got.shape[0])
+
+    def _count(self) -> int:
+        """How many elements a rank gets."""
+        size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
+        return size // int(np.dtype(self.dtype).itemsize)
 
     @staticmethod
     def _pieces(blocks: Array, got: Any) -> Any:

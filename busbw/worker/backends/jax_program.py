@@ -98,11 +98,12 @@ class JaxProgram(AbstractProgram):
         right = (
             self._check_on_devices.right_ranks(self._draw, iterations, self._result)
             if self._check_on_devices is not None
-            else ()
+            else frozenset()
         )
-        for rank, shard in enumerate(shards):
-            if rank not in right:
-                self._values.check(rank, self._draw, iterations, np.asarray(shard.data))
+        doubtful = {
+            rank: np.asarray(shard.data) for rank, shard in enumerate(shards) if rank not in right
+        }
+        self._values.check_all(self._draw, iterations, doubtful)
         return int(self._result.size)
 
     def device_peak_bytes(self) -> int | None:

@@ -143,11 +143,11 @@ class TensorflowProgram(AbstractProgram):
                 FailureKind.WRONG_RESULT,
                 f"the program ran {int(self._counted)} rounds, expected {iterations}",
             )
-        results = self._on_ranks(self._result)
-        for rank, value in enumerate(results):
-            view = value._numpy() if "CPU" in value.backing_device else value
-            self._values.check(rank, self._draw, iterations, view)
-        return int(self._count * len(results))
+        results = {
+            rank: value._numpy() if "CPU" in value.backing_device else value
+            for rank, value in enumerate(self._on_ranks(self._result))
+        }
+        return self._values.check_all(self._draw, iterations, results)
 
     def device_peak_bytes(self) -> int | None:
         """The highest use of any GPU since this program was made."""
