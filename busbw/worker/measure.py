@@ -118,6 +118,7 @@ class Desk:
         step = sampler.program.step
         most = device_clock.MOST_EVENTS // (case.ranks * sampler.plan.samples)
         iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
+        iterations = min(iterations, sampler.program.most_iterations)
         calls = max(LEAST_SAMPLES, len(slopes.samples_s))
         with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
             with self.backend.recording(Path(name)):

@@ -17,7 +17,7 @@ from .base import MeasuringError
 
 _SHOWN = 300
 
-# What writes nothing, or is the collective itself, its end, or a call of what is looked at anyway.
+# What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.
 _WRITES_NOTHING = {
     "parameter",
     "tuple",
@@ -26,6 +26,8 @@ _WRITES_NOTHING = {
     "constant",
     "while",
     "call",
+    "call-start",
+    "async-start",
     "opt-barrier",
     "after-all",
     "partition-id",

@@ -24,6 +24,9 @@ from busbw.model import MIB, Case, Clock, Placement
 # Few collectives in one round for payloads whose single one takes long anyway.
 _LARGE_BYTES = 16 * MIB
 
+# The width of a TPU's vector registers, in elements.
+_ROW = 128
+
 Axes = tuple[str, ...]
 
 
@@ -118,6 +121,13 @@ def _all_reduce(case: Case, axes: Axes, values: jax.Array) -> Any:
     return reduce(values, axes)
 
 
+def _reduce_scatter(case: Case, axes: Axes, values: jax.Array) -> Any:
+    """In rows, where blocks are whole rows; of a line a TPU makes an all-reduce and a slice."""
+    whole = values.size % (case.group_size * _ROW) == 0
+    rows = values.reshape(-1, _ROW) if whole else values
+    return jax.lax.psum_scatter(rows, axes, tiled=True).reshape(-1)
+
+
 def _permute(case: Case, axes: Axes, values: jax.Array) -> Any:
     pairs = [(i, (i + 1) % case.group_size) for i in range(case.group_size)]
     return jax.lax.ppermute(values, axes, pairs)
@@ -126,7 +136,7 @@ def _permute(case: Case, axes: Axes, values: jax.Array) -> Any:
 _LAX: Mapping[str, Callable[[Case, Axes, jax.Array], Any]] = {
     "all_reduce": _all_reduce,
     "all_gather": lambda case, axes, values: jax.lax.all_gather(values, axes, tiled=True),
-    "reduce_scatter": lambda case, axes, values: jax.lax.psum_scatter(values, axes, tiled=True),
+    "reduce_scatter": _reduce_scatter,
     "all_to_all": lambda case, axes, values: jax.lax.all_to_all(values, axes, 0, 0, tiled=True),
     "permute": _permute,
 }
