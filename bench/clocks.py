@@ -19,10 +19,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from busbw import cases
+from bench.opened import opened
 from busbw.metrics import parse_payloads
-from busbw.model import Case, Device, Plan, Spec, payload_text
-from busbw.worker import device_clock, environ
+from busbw.model import Case, Plan, payload_text
+from busbw.worker import device_clock
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import Sampler, launch_time_s
 
@@ -38,19 +38,12 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--payloads", default="1M,4M,16M,64M")
     options = parser.parse_args()
-    environ.prepare(options.framework, Device.CPU)
-    from busbw.worker.backends import load
-
-    backend = load(options.framework, Device.CPU, options.ranks)
-    target = cases.choose_target(
-        device=Device.CPU, ranks=options.ranks, probes=[backend.probe()], named=[]
-    )
+    door = opened(options.framework, options.ranks)
     print(f"{options.framework}, {options.ranks} ranks, microseconds for one all-reduce")
     head = ("payload", "host", "device", "host/device", "period", "gap", "first", "(dev+gap)/host")
     print(_COLUMNS.format(*head))
     for size in parse_payloads(options.payloads):
-        spec = Spec(framework=options.framework, payload_bytes=size, ranks=options.ranks)
-        print(_line(backend, cases.resolve(spec, target)), flush=True)
+        print(_line(door.backend, door.case(size)), flush=True)
 
 
 def _line(backend: Any, case: Case) -> str:

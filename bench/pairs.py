@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from busbw import cases
+from bench.opened import opened
 from busbw.metrics import parse_payload
-from busbw.model import Case, Device, Plan, Spec, payload_text
-from busbw.worker import environ
+from busbw.model import Case, Plan, payload_text
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import Sampler, launch_time_s
 
@@ -33,20 +32,11 @@ def main() -> None:
     parser.add_argument("--payloads", required=True)
     parser.add_argument("--others", action="store_true")
     options = parser.parse_args()
-    environ.prepare(options.framework, Device.CPU)
-    from busbw.worker.backends import load
-
-    backend = load(options.framework, Device.CPU, options.ranks)
-    target = cases.choose_target(
-        device=Device.CPU, ranks=options.ranks, probes=[backend.probe()], named=[]
-    )
-    found = {}
-    for text in options.payloads.split(","):
-        spec = Spec(
-            framework=options.framework, payload_bytes=parse_payload(text), ranks=options.ranks
-        )
-        case = cases.resolve(spec, target)
-        found[text] = _pairs(backend, case, others=options.others)
+    door = opened(options.framework, options.ranks)
+    found = {
+        text: _pairs(door.backend, door.case(parse_payload(text)), others=options.others)
+        for text in options.payloads.split(",")
+    }
     print(json.dumps(found))
 
 

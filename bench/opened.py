@@ -1,0 +1,35 @@
+"""A back end of busbw, opened in this process as a worker opens it; and what its cases are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw import cases
+from busbw.model import Case, Device, Spec
+from busbw.worker import environ
+from busbw.worker.backends.base import AbstractBackend
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A framework on so many virtual devices."""
+
+    framework: str
+    ranks: int
+    backend: AbstractBackend
+    target: cases.Target
+
+    def case(self, payload_bytes: int) -> Case:
+        """An all-reduce of this payload."""
+        spec = Spec(framework=self.framework, payload_bytes=payload_bytes, ranks=self.ranks)
+        return cases.resolve(spec, self.target)
+
+
+def opened(framework: str, ranks: int) -> Opened:
+    """Once in a process, before anything heavy is imported: it may start the process anew."""
+    environ.prepare(framework, Device.CPU)
+    from busbw.worker.backends import load
+
+    backend = load(framework, Device.CPU, ranks)
+    target = cases.choose_target(device=Device.CPU, ranks=ranks, probes=[backend.probe()], named=[])
+    return Opened(framework=framework, ranks=ranks, backend=backend, target=target)
