@@ -57,8 +57,8 @@ def _line(backend: Any, case: Case) -> str:
             found = device_clock.read(Path(folder), case.collective)
     recorded = device_clock.times(found, ranks=case.ranks, calls=CALLS, iterations=iterations)
     period_s, gap_s, first_s = _between(found, iterations)
-    assert slopes.short_s is not None
-    host_s = launch_time_s(sampler.slopes_of(elapsed_s, iterations, slopes.short_s))
+    short_s = slopes.short_s or 0.0
+    host_s = launch_time_s([sampler.slope(one, iterations, short_s) for one in elapsed_s])
     device_s = launch_time_s(recorded.samples_s)
     times = (f"{1e6 * one:.1f}" for one in (host_s, device_s))
     rest = (f"{1e6 * one:.1f}" for one in (period_s, gap_s, first_s))

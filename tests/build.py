@@ -49,7 +49,7 @@ def case(**changes: Any) -> Case:
         ranks=4,
         mesh="",
         placement="in_place",
-        protocol="host/chain1",
+        protocol="host/chain2",
     )
     return replace(ordinary, **changes)
 
@@ -60,8 +60,14 @@ def plan(**changes: Any) -> Plan:
 
 
 def proof() -> Proof:
-    """One all-reduce in the program."""
-    return Proof(collectives={"all-reduce": 1}, payload_copies=0, algorithm="psum")
+    """One all-reduce over all four ranks in the program."""
+    return Proof(
+        collectives={"all-reduce": 1},
+        payload_copies=0,
+        algorithm="psum",
+        array_bytes=4096,
+        groups=((0, 1, 2, 3),),
+    )
 
 
 def run(*samples_s: float, **changes: Any) -> Run:
@@ -146,7 +152,7 @@ def device_set(device: Device = Device.CPU, **changes: Any) -> DeviceSet:
         device_kind="AMD EPYC" if virtual else device.value.upper(),
         ranks=4,
         any_ranks=virtual,
-        protocol="host/chain1",
+        protocol="chain2",
         strategies={"default": "psum", "psum": "psum"},
         cores=2 if virtual else None,
     )

@@ -106,6 +106,23 @@ def test_each_collective_has_the_bus_factor_of_nccl_tests(collective: str, facto
     assert factor == metrics.bus_factor_of(collective, 4)
 
 
+@pytest.mark.parametrize(
+    ("collective", "axes", "factor"),
+    [
+        ("all_gather", "", 0.875),
+        ("reduce_scatter", "y", 0.75),
+        ("all_to_all", "x", 0.5),
+        ("all_reduce", "y", 1.5),
+        ("permute", "", 1.0),
+    ],
+)
+def test_the_bus_factor_is_the_collective_s_over_one_group(
+    collective: str, axes: str, factor: float
+) -> None:
+    case = build.case(collective=collective, ranks=8, mesh="2x4", axes=axes)
+    assert factor == metrics.bus_factor(case)
+
+
 def test_busbw_is_algbw_times_the_bus_factor() -> None:
     case = build.case(payload_bytes=2**30, ranks=8)
     assert pytest.approx(1.75 * 1.073741824 / 2) == metrics.busbw_gb_per_s(case, 2.0)

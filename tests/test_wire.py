@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import wire
-from busbw.model import Case, Device, DeviceSet, Failure, FailureKind, Found, Measurement, Plan, Run
+from busbw.model import (
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    Failure,
+    FailureKind,
+    Found,
+    Measurement,
+    Plan,
+    Run,
+)
 
 from . import build
 
@@ -25,8 +36,22 @@ VALUES = (
     build.case(mesh="4x4"),
     build.plan(memory_limit_bytes=2**30),
     build.run(1e-3, 1.1e-3, peak_memory_bytes=5),
+    build.run(
+        1e-3,
+        clocks_s={"host": 1e-3, "device": 9e-4},
+        dispatch_s=1e-5,
+        first_call_s=0.1,
+        rank_times_s=(1e-3, 2e-3),
+        phases_s={"sampling": 0.2},
+        compiled_memory_bytes=7,
+    ),
+    build.key(mesh="2x4"),
     build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1),
-    build.probe(build.device_set(), build.device_set(Device.TPU, mesh="2x4"), gpu="no driver"),
+    build.probe(
+        build.device_set(),
+        build.device_set(Device.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),
+        gpu="no driver",
+    ),
     build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5),
     build.measurement(1e-3, failures=(build.failure(),)),
     build.baseline(1e-3, 1.1e-3),

@@ -1,4 +1,7 @@
-"""Permute: every rank sends its buffer to the next one, the last to the first."""
+"""Permute: every rank sends its buffer to the next one, the last to the first.
+
+Not in place: n rounds would give back what was put in, as doing nothing does.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ class Permute(AbstractCollective):
 
     name = "permute"
     hlo = "collective-permute"
-    placements = ("in_place", "out_of_place")
+    placements = ("out_of_place",)
 
     def bus_factor(self, ranks: int) -> float:
         """1: S bytes leave each rank over one link and S arrive, so S/t is the link's speed.
@@ -28,5 +31,5 @@ class Permute(AbstractCollective):
         return (coded(position, 0, draw.number),)
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """The buffer of the rank that lies so many rounds before."""
-        return (coded((position - rounds) % draw.ranks, 0, draw.number),)
+        """The buffer of the rank before."""
+        return (coded((position - 1) % draw.ranks, 0, draw.number),)

@@ -49,6 +49,10 @@ class ReduceScatter(AbstractCollective):
 
 
 def _weights(draw: Draw, block: int) -> tuple[float, ...]:
-    """One period of a block: eight powers of two, beginning with another one in each block."""
+    """One period of a block: the first eight powers of two, in an order that 32 blocks differ by.
+
+    It begins with another power in each of eight blocks, and goes on in steps of 1, 3, 5 or 7.
+    """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
-    return tuple(2.0 ** (least + (place + block + draw.number) % PERIOD) for place in range(PERIOD))
+    first, step = block + draw.number, 2 * (block // PERIOD) + 1
+    return tuple(2.0 ** (least + (step * place + first) % PERIOD) for place in range(PERIOD))

@@ -91,4 +91,4 @@ def _plain(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _plain_field(field: Any) -> Any:
     if isinstance(field, enum.Enum):
         return field.value
-    return list(field) if isinstance(field, tuple) else field
+    return [_plain_field(one) for one in field] if isinstance(field, tuple) else field

@@ -125,7 +125,7 @@ class Desk:
                 elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
             found = device_clock.read(Path(name), case.collective)
         recorded = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
-        host_s = sampler.slopes_of(elapsed_s, iterations, slopes.short_s or 0.0)
+        host_s = [sampler.slope(one, iterations, slopes.short_s or 0.0) for one in elapsed_s]
         clocks = {
             Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),

@@ -57,25 +57,25 @@ class Sampler:
         return self._sampled(iterations, pairs)
 
     def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
-        """Every long chain's slope from the launch's short one."""
+        """Every long chain's slope from the launch's short one, or its own if that was shorter."""
         shortest = self.program.shortest
         short_s = launch_time_s([short for short, _ in pairs])
-        least_s = min(long for _, long in pairs)
-        if least_s <= short_s:
+        samples_s = tuple(
+            self.slope(long, iterations, min(short, short_s)) for short, long in pairs
+        )
+        if min(samples_s) <= 0:
+            longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
             raise MeasuringError(
                 FailureKind.UNAVAILABLE,
-                f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} {short_s:.3g} s: "
-                "the host's clock cannot tell them apart",
+                f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} up to "
+                f"{longest_s:.3g} s: the host's clock cannot tell them apart",
             )
-        samples_s = self.slopes_of([long for _, long in pairs], iterations, short_s)
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
 
-    def slopes_of(
-        self, longs_s: Sequence[float], iterations: int, short_s: float
-    ) -> tuple[float, ...]:
-        """Seconds of one collective, from chains of `iterations` and the shortest chain's time."""
-        return tuple((one - short_s) / (iterations - self.program.shortest) for one in longs_s)
+    def slope(self, long_s: float, iterations: int, short_s: float) -> float:
+        """Seconds of one collective, from a chain of `iterations` and the shortest one."""
+        return (long_s - short_s) / (iterations - self.program.shortest)
 
     def single_calls(self) -> Sampled:
         """Samples by the clock `dispatch`."""

@@ -6,9 +6,13 @@ import json
 import sys
 
 from busbw.driver import Starter
-from busbw.model import Case, Plan
+from busbw.model import Case, EnvironmentKey, Plan
+from tests import build
 
 PLAN = Plan(launches=1, samples=2)
+
+# The world of the fake back end where no script says otherwise.
+KEY = build.key(device_kind="Fake CPU")
 
 
 def starter(python: str = sys.executable, **script: object) -> Starter:
@@ -20,15 +24,11 @@ def starter(python: str = sys.executable, **script: object) -> Starter:
 
 def case(payload_bytes: int, framework: str = "fake") -> Case:
     """An all-reduce on four ranks."""
-    return Case(
-        framework=framework,
-        payload_bytes=payload_bytes,
-        collective="all_reduce",
-        strategy="fake",
-        dtype="float32",
-        reduce_op="sum",
-        ranks=4,
-        mesh="",
-        placement="in_place",
-        protocol="fake",
+    return build.case(
+        framework=framework, strategy="fake", payload_bytes=payload_bytes, protocol="host/fake"
     )
+
+
+def keyed(*cases: Case, key: EnvironmentKey = KEY) -> dict[Case, EnvironmentKey]:
+    """These cases, all resolved on one world."""
+    return dict.fromkeys(cases, key)

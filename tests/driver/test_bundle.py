@@ -1,4 +1,4 @@
-"""The bundle: model, wire and worker alone, and nothing of ours beside it on a worker's path."""
+"""The bundle: what a worker needs alone, and nothing of ours beside it on a worker's path."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 
 
-def test_it_holds_model_wire_and_worker_and_nothing_else(bundle: Bundle) -> None:
+def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> None:
     assert sorted(path.name for path in bundle.path.iterdir()) == ["__main__.py", "busbw"]
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
-    assert package == ["__init__.py", "model", "wire.py", "worker"]
+    assert package == ["__init__.py", "collectives", "model", "traces", "wire.py", "worker"]
 
 
 def test_it_holds_no_byte_code_of_another_interpreter(bundle: Bundle) -> None:

@@ -18,7 +18,7 @@ from busbw.driver import Bundle, Ended, Starter, Worker
 from busbw.model import FailureKind, Run
 
 from .processes import processes, wait_until
-from .scripts import PLAN, case, starter
+from .scripts import KEY, PLAN, case, starter
 
 LONG_S = 60.0
 SHORT_S = 0.4
@@ -41,6 +41,7 @@ def measure(worker: Worker, timeout_s: float = LONG_S) -> tuple[str, Any] | Ende
         "request": "measure",
         "case": wire.to_json(case(1024)),
         "plan": wire.to_json(PLAN),
+        "key": wire.to_json(KEY),
     }
     return worker.ask(request, timeout_s)
 

@@ -7,23 +7,29 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.driver import Bundle, Progress, Starter, Sweep
-from busbw.model import Case, FailureKind, Measurement
+from busbw.driver import Bundle, Progress, Starter, Sweep, Worker
+from busbw.model import Case, EnvironmentKey, FailureKind, Measurement
 
 from .processes import processes
-from .scripts import PLAN, case, starter
+from .scripts import KEY, PLAN, case, keyed, starter
 
 SMALL = tuple(2**power for power in range(10, 18))
 LARGE = (2**28, 2**29, 2**30)
 
 
 def sweep(
-    bundle: Bundle, sizes: Sequence[int], begin: Starter, *, launches: int = 1, seed: int = 0
+    bundle: Bundle,
+    sizes: Sequence[int],
+    begin: Starter,
+    *,
+    launches: int = 1,
+    seed: int = 0,
+    key: EnvironmentKey = KEY,
 ) -> tuple[list[Progress], tuple[Measurement, ...]]:
     """What a sweep of the fake back end tells on its way, and what it measured."""
     told: list[Progress] = []
     running = Sweep(
-        cases=[case(size) for size in sizes],
+        cases=keyed(*(case(size) for size in sizes), key=key),
         plan=replace(PLAN, launches=launches, seed=seed),
         starters={"fake": begin},
         bundle=bundle,
@@ -54,7 +60,8 @@ def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) ->
 def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bundle) -> None:
     # A device with memory of its own: nothing is predicted and none of it is taken.
     script = starter(device="tpu", device_kind="Fake TPU")
-    told, found = sweep(bundle, [*SMALL, *LARGE], script, launches=2)
+    key = replace(KEY, device_kind="Fake TPU")
+    told, found = sweep(bundle, [*SMALL, *LARGE], script, launches=2, key=key)
     large = [progress.case.payload_bytes in LARGE for progress in told]
     assert large == [False] * 8 + [True] * 6 + [False] * 8
     assert all(len(measurement.runs) == 2 for measurement in found)
@@ -63,7 +70,7 @@ def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bu
 def test_one_worker_is_alive_at_a_time_and_each_launch_has_its_own(bundle: Bundle) -> None:
     alive: list[list[int]] = []
     running = Sweep(
-        cases=[case(1024), case(2048)],
+        cases=keyed(case(1024), case(2048)),
         plan=replace(PLAN, launches=3),
         starters={"fake": starter()},
         bundle=bundle,
@@ -116,7 +123,7 @@ def test_a_hang_at_exit_loses_nothing_and_is_noted(
     monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
     running = Sweep(
-        cases=[case(1024)],
+        cases=keyed(case(1024)),
         plan=PLAN,
         starters={"fake": starter(cases=[{"then": "reply_then_hang"}])},
         bundle=bundle,
@@ -133,7 +140,7 @@ def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(bundle: Bundl
             raise KeyboardInterrupt
 
     running = Sweep(
-        cases=[case(1024), case(2048)],
+        cases=keyed(case(1024), case(2048)),
         plan=PLAN,
         starters={"fake": starter()},
         bundle=bundle,
@@ -161,7 +168,7 @@ def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle)
     cases: list[Case] = [case(1024), case(1024, framework="other")]
     told: list[Case] = []
     running = Sweep(
-        cases=cases,
+        cases=keyed(*cases),
         plan=replace(PLAN, launches=2),
         starters={"fake": starter(), "other": starter()},
         bundle=bundle,
@@ -171,3 +178,81 @@ def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle)
     assert set(told[:2]) == set(told[2:]) == set(cases)
     names = [launches_of(measurement) for measurement in running.measurements()]
     assert names == [["1.fake", "2.fake"], ["1.other", "2.other"]]
+
+
+@pytest.mark.parametrize(
+    ("handover", "order"),
+    [
+        (False, ["start 1", "end 1", "start 2", "end 2", "start 3", "end 3"]),
+        (True, ["start 1", "start 2", "end 1", "start 3", "end 2", "end 3"]),
+    ],
+)
+def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, handover: bool, order: list[str]
+) -> None:
+    events: list[str] = []
+
+    class Watched(Worker):
+        def __init__(self, starter: Starter, bundle: Bundle, launch: str) -> None:
+            events.append(f"start {launch[0]}")
+            super().__init__(starter, bundle, launch)
+
+        def close(self) -> bool:
+            events.append(f"end {self.launch[0]}")
+            return super().close()
+
+    monkeypatch.setattr("busbw.driver.sweep.Worker", Watched)
+    alive: list[int] = []
+    running = Sweep(
+        cases=keyed(case(1024)),
+        plan=replace(PLAN, launches=3),
+        starters={"fake": starter()},
+        bundle=bundle,
+        handover=handover,
+        on_progress=lambda progress: alive.append(len(processes(bundle.path))),
+    )
+    running.run()
+    assert events == order
+    assert alive == [1, 1, 1]
+    assert not processes(bundle.path)
+
+
+def test_an_interrupt_during_a_handover_leaves_neither_worker(bundle: Bundle) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 1:
+            raise KeyboardInterrupt
+
+    running = Sweep(
+        cases=keyed(case(1024)),
+        plan=replace(PLAN, launches=2),
+        starters={"fake": starter()},
+        bundle=bundle,
+        handover=True,
+        on_progress=interrupt,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        running.run()
+    assert not processes(bundle.path)
+
+
+def test_the_time_of_a_sweep_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
+    running = Sweep(cases=keyed(case(1024)), plan=PLAN, starters={"fake": starter()}, bundle=bundle)
+    running.run()
+    assert set(running.spent_s) == {"starting", "measuring", "ending"}
+    assert all(seconds > 0 for seconds in running.spent_s.values())
+
+
+def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bundle) -> None:
+    other = replace(KEY, device_kind="Other CPU")
+    running = Sweep(
+        cases={case(1024): KEY, case(2048): other},
+        plan=PLAN,
+        starters={"fake": starter()},
+        bundle=bundle,
+    )
+    running.run()
+    right, wrong = running.measurements()
+    assert len(right.runs) == 1
+    (failure,) = wrong.failures
+    assert failure.kind is FailureKind.WRONG_WORLD
+    assert failure.message == ("4 ranks of Fake CPU in 1 processes, expected 4 of Other CPU in 1")

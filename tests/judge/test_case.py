@@ -184,7 +184,7 @@ def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
     baseline = build.baseline(*STEADY.times_s, protocol="host/chain0")
     verdict = _judged(build.measurement(9e-3), baseline, **terms)
     assert (Outcome.INCOMPARABLE, failed) == (verdict.outcome, verdict.failed)
-    assert "with protocol host/chain1, the baseline of 2026-01-02 with host/chain0" in verdict.text
+    assert "with protocol host/chain2, the baseline of 2026-01-02 with host/chain0" in verdict.text
 
 
 def test_a_case_that_was_never_measured_has_failed() -> None:

@@ -19,8 +19,8 @@ def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> No
     json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
     ran = folder.run(json_option, "--payloads=1K,1M", "--launches=2", exit_code=0)
     assert [row["name"] for row in rows(folder)] == [
-        "test_all_reduce[fake-default-float32-1K]",
-        "test_all_reduce[fake-default-float32-1M]",
+        "test_collective[fake-default-float32-1K]",
+        "test_collective[fake-default-float32-1M]",
     ]
     for row, payload in zip(rows(folder), ("1K", "1M")):
         case = ran.case(payload)

@@ -47,7 +47,7 @@ def test_by_default_those_that_are_installed_are_collected_and_none_imported(
     options = blocked(folder, "tensorflow")
     ran = folder.pytest("perf", *options, "--collect-only", "--payloads=1K", exit_code=0)
     assert "busbw: device auto, jax, 1 payloads" in ran.text
-    assert "test_all_reduce[jax-default-float32-1K]" in ran.text
+    assert "test_collective[jax-default-float32-1K]" in ran.text
     assert "[tensorflow-" not in ran.text
 
 

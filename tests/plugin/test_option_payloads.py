@@ -27,7 +27,7 @@ def test_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> N
 
 def test_the_default_is_every_power_of_two_from_1k_to_1024m(folder: Folder) -> None:
     ran = folder.pytest("perf", "--frameworks=fake", "--collect-only", "-q", exit_code=0)
-    ids = [line for line in ran.text.splitlines() if "test_all_reduce[" in line]
+    ids = [line for line in ran.text.splitlines() if "test_collective[" in line]
     assert len(ids) == 21
     assert ids[0].endswith("float32-1K]")
     assert ids[-1].endswith("float32-1024M]")

@@ -37,7 +37,7 @@ def test_an_interpreter_makes_a_framework_there_that_is_not_installed_here(
     (folder.path / "blocked.py").write_text("import sys\nsys.modules['jax'] = None\n")
     options = ("-p", "blocked", "--frameworks=jax", f"--python=jax={sys.executable}")
     ran = folder.run(*options, "--collect-only", exit_code=0)
-    assert "test_all_reduce[jax-default-float32-1M]" in ran.text
+    assert "test_collective[jax-default-float32-1M]" in ran.text
 
 
 def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> None:

@@ -21,7 +21,7 @@ def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder
     assert case["outcome"] == "PASS"
     assert case["case"]["framework"] == "fake"
     assert case["case"]["payload_bytes"] == 1024
-    assert case["case"]["protocol"] == "fake"
+    assert case["case"]["protocol"] == "host/fake"
     measured = case["measured"]
     assert set(measured) >= {"median_s", "best_s", "algbw_gb_per_s", "busbw_gb_per_s"}
     assert measured["algbw_gb_per_s"] == 1024 / measured["median_s"] / 1e9

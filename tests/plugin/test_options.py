@@ -11,6 +11,12 @@ NAMES = (
     "ranks",
     "frameworks",
     "strategies",
+    "collectives",
+    "reduce_ops",
+    "placement",
+    "mesh",
+    "axes",
+    "clock",
     "payloads",
     "dtypes",
     "launches",
@@ -45,6 +51,12 @@ def test_every_option_stands_in_help_under_one_group(folder: Folder) -> None:
         ("ranks", "1", "--ranks: 1"),
         ("frameworks", "keras", "--frameworks: 'keras'"),
         ("strategies", "magic", "--strategies: 'magic'"),
+        ("collectives", "broadcast", "--collectives: 'broadcast'"),
+        ("reduce_ops", "product", "--reduce-ops: 'product'"),
+        ("placement", "beside", "--placement: 'beside'"),
+        ("mesh", "2by4", "--mesh: '2by4'"),
+        ("axes", "y", "--axes: there is no --mesh"),
+        ("clock", "sundial", "--clock: 'sundial'; accepted are default, host, dispatch, device"),
         ("payloads", "1K:2K:3K", "--payloads: '1K:2K:3K'"),
         ("dtypes", "float33", "--dtypes: 'float33'"),
         ("launches", "0", "--launches: '0'"),
@@ -70,6 +82,12 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
         "ranks": "8",
         "frameworks": "fake",
         "strategies": "fake",
+        "collectives": "all_reduce",
+        "reduce_ops": "max",
+        "placement": "out_of_place",
+        "mesh": "2x4",
+        "axes": "y",
+        "clock": "host",
         "payloads": "2K",
         "dtypes": "bfloat16",
         "launches": "2",
@@ -83,7 +101,7 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
     ran = folder.pytest("perf", "-p", "no:cacheprovider", exit_code=1)
     assert ran.results is not None
     (case,) = ran.results["cases"]
-    assert case["id"] == "fake-fake-bfloat16-2K"
+    assert case["id"] == "fake-max-out_of_place-host-2x4-y-fake-bfloat16-2K"
     assert case["case"]["ranks"] == 8
     assert case["outcome"] == "NO_BASELINE"
     plan = ran.results["plan"]

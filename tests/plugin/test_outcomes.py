@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .folder import SLOW, Folder, Ran
 
 PASSES = [1, 2, 3]
@@ -54,7 +56,7 @@ def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -
     assert float(found["baseline_median_s"]) == case["baseline"]["median_s"]
     assert found["payload_bytes"] == str(2**20)
     assert found["ranks"] == "4"
-    assert "test_all_reduce[fake-default-float32-1M] REGRESSED" in ran.text
+    assert "test_collective[fake-default-float32-1M] REGRESSED" in ran.text
 
 
 def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: Folder) -> None:
@@ -88,8 +90,8 @@ def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: F
     folder.script(protocol="of today")
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
-    assert "measured with protocol of today" in ran.text
-    assert "with of last year" in ran.text
+    assert "measured with protocol host/of today" in ran.text
+    assert "with host/of last year" in ran.text
     assert "1 incomparable" in ran.last_line
     folder.with_baselines()
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
@@ -158,3 +160,23 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
     folder.script(**SLOW, cases=oom)
     ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)
     assert any(line.split()[:1] == ["RMn."] for line in ran.text.splitlines()), ran.text
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        ({"ranks": 2}, "2 ranks of Fake CPU in 1 processes, expected 4 of Fake CPU in 1"),
+        ({"device_kind": "Other CPU"}, "4 ranks of Other CPU in 1 processes, expected 4 of Fake"),
+    ],
+)
+def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
+    folder: Folder, world: dict[str, object], said: str
+) -> None:
+    folder.script(world=world)
+    ran = folder.run(exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    case = ran.case()
+    assert case["failure"]["kind"] == "WRONG_WORLD"
+    assert case["failure"]["message"].startswith(said)
+    assert (case["measured"], case["launches"]) == (None, [])
+    assert "1 failed, 1 passed" in ran.last_line

@@ -21,8 +21,8 @@ def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> Non
     folder.script(probe="exit")
     ran = folder.run("--collect-only", "-q", "--payloads=1K,2K", exit_code=0)
     assert items(ran) == [
-        "test_all_reduce[fake-default-float32-1K]",
-        "test_all_reduce[fake-default-float32-2K]",
+        "test_collective[fake-default-float32-1K]",
+        "test_collective[fake-default-float32-2K]",
         "session",
     ]
     assert ran.results is None
@@ -42,7 +42,7 @@ def test_k_that_leaves_nothing_is_not_green(folder: Folder) -> None:
 
 
 def test_a_node_id_measures_that_case_alone(folder: Folder) -> None:
-    node = "perf/test_all_reduce.py::test_all_reduce[fake-default-float32-2K]"
+    node = "perf/test_collectives.py::test_collective[fake-default-float32-2K]"
     options = ("--frameworks=fake", "--payloads=1K:4K", "-p", "no:cacheprovider")
     assert list(folder.pytest(node, *options, exit_code=0).outcomes) == ["2K"]
 

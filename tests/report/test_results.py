@@ -42,6 +42,7 @@ def _document(
     *verdicts: Verdict,
     measurements: Mapping[Spec, Measurement] | None = None,
     session: SessionVerdict | None = FINE,
+    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] | None = None,
 ) -> dict[str, Any]:
     return report.results(
         environment=build.environment(flags={"XLA_FLAGS": "--x"}),
@@ -50,6 +51,8 @@ def _document(
         verdicts=verdicts,
         measurements=measurements or {},
         measuring_s=12.5,
+        spent_s={"starting": 2.0, "measuring": 10.0},
+        quantiles_s=quantiles_s or {},
     )
 
 
@@ -72,13 +75,14 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
     assert build.plan().samples == document["plan"]["samples"]
     assert document["session"] == {"outcome": "FINE", "text": "1 cases measured"}
     assert document["measuring_s"] == 12.5
+    assert document["spent_s"] == {"starting": 2.0, "measuring": 10.0}
 
 
 def test_a_session_without_a_verdict_has_none() -> None:
@@ -126,6 +130,12 @@ def test_every_launch_is_written_with_every_sample() -> None:
     assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3], [3e-3]]
     assert case["launches"][0]["proof"]["collectives"] == {"all-reduce": 1}
     assert [failure["found"] for failure in case["failures"]] == ["predicted"]
+
+
+def test_the_quantiles_of_every_launch_stand_beside_the_launches() -> None:
+    quantiles_s = [{"p25": 1.0, "p50": 2.0}, {"p25": 3.0, "p50": 4.0}]
+    document = _document(COMPARED, UNRESOLVED, quantiles_s={build.spec(): quantiles_s})
+    assert [case["quantiles_s"] for case in document["cases"]] == [quantiles_s, []]
 
 
 def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import VIRTUAL_RANKS, Case, Clock, Device, DeviceSet, FailureKind, Probe, Proof
 from busbw.worker import host
 
@@ -52,6 +53,7 @@ class FakeBackend(AbstractBackend):
         self.elapsed_s = 0.0
         self.call_s = float(self._script.get("dispatch_s", 0.0))
         self._recorded_s: list[tuple[float, float]] = []
+        self._name = ""
         self.framework_path = "made up"
         self.versions = {"fake": "1"}
 
@@ -106,6 +108,7 @@ class FakeBackend(AbstractBackend):
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
         one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
+        self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         yield FakeProgram(self, case, one_s)
 
     @contextlib.contextmanager
@@ -115,7 +118,7 @@ class FakeBackend(AbstractBackend):
         yield
         slower = float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
-        content = {"traceEvents": _events(kept, self.world().ranks, slower)}
+        content = {"traceEvents": _events(self._name, kept, self.world().ranks, slower)}
         with gzip.open(folder / "fake.trace.json.gz", "wt") as file:
             json.dump(content, file)
 
@@ -154,7 +157,7 @@ class FakeProgram(AbstractProgram):
 
     def run(self, iterations: int) -> None:
         """Let the scripted time pass, up to 3 % more."""
-        self._turn += 1
+        self._turn += iterations > 0
         one_s = self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
         self._backend.spend(self._backend.call_s, [one_s] * iterations)
 
@@ -167,7 +170,9 @@ class FakeProgram(AbstractProgram):
         return None
 
 
-def _events(found: Sequence[tuple[float, float]], ranks: int, slower: float) -> list[Any]:
+def _events(
+    name: str, found: Sequence[tuple[float, float]], ranks: int, slower: float
+) -> list[Any]:
     """What a TPU's profiler writes: a process for each rank, times in microseconds."""
     events: list[Any] = []
     for rank in range(ranks):
@@ -177,7 +182,7 @@ def _events(found: Sequence[tuple[float, float]], ranks: int, slower: float) -> 
         events.append({"ph": "M", "pid": rank, "tid": 1, "name": "thread_name", "args": named})
         for place, (begun_s, one_s) in enumerate(found):
             begin, length = 1e6 * (begun_s + place * one_s), 1e6 * one_s * slower
-            event = {"ph": "X", "pid": rank, "tid": 1, "name": "all-reduce.1"}
+            event = {"ph": "X", "pid": rank, "tid": 1, "name": name}
             events.append({**event, "ts": begin, "dur": length})
     return events
 

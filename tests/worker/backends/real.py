@@ -1,4 +1,4 @@
-"""One real launch of a framework in a worker of its own, as the driver starts it; and sabotage.
+"""Real launches of a framework in a worker of its own, as the driver starts it; and sabotage.
 
 pytest imports no framework, so that these tests look at what comes back over the channel.
 """
@@ -6,16 +6,23 @@ pytest imports no framework, so that these tests look at what comes back over th
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from busbw import cases, driver
+from busbw import cases, driver, wire
 from busbw.model import Case, Device, Failure, Measurement, Plan, Run, Spec
+from tests import build
 
-QUICK = Plan(launches=1, samples=2, min_sample_s=1e-4, budget_s=0.01)
+# Long enough for a chain to be told from an empty call on a busy machine.
+QUICK = Plan(launches=1, samples=3, min_sample_s=5e-3, budget_s=0.05)
+TIMEOUT_S = 120
 
 
 def needs(framework: str) -> pytest.MarkDecorator:
@@ -29,7 +36,7 @@ def starter(framework: str, ranks: int) -> driver.Starter:
     return driver.Starter(python=sys.executable, framework=framework, device="cpu", ranks=ranks)
 
 
-def launch(specs: list[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
+def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
     """One launch over cases of one framework, in the order of `specs`."""
     framework = specs[0].framework
     bundle = driver.Bundle()
@@ -38,7 +45,7 @@ def launch(specs: list[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Fail
         target = cases.choose_target(
             device=Device.CPU, ranks=ranks, probes=[driver.probe(start, bundle)], named=[framework]
         )
-        resolved: list[Case] = [cases.resolve(spec, target) for spec in specs]
+        resolved = {cases.resolve(spec, target): target.key(spec) for spec in specs}
         sweep = driver.Sweep(cases=resolved, plan=plan, starters={framework: start}, bundle=bundle)
         sweep.run()
         return [_only(measurement) for measurement in sweep.measurements()]
@@ -52,41 +59,72 @@ def _only(measurement: Measurement) -> Run | Failure:
     return results[0]
 
 
-def sabotaged(framework: str, sabotage: str, **changes: object) -> str:
-    """Measure one case in a process where `sabotage` was run first; the result's repr.
+@dataclass(frozen=True, kw_only=True)
+class Sabotage:
+    """Python that breaks the back end, and the case that is then measured.
 
-    `sabotage` is Python that finds the back end's program module as `program`.
+    It finds the back end as `backend`, its module with the program as `program` and that with
+    the class of the back end as `door`; `put(owner, name, value)` lasts until the case is over.
     """
-    script = f"""
-    import importlib
-    from busbw.model import Case, Device, Plan
-    from busbw.worker import environ, measure
-    from busbw.worker.backends import load
-    environ.prepare({framework!r}, Device.CPU)
-    backend = load({framework!r}, Device.CPU, 4)
-    program = importlib.import_module("busbw.worker.backends.{framework}_program")
-    """
-    case: dict[str, object] = {
-        "framework": framework,
-        "payload_bytes": 4096,
-        "collective": "all_reduce",
-        "strategy": "psum" if framework == "jax" else "ring",
-        "dtype": "float32",
-        "reduce_op": "sum",
-        "ranks": 4,
-        "mesh": "",
-        "placement": "in_place",
-        "protocol": "test",
-        **changes,
-    }
-    ending = f"""
-    plan = Plan(launches=1, samples=2, min_sample_s=1e-4, budget_s=0.01)
-    print("RESULT", measure.Desk(backend=backend, launch="1").measure(Case(**{case!r}), plan))
-    """
-    text = textwrap.dedent(script) + textwrap.dedent(sabotage) + textwrap.dedent(ending)
+
+    code: str
+    case: Mapping[str, Any] = field(default_factory=dict)
+
+
+_SCRIPT = """
+import importlib, json, sys
+from busbw import wire
+from busbw.model import Case, Device, Plan
+from busbw.worker import environ, measure
+from busbw.worker.backends import load
+
+framework, jobs = sys.argv[1], json.loads(sys.argv[2])
+environ.prepare(framework, Device.CPU)
+backend = load(framework, Device.CPU, 4)
+program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
+door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
+plan = Plan(launches=1, samples=2, min_sample_s=3e-3, budget_s=0.02)
+for job in jobs:
+    undone = []
+
+    def put(owner, name, value):
+        undone.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    exec(job["code"], {"backend": backend, "program": program, "door": door, "put": put})
+    case = wire.from_json(Case, job["case"])
+    result = measure.Desk(backend=backend, launch="1").measure(case, plan)
+    for owner, name, value in reversed(undone):
+        setattr(owner, name, value)
+    reply = {"kind": type(result).__name__, "value": wire.to_json(result)}
+    print("RESULT", json.dumps(reply), flush=True)
+"""
+
+
+def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> dict[str, Run | Failure]:
+    """What comes of measuring one case after each of these, all in one process."""
+    jobs = [
+        {"code": textwrap.dedent(one.code), "case": wire.to_json(_case(framework, one.case))}
+        for one in sabotages.values()
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", _SCRIPT, framework, json.dumps(jobs)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
-    assert lines, done.stderr[-2000:]
-    return lines[0]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert len(lines) == len(jobs), done.stderr[-3000:]
+    return dict(zip(sabotages, (_result(json.loads(line[7:])) for line in lines)))
+
+
+def _case(framework: str, changes: Mapping[str, Any]) -> Case:
+    strategy = "psum" if framework == "jax" else "ring"
+    return build.case(**{"framework": framework, "strategy": strategy, **changes})
+
+
+def _result(reply: Mapping[str, Any]) -> Run | Failure:
+    if reply["kind"] == "Run":
+        return wire.from_json(Run, reply["value"])
+    return wire.from_json(Failure, reply["value"])

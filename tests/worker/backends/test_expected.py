@@ -1,25 +1,48 @@
-"""The exact data: whatever the order of a sum, it is exact; whatever goes wrong, it shows."""
+"""Exact values as arrays: what each rank starts with, and what of its result is wrong, named."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from busbw.collectives import COLLECTIVES, Draw
+from busbw.model import Case, FailureKind
 from busbw.worker.backends import expected
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.expected import Values, tiled
+from tests import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 NUMPY_DTYPES = ("float32", "float16", "int32")
 RANKS = range(2, 10)
 ORDERS = 6
+# Not a multiple of any period or stretch, and long enough for several of these.
+COUNT = 4 * 131
 
 
-def _starts(dtype: str, ranks: int) -> list[Array]:
-    """What every rank starts with, in its own dtype."""
-    return [expected.start(dtype, ranks, rank).astype(dtype) for rank in range(ranks)]
+def _case(**changes: Any) -> Case:
+    return build.case(payload_bytes=4 * COUNT, **changes)
+
+
+def _values(dtype: str = "float32", **changes: Any) -> Values:
+    return Values(_case(dtype=dtype, **changes), np.dtype(dtype))
+
+
+def _right(values: Values, rank: int, number: int = 0, rounds: int = 1) -> Array:
+    """A rank's right result, laid out in full."""
+    blocks = values.after(rank, number, rounds)
+    length = COUNT // len(blocks)
+    return np.concatenate([np.resize(block, length) for block in blocks])
+
+
+def _refused(values: Values, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        values.check(rank, number, rounds, got)
+    assert caught.value.kind is FailureKind.WRONG_RESULT
+    return str(caught.value)
 
 
 def _sum_in_order(values: list[Array], order: list[int]) -> Array:
@@ -38,30 +61,12 @@ def _sum_as_tree(values: list[Array]) -> Array:
     return values[0]
 
 
-def _after_rounds(dtype: str, ranks: int, rounds: int) -> Array:
-    """A chain of sums as ranks would do it: in `dtype`, every time the last one's result."""
-    values = _starts(dtype, ranks)
-    for _ in range(rounds):
-        values = [_sum_as_tree(values)] * ranks
-    return values[0]
-
-
-def _is_exact(value: float, dtype: str) -> bool:
-    """Whether `dtype` holds `value`: its odd factor fits the bits, its exponent the range."""
-    exact = expected.EXACT[dtype]
-    if value == 0:
-        return True
-    mantissa, exponent = math.frexp(abs(value))
-    odd = int(mantissa * 2**53)
-    bits = odd.bit_length() - ((odd & -odd).bit_length() - 1)
-    return bits <= exact.bits and exact.least_exponent < exponent <= exact.greatest_exponent + 1
-
-
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("ranks", RANKS)
 def test_a_sum_is_exact_in_any_order(dtype: str, ranks: int) -> None:
+    values = _values(dtype, ranks=ranks)
     random = np.random.default_rng(ranks)
-    starts, wanted = _starts(dtype, ranks), expected.after(dtype, ranks, 1)
+    starts, wanted = [values.start(rank, 0) for rank in range(ranks)], values.after(0, 0, 1)
     orders = [list(range(ranks)), list(reversed(range(ranks)))]
     orders += [[int(rank) for rank in random.permutation(ranks)] for _ in range(ORDERS)]
     for order in orders:
@@ -71,102 +76,161 @@ def test_a_sum_is_exact_in_any_order(dtype: str, ranks: int) -> None:
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("ranks", RANKS)
-def test_a_chain_stays_exact_to_its_last_round(dtype: str, ranks: int) -> None:
-    rounds = expected.most_rounds(dtype, ranks)
-    wanted = expected.after(dtype, ranks, rounds)
-    got = _after_rounds(dtype, ranks, rounds)
-    assert got.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(got.astype(np.float64), wanted)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "ranks"),
-    [
-        *((dtype, ranks) for dtype in NUMPY_DTYPES for ranks in (2, 4, 8)),
-        *((dtype, ranks) for dtype in ("float32", "float16") for ranks in (3, 5, 7, 9)),
-    ],
-)
-def test_one_round_more_would_not_be_exact(dtype: str, ranks: int) -> None:
-    rounds = expected.most_rounds(dtype, ranks) + 1
-    with np.errstate(over="ignore"):
-        got = _after_rounds(dtype, ranks, rounds).astype(np.float64)
-    assert not np.array_equal(got, expected.after(dtype, ranks, rounds))
-
-
-@pytest.mark.parametrize("dtype", expected.EXACT)
-@pytest.mark.parametrize("ranks", [*RANKS, 12, 16, 64, 128])
-def test_every_value_of_a_chain_is_one_that_the_dtype_holds(dtype: str, ranks: int) -> None:
-    for rounds in range(1, expected.most_rounds(dtype, ranks) + 1):
-        assert all(_is_exact(value, dtype) for value in expected.after(dtype, ranks, rounds))
-    starts = [expected.start(dtype, ranks, rank) for rank in range(ranks)]
-    assert all(_is_exact(value, dtype) for value in np.concatenate(starts))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "ranks", "rounds"),
-    [
-        ("float32", 2, 251),
-        ("float32", 4, 125),
-        ("float32", 3, 15),
-        ("bfloat16", 8, 83),
-        ("bfloat16", 3, 5),
-        ("bfloat16", 9, 2),
-        ("bfloat16", 129, 1),
-        ("bfloat16", 257, 0),
-        ("int32", 2, 28),
-    ],
-)
-def test_how_long_a_chain_may_be_depends_on_bits_and_exponents(
-    dtype: str, ranks: int, rounds: int
-) -> None:
-    assert rounds == expected.most_rounds(dtype, ranks)
-
-
-@pytest.mark.parametrize("ranks", RANKS)
-def test_every_rank_starts_with_other_values(ranks: int) -> None:
-    starts = {expected.start("float32", ranks, rank).tobytes() for rank in range(ranks)}
-    assert ranks == len(starts)
-
-
-@pytest.mark.parametrize("ranks", RANKS)
-def test_no_rank_starts_with_the_result(ranks: int) -> None:
-    wanted = expected.after("float32", ranks, 1)
-    for rank in range(ranks):
-        assert not np.array_equal(expected.start("float32", ranks, rank), wanted)
+def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, ranks: int) -> None:
+    values = _values(dtype, ranks=ranks)
+    rounds = values.most_rounds()
+    held = [values.start(rank, 1) for rank in range(ranks)]
+    for _ in range(rounds):
+        held = [_sum_as_tree(held)] * ranks
+    wanted = values.after(0, 1, rounds)
+    assert held[0].dtype == wanted.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(held[0], wanted)
 
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-@pytest.mark.parametrize("ranks", RANKS)
-def test_a_rank_left_out_or_counted_twice_shows(dtype: str, ranks: int) -> None:
-    starts, wanted = _starts(dtype, ranks), expected.after(dtype, ranks, 1)
-    for rank in range(ranks):
-        others = starts[:rank] + starts[rank + 1 :]
-        assert not np.array_equal(_sum_as_tree(others), wanted)
-        assert not np.array_equal(_sum_as_tree([*starts, starts[rank]]), wanted)
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_one_round_more_would_not_be_exact(dtype: str, ranks: int) -> None:
+    values = _values(dtype, ranks=ranks)
+    held = [values.start(rank, 0) for rank in range(ranks)]
+    with np.errstate(over="ignore"):
+        for _ in range(values.most_rounds() + 1):
+            held = [_sum_as_tree(held)] * ranks
+    draw = Draw(dtype=dtype, reduce_op="sum", ranks=ranks)
+    wanted = COLLECTIVES["all_reduce"].after(draw, 0, values.most_rounds() + 1)
+    assert not np.array_equal(held[0].astype(np.float64), np.array(wanted))
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-def test_one_rank_in_the_place_of_another_shows(ranks: int) -> None:
-    starts, wanted = _starts("float32", ranks), expected.after("float32", ranks, 1)
-    for rank in range(ranks):
-        replaced = [*starts[:rank], starts[(rank + 1) % ranks], *starts[rank + 1 :]]
-        assert not np.array_equal(_sum_as_tree(replaced), wanted)
+def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
+    with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
+        Values(_case(dtype="bfloat16", ranks=257), np.float32).most_rounds()
+    assert e.value.kind is FailureKind.UNAVAILABLE
 
 
-@pytest.mark.parametrize("dtype", expected.EXACT)
-@pytest.mark.parametrize("ranks", RANKS)
-def test_a_skipped_round_shows_in_every_element(dtype: str, ranks: int) -> None:
-    rounds = expected.most_rounds(dtype, ranks)
-    assert (expected.after(dtype, ranks, rounds) != expected.after(dtype, ranks, rounds - 1)).all()
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: str) -> None:
+    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
+    values = _values(dtype, collective=collective, reduce_op=reduce_op)
+    draw = Draw(dtype=dtype, reduce_op=reduce_op, ranks=4, number=2)
+    begun, ended = values.start(3, 2), values.after(3, 2, 1)
+    assert begun.dtype == ended.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].start(draw, 3)))
+    np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].after(draw, 3, 1)))
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-def test_data_have_the_length_of_their_period(ranks: int) -> None:
-    assert (expected.period(ranks),) == expected.start("float32", ranks, 0).shape
-    assert (expected.period(ranks),) == expected.after("float32", ranks, 1).shape
+@pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])
+def test_out_of_place_any_number_of_rounds_is_one(placement: str, rounds: int) -> None:
+    values = _values(placement=placement)
+    np.testing.assert_array_equal(values.after(0, 0, 5), 4.0**rounds / 4 * values.after(0, 0, 1))
 
 
-def test_elements_in_another_order_show() -> None:
-    wanted = expected.after("float32", 4, 1)
-    assert not np.array_equal(np.roll(wanted, 4), wanted)
-    assert not np.array_equal(wanted[::-1], wanted)
+def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw() -> None:
+    values = _values(ranks=8, mesh="2x4", axes="y")
+    alone = _values(ranks=4)
+    for rank in range(8):
+        group, position = divmod(rank, 4)
+        np.testing.assert_array_equal(values.start(rank, 1), alone.start(position, 1 + group))
+    across = _values(ranks=8, mesh="2x4", axes="x")
+    pair = _values(ranks=2)
+    for rank in range(8):
+        position, group = divmod(rank, 4)
+        np.testing.assert_array_equal(across.after(rank, 0, 1), pair.after(position, group, 1))
+
+
+def test_one_group_s_result_in_the_place_of_another_s_shows() -> None:
+    values = _values(ranks=8, mesh="2x4", axes="y")
+    other = _right(values, 5)
+    assert values.check(5, 0, 1, other) == COUNT
+    assert _refused(values, 1, other).startswith("rank 1, element ")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_right_result_is_counted_in_full(collective: str) -> None:
+    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
+    values = Values(
+        build.case(payload_bytes=4 * COUNT, collective=collective, reduce_op=reduce_op), np.float32
+    )
+    parts = len(values.after(2, 0, 1))
+    size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
+    got = np.concatenate([np.resize(block, size // parts) for block in values.after(2, 0, 1)])
+    assert values.check(2, 0, 1, got) == got.size
+
+
+@pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
+@pytest.mark.parametrize("collective", ["all_reduce", "all_to_all", "all_gather"])
+def test_the_first_wrong_element_is_named_with_both_values(collective: str, place: int) -> None:
+    values = _values(
+        collective=collective, reduce_op="sum" if collective == "all_reduce" else "none"
+    )
+    got = _right(values, 2)
+    wrong = got.copy()
+    wrong[place:] += 1
+    message = _refused(values, 2, wrong)
+    assert message == f"rank 2, element {place}: {got[place] + 1}, expected {got[place]}"
+
+
+def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expected, "_COMPARED_AT_ONCE", 16)
+    values = _values(collective="all_to_all", reduce_op="none")
+    for place in (15, 16, 100, 300, COUNT - 1):
+        wrong = _right(values, 1)
+        wrong[place] += 1
+        assert _refused(values, 1, wrong).startswith(f"rank 1, element {place}: ")
+    assert values.check(1, 0, 1, _right(values, 1)) == COUNT
+
+
+def test_no_number_is_a_wrong_element() -> None:
+    wrong = _right(_values(), 0)
+    wrong[7] = np.nan
+    assert _refused(_values(), 0, wrong).startswith("rank 0, element 7: nan, expected ")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("change", [-4, -1, 1, 4])
+def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
+    collective: str, change: int
+) -> None:
+    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
+    values = _values(collective=collective, reduce_op=reduce_op)
+    count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
+    got = np.resize(values.after(0, 0, 1)[0], count + change)
+    message = _refused(values, 0, got)
+    assert message == f"rank 0 holds {count + change} elements, expected {count}"
+
+
+def test_the_result_of_the_draw_before_is_wrong() -> None:
+    values = _values()
+    for number in range(4):
+        stale = _right(values, 1, (number - 1) % 4)
+        assert "rank 1, element" in _refused(values, 1, stale, number)
+
+
+def test_a_round_too_few_or_too_many_is_wrong() -> None:
+    values = _values()
+    for rounds in (4, 6):
+        assert "rank 0, element 0" in _refused(values, 0, _right(values, 0, 0, rounds), 0, 5)
+
+
+def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> None:
+    period = np.arange(12.0)
+    assert tiled(period, 5).shape == (12,)
+    assert tiled(period, 25).shape == (36,)
+    assert tiled(period, 10**9).shape[0] <= expected._COMPARED_AT_ONCE + 12
+    np.testing.assert_array_equal(tiled(period, 25), np.resize(period, 36))
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
+    monkeypatch: pytest.MonkeyPatch, threads: bool
+) -> None:
+    monkeypatch.setattr(expected, "_CHECKED_BY_THREADS", 1 if threads else 2**40)
+    values = _values()
+    results = {rank: _right(values, rank) for rank in range(4)}
+    assert values.check_all(0, 1, results) == 4 * COUNT
+    for rank in range(4):
+        wrong = results[rank].copy()
+        wrong[9] += 1
+        with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
+            values.check_all(0, 1, {**results, rank: wrong})

@@ -1,4 +1,4 @@
-"""Optimised HLO as XLA writes it for CPU, GPU and TPU: collectives and copies of the payload."""
+"""Optimised HLO as XLA writes it for CPU, GPU and TPU, read: what calls what, bytes, groups."""
 
 from __future__ import annotations
 
@@ -6,75 +6,159 @@ import pytest
 
 from busbw.worker.backends import hlo
 
-CPU_LOOP = """\
-HloModule jit_chain, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias) }, \
-entry_computation_layout={(s32[], f32[1024]{0}, f32[1024]{0})->(f32[1024]{0}, f32[1024]{0})}
+from . import programs
+from .programs import FIRST, SECOND
 
-%region_1.2 (psum_invariant.1: f32[], psum_invariant.2: f32[]) -> f32[] {
-  %psum_invariant.1 = f32[] parameter(0), metadata={op_name="psum_invariant"}
-  %psum_invariant.2 = f32[] parameter(1), metadata={op_name="psum_invariant"}
-  ROOT %add.1 = f32[] add(%psum_invariant.1, %psum_invariant.2), metadata={op_name="add"}
+BODY = "region_0.0_spmd"
+
+INNER_LOOP = """\
+%inner_body (p: (s32[], f32[1024])) -> (s32[], f32[1024]) {
+  %inner.1 = f32[1024]{0} all-reduce(%p), replica_groups={{0,1,2,3}}, to_apply=%region_1.0
 }
-
-%body (param: (s32[], f32[1024], f32[1024], s32[])) -> (s32[], f32[1024], f32[1024], s32[]) {
-  %param = (s32[], f32[1024]{0}, f32[1024]{0}, s32[]) parameter(0)
-  %gte.5 = f32[1024]{0} get-tuple-element(%param), index=1
-  %psum_invariant.7 = f32[1024]{0} all-reduce(%gte.5), channel_id=1, \
-replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=%region_1.2, \
-metadata={op_name="jit(chain)/shmap_body/while/body/psum_invariant" stack_frame_id=4}
-  %psum_invariant.8 = f32[1024]{0} all-reduce(%psum_invariant.7), channel_id=2, \
-replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=%region_1.2
-  %gte.4 = s32[] get-tuple-element(%param), index=0
-  %copy.5 = s32[] copy(%gte.4)
-  ROOT %tuple.3 = (s32[], f32[1024]{0}, f32[1024]{0}, s32[]) \
-tuple(%copy.5, %psum_invariant.8, %psum_invariant.7, %gte.4)
+"""
+CALLED = """\
+%called (p: f32[1024]) -> f32[1024] {
+  ROOT %nested.1 = f32[1024]{0} all-reduce(%p), replica_groups={{0,1,2,3}}, to_apply=%region_1.0
 }
 """
 
-BODY = "%body (param: (s32[], f32[1024])) -> (s32[], f32[1024]) {\n"
-ENTRY = "ENTRY %main.4_spmd (param: s32[], param.1: f32[1024]) -> (f32[1024]) {\n"
-NONE = hlo.Copies(in_loop=(), per_call=())
 
-COPIED = """\
-  %copy.12 = f32[1024]{0} copy(%get-tuple-element.9), metadata={op_name="jit(chain)/while"}
-  %copy.13 = f32[16]{0} copy(%broadcast.2)
-"""
-
-
-def _line(shape: str, op: str, groups: str) -> str:
+def _line(shape: str, op: str, groups: str = "{{0,1}}") -> str:
     return f"  %x.1 = {shape} {op}(%p.0), channel_id=1, replica_groups={groups}, to_apply=%add"
 
 
+def _only(line: str) -> hlo.Instruction:
+    module = hlo.read("%one (p: f32[1]) -> f32[1] {\n" + line + "\n}\n")
+    (one,) = module.computations["one"]
+    return one
+
+
+def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
+    return [one.op for one in found if one.op in wanted]
+
+
+def test_a_module_has_its_computations_by_name_and_knows_its_entry() -> None:
+    module = hlo.read(programs.CPU_CHAIN)
+    assert list(module.computations) == [
+        "region_1.0",
+        "wrapped_add_computation",
+        "region_0.0_spmd",
+        "main.0_spmd",
+    ]
+    assert module.entry == "main.0_spmd"
+    assert [one.op for one in module.computations["region_1.0"]] == ["parameter"] * 2 + ["add"]
+
+
 def test_every_collective_of_a_program_is_found_in_order() -> None:
-    found = hlo.collectives(CPU_LOOP)
+    found = hlo.read(programs.CPU_CHAIN).collectives()
     assert [one.op for one in found] == ["all-reduce", "all-reduce"]
-    assert [one.array_bytes for one in found] == [4096, 4096]
-    assert [one.group_size for one in found] == [4, 4]
-    assert found[1].text.startswith("%psum_invariant.8 = f32[1024]{0} all-reduce(")
+    assert [one.result_bytes for one in found] == [4096, 4096]
+    assert found[1].text.startswith("%psum_invariant.13 = f32[1024]{0} all-reduce(")
 
 
 def test_a_program_without_collectives_has_none() -> None:
-    assert hlo.collectives("  %add.1 = f32[4]{0} add(%p.0, %p.1)") == []
-    assert hlo.count_by_kind([]) == {}
+    assert hlo.read("%one (p: f32[4]) -> f32[4] {\n  %a = f32[4]{0} add(%p, %p)\n}\n") is not None
+    assert hlo.read("").collectives() == ()
+    assert _only("  %add.1 = f32[4]{0} add(%p.0, %p.1)").collective == ""
+
+
+def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
+    loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
+    module = hlo.read(programs.cpu(FIRST, SECOND, loop, beside=INNER_LOOP))
+    assert module.loop_bodies() == (BODY,)
+    assert hlo.read(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
+    assert hlo.read(programs.SINGLE).loop_bodies() == ()
+
+
+def test_the_order_of_the_computations_does_not_matter() -> None:
+    text = programs.cpu(FIRST, SECOND, turned_round=True)
+    module = hlo.read(text)
+    assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
+    assert len(_ops(module.reached(BODY), "all-reduce")) == 2
+
+
+def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry() -> None:
+    module = hlo.read(programs.CPU_CHAIN)
+    assert len(_ops(module.reached(BODY), "all-reduce")) == 2
+    assert _ops(module.reached(module.entry), "all-reduce") == []
 
 
 @pytest.mark.parametrize(
-    ("groups", "size"),
+    "call",
     [
-        ("{{0,1,2,3}}", 4),
-        ("{{0,1},{2,3}}", 2),
-        ("{{0}}", 1),
-        ("[1,4]<=[4]", 4),
-        ("[2,4]<=[8]", 4),
-        ("[4,2]<=[2,4]T(1,0)", 2),
-        ("{}", None),
+        "%call.1 = f32[1024]{0} call(%p), to_apply=%called",
+        "%fusion.1 = f32[1024]{0} fusion(%p), kind=kCustom, calls=%called",
+        "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%p), calls=%called",
+        "%a.1 = f32[1024]{0} custom-call(%p), called_computations={%called}",
     ],
 )
-def test_the_size_of_a_group_is_read_from_lists_and_from_iota_form(
-    groups: str, size: int | None
+def test_what_a_computation_calls_is_reached_with_it(call: str) -> None:
+    module = hlo.read(programs.cpu(call, beside=CALLED))
+    assert len(_ops(module.reached(BODY), "all-reduce")) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}",
+        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), true_computation=%called, "
+        "false_computation=%other",
+        "%w.1 = (s32[]) while(%t), condition=%called, body=%called",
+    ],
+)
+def test_a_branch_and_an_inner_loop_may_never_run_and_are_not_reached(line: str) -> None:
+    module = hlo.read(programs.cpu(line, beside=CALLED))
+    assert _ops(module.reached(BODY), "all-reduce") == []
+    assert len(module.collectives()) == 1
+
+
+def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -> None:
+    line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
+    module = hlo.read(programs.cpu(line, beside=CALLED))
+    assert _ops(module.reached(BODY, fused=False), "all-reduce", "fusion") == ["fusion", "fusion"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        ("{{0,1,2,3}}", ((0, 1, 2, 3),)),
+        ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
+        ("{{0,2},{1,3}}", ((0, 2), (1, 3))),
+        ("{{0}}", ((0,),)),
+        ("{{3,1,2,0}}", ((3, 1, 2, 0),)),
+        ("{}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        ("{{}}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        ("[1,4]<=[4]", ((0, 1, 2, 3),)),
+        ("[2,4]<=[8]", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("[4,2]<=[8]", ((0, 1), (2, 3), (4, 5), (6, 7))),
+        ("[4,2]<=[2,4]T(1,0)", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("[2,4]<=[4,2]T(1,0)", ((0, 2, 4, 6), (1, 3, 5, 7))),
+        ("[2,4]<=[2,2,2]T(1,0,2)", ((0, 1, 4, 5), (2, 3, 6, 7))),
+        ("[1,8]<=[2,2,2]T(2,1,0)", ((0, 4, 2, 6, 1, 5, 3, 7),)),
+    ],
+)
+def test_groups_are_read_from_lists_and_from_iota_form(
+    groups: str, found: tuple[tuple[int, ...], ...]
 ) -> None:
-    (one,) = hlo.collectives(_line("f32[256]{0}", "all-reduce", groups))
-    assert size == one.group_size
+    assert hlo.groups_of(_line("f32[256]{0}", "all-reduce", groups), 8) == found
+
+
+def test_a_line_without_groups_or_pairs_names_none() -> None:
+    assert hlo.groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
+    assert hlo.pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        ("{{0,1},{1,2},{2,3},{3,0}}", ((0, 1), (1, 2), (2, 3), (3, 0))),
+        ("{{0,1},{1,0}}", ((0, 1), (1, 0))),
+        ("{}", ()),
+    ],
+)
+def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int, ...]]) -> None:
+    line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
+    assert hlo.pairs_of(line) == found
 
 
 @pytest.mark.parametrize(
@@ -82,98 +166,79 @@ def test_the_size_of_a_group_is_read_from_lists_and_from_iota_form(
     [
         ("f32[1024]{0}", 4096),
         ("f32[1024]{0:T(1024)}", 4096),
+        ("f32[1024]{0:T(1024)S(1)}", 4096),
         ("bf16[2048]{0:T(1024)(128)(2,1)}", 4096),
         ("bf16[8,128]{1,0:T(8,128)(2,1)S(1)}", 2048),
+        ("f32[4,256,1]{1,2,0:T(1,128)S(1)}", 4096),
         ("f16[10]{0}", 20),
         ("s32[3,5]{1,0}", 60),
-        ("f32[]", 4),
+        ("f64[4]{0}", 32),
         ("pred[7]{0}", 7),
-        ("(f32[512]{0}, f32[512]{0})", 2048),
+        ("(f32[512]{0}, f32[512]{0})", 4096),
+        ("(f32[256]{0:T(256)S(1)}, f32[256]{0:T(256)}, f32[256]{0}, f32[256]{0})", 4096),
+        ("(f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, /*index=5*/f32[2]{0})", 48),
     ],
 )
-def test_the_size_of_an_array_is_that_of_its_shape(shape: str, array_bytes: int) -> None:
-    (one,) = hlo.collectives(_line(shape, "all-reduce", "{{0,1}}"))
-    assert array_bytes == one.array_bytes
+def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
+    shape: str, array_bytes: int
+) -> None:
+    one = _only(_line(shape, "all-to-all"))
+    assert (one.op, one.result_bytes) == ("all-to-all", array_bytes)
 
 
-def test_an_asynchronous_all_reduce_is_counted_once_by_its_start() -> None:
-    text = (
-        "  %all-reduce-start.1 = f32[1024]{0} all-reduce-start(%p.1), channel_id=1, "
-        'replica_groups=[1,8]<=[8], to_apply=%add, backend_config={"is_sync":false}\n'
-        "  %all-reduce-done.1 = f32[1024]{0} all-reduce-done(%all-reduce-start.1)\n"
-    )
-    found = hlo.collectives(text)
-    assert hlo.count_by_kind(found) == {"all-reduce": 1}
-    assert (found[0].array_bytes, found[0].group_size) == (4096, 8)
+def test_a_scalar_counts_as_nothing() -> None:
+    assert _only(_line("f32[]", "all-reduce")).array_bytes == ()
+    assert _only(_line("f32[]", "all-reduce")).result_bytes == 0
 
 
 @pytest.mark.parametrize(
-    "op",
-    ["reduce-scatter", "all-gather", "all-to-all", "collective-permute"],
+    ("shape", "op", "kind", "result_bytes"),
+    [
+        ("f32[1024]{0}", "all-reduce-start", "all-reduce", 4096),
+        ("(f32[1024]{0}, f32[1024]{0})", "all-reduce-start", "all-reduce", 8192),
+        ("(f32[256]{0}, f32[1024]{0})", "all-gather-start", "all-gather", 4096),
+        (
+            "(f32[1024]{0:T(1024)}, f32[1024]{0:T(1024)S(1)}, u32[]{:S(2)}, u32[]{:S(2)})",
+            "collective-permute-start",
+            "collective-permute",
+            4096,
+        ),
+        ("((f32[1024]{0}), f32[256]{0}, u32[])", "reduce-scatter-start", "reduce-scatter", 1024),
+    ],
 )
-def test_other_collectives_are_told_apart(op: str) -> None:
-    assert {op: 1} == hlo.count_by_kind(hlo.collectives(_line("f32[8]{0}", op, "{{0,1}}")))
+def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
+    shape: str, op: str, kind: str, result_bytes: int
+) -> None:
+    one = _only(_line(shape, op))
+    assert (one.collective, one.result_bytes) == (kind, result_bytes)
+    assert _only(_line(shape, op.replace("-start", "-done"))).collective == ""
 
 
-def test_a_name_or_an_operand_is_no_instruction() -> None:
-    text = (
-        "  %all-reduce.3 = f32[8]{0} add(%all-reduce.1, %all-reduce.2)\n"
-        "  %fusion = f32[8]{0} fusion(%all-reduce.1), kind=kLoop, calls=%wrapped_all-reduce\n"
-        "  ROOT %tuple = (f32[8]{0}) tuple(%all-reduce.3)\n"
-    )
-    assert hlo.collectives(text) == []
-
-
-def test_the_root_of_a_computation_counts() -> None:
-    line = _line("f32[8]{0}", "all-reduce", "{{0,1}}").replace("%x.1", "ROOT %x.1")
-    assert len(hlo.collectives(line)) == 1
-
-
-def test_the_counter_of_a_loop_is_no_copy_of_the_payload() -> None:
-    assert hlo.payload_copies(CPU_LOOP, 4096) == NONE
-    assert hlo.payload_copies(CPU_LOOP, 4) == NONE
-
-
-def test_a_copy_in_the_body_of_a_loop_is_found_and_a_smaller_array_is_none() -> None:
-    (line,) = hlo.payload_copies(BODY + COPIED, 4096).in_loop
-    assert line.startswith("%copy.12 = f32[1024]{0} copy(")
-
-
-def test_a_copy_of_a_small_payload_is_found_too() -> None:
-    assert len(hlo.payload_copies(BODY + COPIED, 64).in_loop) == 2
-
-
-def test_a_copy_within_the_entry_is_made_once_in_a_call() -> None:
-    copies = hlo.payload_copies(CPU_LOOP + ENTRY + COPIED + "}\n", 4096)
-    assert (len(copies.in_loop), len(copies.per_call)) == (0, 1)
-
-
-def test_a_computation_after_the_entry_may_be_a_loop_again() -> None:
-    copies = hlo.payload_copies(ENTRY + "}\n\n" + BODY + COPIED, 4096)
-    assert (len(copies.in_loop), len(copies.per_call)) == (1, 0)
+@pytest.mark.parametrize("op", hlo.COLLECTIVES)
+def test_collectives_are_told_apart(op: str) -> None:
+    assert _only(_line("f32[8]{0}", op)).collective == op
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "  %copy.1 = f32[1024]{0:T(1024)} copy(%gte.1), backend_config={}",
-        "  ROOT %copy.1 = f32[1024]{0} copy(%gte.1)",
-        "  %copy-start.1 = (f32[1024]{0:T(1024)S(1)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
-        "copy-start(%gte.1)",
+        "  %all-reduce.3 = f32[8]{0} add(%all-reduce.1, %all-reduce.2)",
+        "  %fusion = f32[8]{0} fusion(%all-reduce.1), kind=kLoop, calls=%wrapped_all-reduce",
+        "  ROOT %tuple = (f32[8]{0}) tuple(%all-reduce.3)",
+        '  %a = f32[8]{0} add(%p), metadata={op_name="all-reduce(x)"}',
+        "  %all-reduce-done.1 = f32[1024]{0} all-reduce-done(%all-reduce-start.1)",
     ],
 )
-def test_a_copy_is_found_in_tpu_tiles_as_a_root_and_as_a_start(line: str) -> None:
-    assert (line.strip(),) == hlo.payload_copies(BODY + line, 4096).in_loop
+def test_a_name_an_operand_or_an_end_is_no_collective(line: str) -> None:
+    assert _only(line).collective == ""
 
 
-def test_an_asynchronous_copy_of_a_scalar_is_none() -> None:
-    line = "  %copy-start.1 = (s32[]{:T(128)}, s32[]{:T(128)S(6)}, u32[]{:S(2)}) copy-start(%a)"
-    assert hlo.payload_copies(BODY + line, 4) == NONE
+def test_the_root_of_a_computation_counts() -> None:
+    line = _line("f32[8]{0}", "all-reduce").replace("%x.1", "ROOT %x.1")
+    assert _only(line).collective == "all-reduce"
 
 
-def test_the_words_copy_done_and_copy_in_a_name_are_no_copies() -> None:
-    text = (
-        "  %copy-done.1 = f32[1024]{0} copy-done(%copy-start.1)\n"
-        "  %copy_fusion = f32[1024]{0} fusion(%p), kind=kLoop, calls=%fused_copy\n"
-    )
-    assert hlo.payload_copies(text, 4096) == NONE
+def test_a_tuple_of_many_arrays_is_read_to_its_end() -> None:
+    module = hlo.read(programs.TPU_REDUCE_SCATTER)
+    parameter = module.computations["wide.region_0.0_spmd.sunk"][0]
+    assert (parameter.op, parameter.array_bytes) == ("parameter", (4096, 1024))

@@ -2,112 +2,176 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import Failure, FailureKind, Run, Spec
 from tests.worker.backends import real
 
 pytestmark = real.needs("jax")
 
+PAYLOAD = 4096
+SIZES = (4, 100, 1024, 2**20)
 
-def spec(payload_bytes: int, dtype: str = "float32") -> Spec:
-    return Spec(framework="jax", payload_bytes=payload_bytes, dtype=dtype)
+Results = dict[str, "Run | Failure"]
+
+
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+    collective = COLLECTIVES[changes.get("collective", "all_reduce")]
+    ordinary = {
+        "reduce_op": "sum" if collective.reduce_ops else "none",
+        "placement": collective.placements[0],
+    }
+    return Spec(framework="jax", payload_bytes=payload_bytes, **{**ordinary, **changes})
+
+
+SPECS = {
+    **{f"{size} bytes": _spec(size) for size in SIZES},
+    **{name: _spec(collective=name) for name in COLLECTIVES},
+    "all_reduce out of place": _spec(placement="out_of_place"),
+    **{op: _spec(reduce_op=op) for op in ("max", "min")},
+    **{dtype: _spec(dtype=dtype) for dtype in ("int32", "float16", "bfloat16")},
+    **{f"permute of {dtype}": _spec(collective="permute", dtype=dtype) for dtype in ("int32",)},
+    **{axis: _spec(mesh="2x2", axes=axis) for axis in "xy"},
+    "gather along y": _spec(collective="all_gather", mesh="2x2", axes="y"),
+    "permute along x": _spec(collective="permute", mesh="2x2", axes="x"),
+    "dispatch": _spec(clock="dispatch"),
+    "dispatch out of place": _spec(clock="dispatch", placement="out_of_place"),
+    "device": _spec(clock="device"),
+    "device gather": _spec(clock="device", collective="all_gather"),
+}
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[tuple[int, str], Run | Failure]:
-    wanted = [
-        *((size, "float32") for size in (4, 100, 1024, 2**20)),
-        (1024, "int32"),
-        (1024, "float16"),
-        (1024, "bfloat16"),
-    ]
-    found = real.launch([spec(*one) for one in wanted], ranks=4)
-    return dict(zip(wanted, found))
+def results() -> Results:
+    return dict(zip(SPECS, real.launch(list(SPECS.values()), ranks=4)))
 
 
-@pytest.mark.parametrize("size", [4, 100, 1024, 2**20])
-def test_every_payload_is_summed_and_checked_on_every_rank(
-    results: dict[tuple[int, str], Run | Failure], size: int
-) -> None:
-    run = results[size, "float32"]
-
+def _run(results: Results, name: str) -> Run:
+    run = results[name]
     assert isinstance(run, Run), run
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_payload_is_summed_and_checked_on_every_rank(results: Results, size: int) -> None:
+    run = _run(results, f"{size} bytes")
     assert run.proof.collectives == {"all-reduce": 4}
     assert run.proof.payload_copies == 0
+    assert (run.proof.array_bytes, run.proof.groups) == (size, ((0, 1, 2, 3),))
+    # Every element of four ranks: as many as one rank's bytes.
     assert run.values_checked % size == 0
-    assert run.values_checked >= 3 * size
+    assert run.values_checked >= 5 * size
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float16"])
-def test_other_dtypes_are_exact_too(
-    results: dict[tuple[int, str], Run | Failure], dtype: str
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_every_collective_is_proved_and_checked(results: Results, name: str) -> None:
+    collective, run = COLLECTIVES[name], _run(results, name)
+    assert list(run.proof.collectives) == [collective.hlo]
+    assert run.iterations % run.proof.collectives[collective.hlo] == 0
+    assert run.proof.array_bytes == collective.output_bytes(PAYLOAD, 4)
+    assert run.proof.groups == ((0, 1, 2, 3),)
+    assert (run.proof.payload_copies == 0) == collective.copy_free
+    assert run.values_checked % (collective.output_bytes(PAYLOAD, 4)) == 0
+    assert run.proof.read_from == "optimised HLO"
+
+
+@pytest.mark.parametrize(
+    ("name", "hlo"),
+    [
+        ("all_reduce out of place", "all-reduce"),
+        ("all_to_all", "all-to-all"),
+        ("permute", "collective-permute"),
+    ],
+)
+def test_out_of_place_there_is_one_collective_in_a_round(
+    results: Results, name: str, hlo: str
 ) -> None:
-    assert isinstance(results[1024, dtype], Run), results[1024, dtype]
+    run = _run(results, name)
+    assert run.proof.collectives == {hlo: 1}
+    assert run.iterations > 1
 
 
-def test_bfloat16_that_xla_sums_as_float32_is_no_number(
-    results: dict[tuple[int, str], Run | Failure],
-) -> None:
-    failure = results[1024, "bfloat16"]
+@pytest.mark.parametrize("reduce_op", ["max", "min"])
+def test_maximum_and_minimum_are_all_reduces_too(results: Results, reduce_op: str) -> None:
+    assert _run(results, reduce_op).proof.collectives == {"all-reduce": 4}
 
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "permute of int32"])
+def test_other_dtypes_are_exact_too(results: Results, dtype: str) -> None:
+    assert _run(results, dtype).proof.array_bytes == PAYLOAD
+
+
+def test_bfloat16_that_xla_sums_as_float32_is_no_number(results: Results) -> None:
+    failure = results["bfloat16"]
     assert isinstance(failure, Failure)
     assert failure.kind is FailureKind.NOT_A_COLLECTIVE
     assert "f32" in failure.message
 
 
+@pytest.mark.parametrize(
+    ("name", "hlo", "groups"),
+    [
+        ("y", "all-reduce", ((0, 1), (2, 3))),
+        ("x", "all-reduce", ((0, 2), (1, 3))),
+        ("gather along y", "all-gather", ((0, 1), (2, 3))),
+        ("permute along x", "collective-permute", ((0, 2), (1, 3))),
+    ],
+)
+def test_along_an_axis_of_a_mesh_the_groups_are_the_axis_s(
+    results: Results, name: str, hlo: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    run = _run(results, name)
+    assert list(run.proof.collectives) == [hlo]
+    assert run.proof.groups == groups
+    assert run.proof.array_bytes == PAYLOAD
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_gather", "y", "max"])
+def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+    results: Results, name: str
+) -> None:
+    run = _run(results, name)
+    assert (run.clock, list(run.clocks_s), run.rank_times_s) == ("host", ["host"], ())
+    assert min(run.samples_s) <= run.clocks_s["host"] <= max(run.samples_s)
+    assert run.first_call_s is not None and run.first_call_s > 0
+    assert {"compiling", "warming_up", "sampling", "laying_out", "checking"} <= set(run.phases_s)
+    assert all(seconds >= 0 for seconds in run.phases_s.values())
+    assert run.phases_s["compiling"] >= run.compile_s > 0
+    assert run.compiled_memory_bytes is not None and run.compiled_memory_bytes >= PAYLOAD
+
+
+@pytest.mark.parametrize("name", ["dispatch", "dispatch out of place"])
+def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results, name: str) -> None:
+    run = _run(results, name)
+    assert (run.clock, run.iterations, run.dispatch_s) == ("dispatch", 1, None)
+    assert list(run.clocks_s) == ["dispatch"]
+    assert run.proof.collectives == {"all-reduce": 1}
+
+
+@pytest.mark.parametrize("name", ["device", "device gather"])
+def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
+    results: Results, name: str
+) -> None:
+    run = _run(results, name)
+    assert (run.clock, set(run.clocks_s)) == ("device", {"host", "device"})
+    assert len(run.rank_times_s) == 4
+    assert all(seconds > 0 for seconds in (*run.rank_times_s, *run.samples_s))
+    assert run.iterations >= 2
+    assert run.phases_s["recording"] > 0
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
-    (run,) = real.launch([spec(4096)], ranks=ranks)
-
+    (run,) = real.launch([_spec()], ranks=ranks)
     assert isinstance(run, Run), run
+    assert run.proof.groups == (tuple(range(ranks)),)
 
 
 def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
-    (run,) = real.launch([spec(2**26)], ranks=4)
-
+    (run,) = real.launch([_spec(2**26)], ranks=4)
     assert isinstance(run, Run), run
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
     assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25
-
-
-def test_a_chain_without_its_sums_is_not_a_collective() -> None:
-    found = real.sabotaged("jax", "program._sum = lambda values: values + values")
-
-    assert "NOT_A_COLLECTIVE" in found
-
-
-def test_a_sum_over_half_the_ranks_is_not_the_collective() -> None:
-    sabotage = """
-    import jax
-    halves = [[0, 1], [2, 3]]
-    program._sum = lambda values: jax.lax.psum(values, program.RANKS, axis_index_groups=halves)
-    whole = program.jax.shard_map
-    program.jax.shard_map = lambda *args, **options: whole(*args, check_vma=False, **options)
-    """
-    found = real.sabotaged("jax", sabotage)
-
-    assert "NOT_A_COLLECTIVE" in found
-
-
-def test_one_wrong_element_on_one_rank_is_a_wrong_result_that_names_it() -> None:
-    sabotage = """
-    right = program.JaxProgram.run
-    def wrong(self, iterations):
-        right(self, iterations)
-        first = self._state[0]
-        self._state = (first.at[2 * 1024 + 700].multiply(2), *self._state[1:])
-    program.JaxProgram.run = wrong
-    """
-    found = real.sabotaged("jax", sabotage)
-
-    assert "WRONG_RESULT" in found
-    assert "rank 2, element 700" in found
-
-
-def test_a_skipped_round_shows_in_the_value() -> None:
-    sabotage = """
-    right = program.JaxProgram.run
-    program.JaxProgram.run = lambda self, iterations: right(self, iterations - self.step)
-    """
-    assert "WRONG_RESULT" in real.sabotaged("jax", sabotage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from busbw.model import Failure, FailureKind, Run, Spec
@@ -9,77 +11,107 @@ from tests.worker.backends import real
 
 pytestmark = real.needs("tensorflow")
 
+PAYLOAD = 4096
 OTHERS = ("reduction_to_one_device", "hierarchical_copy")
+SIZES = (4, 100, 1024, 2**26)
+
+Results = dict[str, "Run | Failure"]
+
+
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+    return Spec(framework="tensorflow", payload_bytes=payload_bytes, **changes)
+
+
+SPECS = {
+    **{f"{size} bytes": _spec(size) for size in SIZES},
+    **{name: _spec(strategy=name) for name in OTHERS},
+    **{dtype: _spec(strategy="ring", dtype=dtype) for dtype in ("float16", "int32")},
+    "out of place": _spec(placement="out_of_place"),
+    "dispatch": _spec(clock="dispatch"),
+    "device": _spec(clock="device"),
+}
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[tuple[str, int, str], Run | Failure]:
-    wanted = [
-        *(("default", size, "float32") for size in (4, 100, 1024, 2**26)),
-        *((strategy, 4096, "float32") for strategy in OTHERS),
-        ("ring", 1024, "float16"),
-        ("ring", 1024, "int32"),
-    ]
-    specs = [
-        Spec(framework="tensorflow", strategy=strategy, payload_bytes=size, dtype=dtype)
-        for strategy, size, dtype in wanted
-    ]
-    return dict(zip(wanted, real.launch(specs, ranks=4)))
+def results() -> Results:
+    return dict(zip(SPECS, real.launch(list(SPECS.values()), ranks=4)))
 
 
-Results = dict[tuple[str, int, str], "Run | Failure"]
-
-
-@pytest.mark.parametrize("size", [4, 100, 1024, 2**26])
-def test_the_default_is_the_ring_checked_on_every_rank(results: Results, size: int) -> None:
-    run = results["default", size, "float32"]
-
+def _run(results: Results, name: str) -> Run:
+    run = results[name]
     assert isinstance(run, Run), run
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_default_is_the_ring_checked_on_every_rank(results: Results, size: int) -> None:
+    run = _run(results, f"{size} bytes")
     assert run.proof.collectives == {"CollectiveReduceV2": 4}
     assert run.proof.algorithm == "ring"
-    assert run.values_checked >= 3 * size
+    assert (run.proof.array_bytes, run.proof.groups) == (size, ((0, 1, 2, 3),))
+    assert run.proof.read_from == "executed graph"
+    # Every element of four ranks: as many as one rank's bytes.
+    assert run.values_checked % size == 0
+    assert run.values_checked >= 5 * size
 
 
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_strategies_that_reduce_to_one_device_say_so(results: Results, strategy: str) -> None:
-    run = results[strategy, 4096, "float32"]
-
-    assert isinstance(run, Run), run
+    run = _run(results, strategy)
     assert set(run.proof.collectives) == {"AddN"}
     assert run.proof.algorithm == strategy
+    assert run.proof.read_from == "executed graph"
 
 
 def test_half_precision_is_exact_too(results: Results) -> None:
-    assert isinstance(results["ring", 1024, "float16"], Run)
+    assert _run(results, "float16").proof.array_bytes == PAYLOAD
 
 
 def test_an_algorithm_that_tensorflow_replaced_is_a_failure_and_no_number(
     results: Results,
 ) -> None:
-    failure = results["ring", 1024, "int32"]
-
+    failure = results["int32"]
     assert isinstance(failure, Failure)
     assert failure.kind is FailureKind.NOT_A_COLLECTIVE
     assert "AddN" in failure.message
 
 
-def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Results) -> None:
-    run = results["default", 2**26, "float32"]
+def test_out_of_place_chains_may_be_long_though_values_would_grow_in_place(
+    results: Results,
+) -> None:
+    run = _run(results, "out of place")
+    assert run.proof.collectives == {"CollectiveReduceV2": 4}
 
-    assert isinstance(run, Run), run
+
+@pytest.mark.parametrize("name", ["1024 bytes", "out of place", *OTHERS])
+def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+    results: Results, name: str
+) -> None:
+    run = _run(results, name)
+    assert (run.clock, list(run.clocks_s), run.rank_times_s) == ("host", ["host"], ())
+    assert min(run.samples_s) <= run.clocks_s["host"] <= max(run.samples_s)
+    assert run.iterations >= 2
+    assert {"compiling", "warming_up", "sampling", "laying_out", "checking"} <= set(run.phases_s)
+    assert run.phases_s["compiling"] >= run.compile_s > 0
+
+
+def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results) -> None:
+    run = _run(results, "dispatch")
+    assert (run.clock, run.iterations, run.dispatch_s) == ("dispatch", 1, None)
+    assert list(run.clocks_s) == ["dispatch"]
+    assert run.proof.collectives == {"CollectiveReduceV2": 4}
+
+
+def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(results: Results) -> None:
+    run = _run(results, "device")
+    assert (run.clock, set(run.clocks_s)) == ("device", {"host", "device"})
+    assert len(run.rank_times_s) == 4
+    assert all(seconds > 0 for seconds in (*run.rank_times_s, *run.samples_s))
+    assert run.iterations >= 2
+    assert run.phases_s["recording"] > 0
+
+
+def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Results) -> None:
+    run = _run(results, f"{2**26} bytes")
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
     assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25
-
-
-def test_a_skipped_round_shows_in_the_value() -> None:
-    sabotage = """
-    right = program.TensorflowProgram.run
-    program.TensorflowProgram.run = lambda self, iterations: right(self, iterations - 1)
-    """
-    assert "WRONG_RESULT" in real.sabotaged("tensorflow", sabotage)
-
-
-def test_a_replica_function_without_its_sum_is_not_a_collective() -> None:
-    found = real.sabotaged("tensorflow", "program._all_reduce = lambda values: values + values")
-
-    assert "NOT_A_COLLECTIVE" in found

@@ -1,6 +1,6 @@
 """The promises. Everything is measured before the first test; each reads its own verdict."""
 
 
-def test_all_reduce(verdict):
-    """All-reduce of this payload fits in memory and is as fast as its baseline."""
+def test_collective(verdict):
+    """The collective of this payload fits in memory and is as fast as its baseline."""
     assert not verdict.failed

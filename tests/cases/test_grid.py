@@ -1,0 +1,209 @@
+"""Options to Specs: the grid's order, what each framework knows of it, and every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw import cases
+from busbw.cases import Asked, GridError
+from busbw.model import Spec
+
+
+def _asked(**changes: Any) -> Asked:
+    ordinary: dict[str, Any] = {"frameworks": ("jax",), "named": True, "payloads": (1024,)}
+    return Asked(**{**ordinary, **changes})
+
+
+def _grid(**changes: Any) -> tuple[Spec, ...]:
+    return cases.specs(_asked(**changes))
+
+
+def test_the_grid_is_ordered_by_framework_strategy_dtype_and_payload() -> None:
+    grid = _grid(
+        frameworks=("tensorflow", "jax"),
+        strategies=("default", "ring", "psum"),
+        dtypes=("float32", "float16"),
+        payloads=(1024, 2048),
+    )
+    assert [spec.id for spec in grid[:3]] == [
+        "tensorflow-default-float32-1K",
+        "tensorflow-default-float32-2K",
+        "tensorflow-default-float16-1K",
+    ]
+    assert grid[-1].id == "jax-psum-float16-2K"
+
+
+def test_a_framework_takes_the_strategies_that_it_knows() -> None:
+    grid = _grid(frameworks=("jax", "tensorflow"), strategies=("psum", "ring"))
+    assert [(s.framework, s.strategy) for s in grid] == [("jax", "psum"), ("tensorflow", "ring")]
+
+
+def test_every_id_in_a_grid_is_unique() -> None:
+    grid = _grid(
+        frameworks=("jax", "tensorflow"),
+        dtypes=tuple(cases.DTYPES),
+        payloads=(1024, 1536, 2048),
+    )
+    assert len(grid) == len({spec.id for spec in grid})
+
+
+def test_the_ranks_asked_for_are_in_every_spec() -> None:
+    assert {8} == {spec.ranks for spec in _grid(ranks=8, payloads=(1024, 2048))}
+
+
+def test_a_framework_without_any_of_the_strategies_is_an_error_that_names_its_own() -> None:
+    with pytest.raises(GridError, match=r"jax has none of .* ring; it has default, psum"):
+        _grid(strategies=("ring",))
+
+
+@pytest.mark.parametrize("nothing", ("frameworks", "dtypes", "payloads"))
+def test_an_empty_grid_is_an_error(nothing: str) -> None:
+    with pytest.raises(GridError, match="nothing to measure"):
+        _grid(**{nothing: ()})
+
+
+def test_a_payload_that_is_no_whole_number_of_elements_is_an_error() -> None:
+    with pytest.raises(GridError, match="1026 bytes is not a whole number of float32"):
+        _grid(payloads=(1026,))
+    assert len(_grid(payloads=(1026,), dtypes=("float16",))) == 1
+
+
+def test_collectives_follow_each_other_in_the_order_asked_for_payloads_running_fastest() -> None:
+    grid = _grid(
+        collectives=("permute", "all_reduce"), dtypes=("int32", "float32"), payloads=(1024, 2048)
+    )
+    assert [spec.id for spec in grid] == [
+        "jax-permute-out_of_place-default-int32-1K",
+        "jax-permute-out_of_place-default-int32-2K",
+        "jax-permute-out_of_place-default-float32-1K",
+        "jax-permute-out_of_place-default-float32-2K",
+        "jax-default-int32-1K",
+        "jax-default-int32-2K",
+        "jax-default-float32-1K",
+        "jax-default-float32-2K",
+    ]
+
+
+def test_every_id_of_the_whole_grid_is_unique() -> None:
+    grid = _grid(
+        frameworks=("jax", "tensorflow", "fake"),
+        strategies=("default", "psum", "ring", "fake"),
+        collectives=tuple(cases.COLLECTIVES),
+        reduce_ops=cases.REDUCE_OPS,
+        placements=("in_place", "out_of_place"),
+        dtypes=tuple(cases.DTYPES),
+        payloads=(1024, 2048),
+    )
+    assert len(grid) == len({spec.id for spec in grid})
+    assert {spec.collective for spec in grid} == set(cases.COLLECTIVES)
+
+
+@pytest.mark.parametrize(
+    ("collective", "placement", "reduce_op"),
+    [
+        ("all_reduce", "in_place", "sum"),
+        ("all_gather", "out_of_place", "none"),
+        ("reduce_scatter", "out_of_place", "sum"),
+        ("all_to_all", "out_of_place", "none"),
+        ("permute", "out_of_place", "none"),
+    ],
+)
+def test_left_alone_a_collective_is_in_place_where_it_can_be(
+    collective: str, placement: str, reduce_op: str
+) -> None:
+    (spec,) = _grid(collectives=(collective,))
+    assert (spec.collective, spec.placement, spec.reduce_op) == (collective, placement, reduce_op)
+
+
+def test_reduce_ops_are_for_collectives_that_have_them_and_the_others_appear_once() -> None:
+    grid = _grid(
+        collectives=("all_reduce", "reduce_scatter", "permute"), reduce_ops=("max", "sum", "min")
+    )
+    assert [(spec.collective, spec.reduce_op) for spec in grid] == [
+        ("all_reduce", "max"),
+        ("all_reduce", "sum"),
+        ("all_reduce", "min"),
+        ("reduce_scatter", "sum"),
+        ("permute", "none"),
+    ]
+
+
+def test_a_reduce_op_that_a_collective_has_not_is_an_error_that_names_its_own() -> None:
+    with pytest.raises(GridError, match=r"^reduce_scatter has no reduce op max; it has sum$"):
+        _grid(collectives=("all_reduce", "reduce_scatter"), reduce_ops=("max",))
+
+
+def test_placements_are_taken_as_far_as_the_collective_has_them() -> None:
+    grid = _grid(collectives=("all_reduce", "all_gather"), placements=("out_of_place", "in_place"))
+    assert [(spec.collective, spec.placement) for spec in grid] == [
+        ("all_reduce", "out_of_place"),
+        ("all_reduce", "in_place"),
+        ("all_gather", "out_of_place"),
+    ]
+
+
+def test_the_default_placement_and_its_name_are_one_spec() -> None:
+    assert len(_grid(placements=("default", "in_place"))) == 1
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
+def test_a_placement_that_a_collective_has_not_is_an_error_that_names_its_own(
+    collective: str,
+) -> None:
+    wanted = rf"^{collective} has no placement in_place; it has out_of_place$"
+    with pytest.raises(GridError, match=wanted):
+        _grid(collectives=(collective,), placements=("in_place",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"collectives": ("all_gather",)}, "tensorflow has no all_gather; it has all_reduce"),
+        ({"reduce_ops": ("max", "min")}, "tensorflow has no reduce op max, min; it has sum"),
+        ({"mesh": "2x2"}, r"tensorflow lays ranks out in no mesh \(2x2\)"),
+        ({"strategies": ("psum",)}, "tensorflow has none of the strategies psum; it has default,"),
+    ],
+)
+def test_what_tensorflow_has_not_is_an_error_where_it_was_named(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GridError, match=f"^{said}"):
+        _grid(frameworks=("jax", "tensorflow"), **{"strategies": ("default",), **changes})
+
+
+@pytest.mark.parametrize(
+    "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
+)
+def test_what_tensorflow_has_not_drops_it_where_nobody_named_it(changes: dict[str, Any]) -> None:
+    grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
+    assert [spec.framework for spec in grid] == ["jax"]
+
+
+def test_a_grid_of_which_no_framework_knows_anything_says_what_each_lacks() -> None:
+    with pytest.raises(GridError, match="tensorflow has no permute; it has all_reduce"):
+        _grid(frameworks=("tensorflow",), named=False, collectives=("permute",))
+
+
+def test_tensorflow_takes_its_sum_and_its_all_reduce_out_of_many() -> None:
+    grid = _grid(
+        frameworks=("tensorflow",),
+        collectives=("all_reduce", "permute"),
+        reduce_ops=("sum", "max"),
+    )
+    assert [(spec.collective, spec.reduce_op) for spec in grid] == [("all_reduce", "sum")]
+
+
+def test_strategies_of_the_all_reduce_leave_other_collectives_to_the_default() -> None:
+    grid = _grid(collectives=("all_reduce", "permute"), strategies=("psum", "default"))
+    assert [(spec.collective, spec.strategy) for spec in grid] == [
+        ("all_reduce", "psum"),
+        ("all_reduce", "default"),
+        ("permute", "default"),
+    ]
+
+
+def test_mesh_axes_and_clock_are_in_every_spec() -> None:
+    grid = _grid(mesh="2x4", axes="y", clock="device", collectives=("all_reduce", "all_gather"))
+    assert {(spec.mesh, spec.axes, spec.clock) for spec in grid} == {("2x4", "y", "device")}

@@ -1,0 +1,1 @@
+"""Tests of what each collective says of itself, with no framework."""

@@ -1,0 +1,42 @@
+"""Verdicts word themselves, and a session fails unless it is fine."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model import Outcome, SessionOutcome, SessionVerdict
+from tests import build
+
+
+def test_a_headline_is_the_outcome_and_the_reason() -> None:
+    assert build.verdict(Outcome.REGRESSED, text="too slow").headline() == "REGRESSED: too slow"
+
+
+def test_a_verdict_without_a_failure_explains_itself_in_one_line() -> None:
+    verdict = build.verdict(text="as before")
+    assert verdict.headline() == verdict.explain()
+
+
+def test_a_verdict_with_a_failure_explains_it_down_to_the_end_of_the_log() -> None:
+    failure = build.failure(exit_code=139, log="first row\nlast row\n")
+    verdict = build.verdict(Outcome.FAILED, text="crashed", failure=failure)
+    assert verdict.explain().splitlines() == [
+        "FAILED: crashed",
+        "launch 2.0: CRASHED: it broke",
+        "exit code 139",
+        "end of the worker's log:",
+        "    first row",
+        "    last row",
+    ]
+
+
+def test_a_failure_without_exit_code_and_log_says_neither() -> None:
+    text = build.verdict(Outcome.FAILED, failure=build.failure()).explain()
+    assert "exit code" not in text
+    assert "log" not in text
+
+
+@pytest.mark.parametrize("outcome", SessionOutcome)
+def test_a_session_fails_unless_it_is_fine(outcome: SessionOutcome) -> None:
+    session = SessionVerdict(outcome=outcome, text="")
+    assert (outcome is not SessionOutcome.FINE) == session.failed

@@ -1,0 +1,95 @@
+"""--mesh and --axes: all ranks in a shape, and the axes that a collective runs over."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import Folder
+
+
+def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
+    case = folder.run("--mesh=2x4", exit_code=0).case()
+    assert case["id"] == "fake-2x4-default-float32-1M"
+    assert (case["case"]["ranks"], case["case"]["mesh"], case["case"]["axes"]) == (8, "2x4", "")
+    ratio = case["measured"]["busbw_gb_per_s"] / case["measured"]["algbw_gb_per_s"]
+    assert ratio == pytest.approx(2 * 7 / 8)
+
+
+@pytest.mark.parametrize(("axes", "ratio"), [("y", 2 * 3 / 4), ("x", 2 * 1 / 2)])
+def test_along_an_axis_the_bus_factor_is_that_of_its_group(
+    folder: Folder, axes: str, ratio: float
+) -> None:
+    case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
+    assert case["id"] == f"fake-2x4-{axes}-default-float32-1M"
+    assert (case["case"]["ranks"], case["case"]["axes"]) == (8, axes)
+    found = case["measured"]["busbw_gb_per_s"] / case["measured"]["algbw_gb_per_s"]
+    assert found == pytest.approx(ratio)
+
+
+def test_all_axes_are_the_same_as_none_and_in_any_order(folder: Folder) -> None:
+    case = folder.run("--mesh=2x2", "--axes=y,x", exit_code=0).case()
+    assert (case["id"], case["case"]["axes"]) == ("fake-2x2-default-float32-1M", "")
+    case = folder.run("--mesh=2x2x2", "--axes=z,x", exit_code=0).case()
+    assert (case["id"], case["case"]["axes"]) == ("fake-2x2x2-xz-default-float32-1M", "xz")
+
+
+def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> None:
+    for options in (("--axes=x",), ("--axes=y",), ()):
+        folder.with_baselines("--mesh=2x2", *options)
+    (path,) = folder.baseline_files
+    assert path.parent.name == "4r-2x2"
+    assert path.read_text().count('"payload": "1M"') == 3
+    assert folder.run("--mesh=2x2", "--axes=y", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize(("options", "ranks"), [((), 8), (("--ranks=4",), 4)])
+def test_a_mesh_that_is_not_all_the_ranks_is_a_usage_error_with_both_numbers(
+    folder: Folder, options: tuple[str, ...], ranks: int
+) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--device=tpu", "--mesh=2x3", *options, exit_code=4)
+    assert ran.sentence.endswith(
+        f"a mesh of 2x3 has 6 ranks, there are {ranks} (TPU); --ranks says how many to use"
+    )
+    assert ran.results is None
+
+
+@pytest.mark.parametrize("mesh", ["2by4", "2x", "0x4", "2x4x"])
+def test_what_is_no_mesh_is_a_usage_error_that_says_what_is_accepted(
+    folder: Folder, mesh: str
+) -> None:
+    ran = folder.run(f"--mesh={mesh}", exit_code=4)
+    assert f"--mesh: {mesh!r} is not a mesh; accepted are up to 6 whole numbers" in ran.sentence
+
+
+@pytest.mark.parametrize("mesh", ["1", "1x1"])
+def test_a_mesh_of_one_rank_is_a_usage_error(folder: Folder, mesh: str) -> None:
+    ran = folder.run(f"--mesh={mesh}", exit_code=4)
+    assert f"--mesh: {mesh}: fewer than two ranks are not a collective" in ran.sentence
+
+
+def test_axes_without_a_mesh_are_a_usage_error(folder: Folder) -> None:
+    ran = folder.run("--axes=y", exit_code=4)
+    assert ran.sentence.endswith("--axes: there is no --mesh whose axes they could be")
+
+
+@pytest.mark.parametrize("axes", ["z", "xy", "x,"])
+def test_an_unknown_axis_is_a_usage_error_that_shows_what_there_is(
+    folder: Folder, axes: str
+) -> None:
+    ran = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=4)
+    assert "is no axis of the mesh 2x4; it has x, y" in ran.sentence
+
+
+def test_an_axis_of_one_rank_is_a_usage_error(folder: Folder) -> None:
+    ran = folder.run("--mesh=1x4", "--axes=x", exit_code=4)
+    assert "--axes: 'x': one rank along these axes of 1x4 is not a collective" in ran.sentence
+
+
+def test_a_named_framework_that_lays_out_no_mesh_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
+    ran = folder.pytest(
+        "perf", "--frameworks=tensorflow", "--mesh=2x2", "--collect-only", exit_code=4
+    )
+    assert ran.sentence == "ERROR: busbw: tensorflow lays ranks out in no mesh (2x2)"

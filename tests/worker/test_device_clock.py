@@ -1,0 +1,181 @@
+"""The device's clock: which events of a recording count, and when they are no time at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw.model import FailureKind
+from busbw.traces.event import Collective
+from busbw.worker import device_clock
+from busbw.worker.backends.base import MeasuringError
+
+# Calls of a rank, each with the seconds of its collectives.
+Calls = list[list[float]]
+
+
+def _of_rank(device: int, calls: Calls, host: str = "here") -> list[Collective]:
+    durations = [seconds for call in calls for seconds in call]
+    return [
+        Collective(
+            kind="all_reduce",
+            name="all-reduce.1",
+            host=host,
+            device=device,
+            call="",
+            start_s=10.0 * place,
+            duration_s=seconds,
+            payload_bytes=None,
+        )
+        for place, seconds in enumerate(durations)
+    ]
+
+
+def _found(*ranks: Calls) -> list[Collective]:
+    return [one for device, calls in enumerate(ranks) for one in _of_rank(device, calls)]
+
+
+def _refused(found: list[Collective], *, ranks: int, calls: int, iterations: int) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        device_clock.times(found, ranks=ranks, calls=calls, iterations=iterations)
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+    return str(caught.value)
+
+
+def test_of_each_collective_the_slowest_rank_counts() -> None:
+    found = _found([[9.0, 1.0, 2.0]], [[9.0, 3.0, 1.0]])
+    times = device_clock.times(found, ranks=2, calls=1, iterations=3)
+    assert times.samples_s == ((3.0 + 2.0) / 2,)
+
+
+def test_the_first_collective_of_every_call_is_its_warm_up_and_left_out() -> None:
+    calls = [[900.0, 1.0, 1.0], [800.0, 2.0, 2.0], [0.0, 3.0, 3.0]]
+    times = device_clock.times(_found(calls, calls), ranks=2, calls=3, iterations=3)
+    assert times.samples_s == (1.0, 2.0, 3.0)
+
+
+def test_a_sample_is_the_mean_over_the_other_collectives_of_its_call() -> None:
+    calls = [[0.0, 1.0, 2.0, 6.0], [0.0, 10.0, 20.0, 60.0]]
+    times = device_clock.times(_found(calls), ranks=1, calls=2, iterations=4)
+    assert times.samples_s == (3.0, 30.0)
+
+
+def test_each_rank_has_the_median_of_its_own_times_without_the_warm_up() -> None:
+    found = _found([[99.0, 1.0, 5.0], [99.0, 2.0, 2.0]], [[0.0, 7.0, 7.0], [0.0, 7.0, 9.0]])
+    times = device_clock.times(found, ranks=2, calls=2, iterations=3)
+    assert times.rank_times_s == (2.0, 7.0)
+
+
+def test_ranks_come_by_host_and_then_by_the_number_of_the_device() -> None:
+    # As text the tenth device would come before the second one.
+    devices = [(host, device) for host in ("a", "b") for device in (2, 10)]
+    found = [
+        one
+        for place, (host, device) in reversed(list(enumerate(devices)))
+        for one in _of_rank(device, [[0.0, 1.0 + place]], host)
+    ]
+    times = device_clock.times(found, ranks=4, calls=1, iterations=2)
+    assert times.rank_times_s == (1.0, 2.0, 3.0, 4.0)
+
+
+def test_the_order_of_a_recording_does_not_matter() -> None:
+    found = _found([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
+    times = device_clock.times(list(reversed(found)), ranks=2, calls=2, iterations=2)
+    assert times == device_clock.times(found, ranks=2, calls=2, iterations=2)
+    assert times.samples_s == (1.5, 2.5)
+
+
+@pytest.mark.parametrize("lost", [0, 3, 5])
+def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
+    found = _found([[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
+    del found[lost]
+    message = _refused(found, ranks=2, calls=1, iterations=3)
+    counts = (2, 3) if lost < 3 else (3, 2)
+    assert f"{{'here/0': {counts[0]}, 'here/1': {counts[1]}}} by rank" in message
+    assert "expected 3 on each of 2" in message
+    assert message.endswith("try --clock=host")
+
+
+def test_as_many_lost_on_every_rank_are_missed_too() -> None:
+    found = _found([[1.0, 1.0]], [[1.0, 1.0]])
+    assert "expected 4 on each of 2" in _refused(found, ranks=2, calls=2, iterations=2)
+
+
+def test_an_event_too_many_is_no_better_than_one_too_few() -> None:
+    assert "expected 2 on each of 1" in _refused(
+        _found([[1.0, 1.0, 1.0]]), ranks=1, calls=1, iterations=2
+    )
+
+
+def test_a_missing_rank_is_a_failure() -> None:
+    message = _refused(_found([[1.0, 1.0]]), ranks=2, calls=1, iterations=2)
+    assert "{'here/0': 2} by rank, expected 2 on each of 2" in message
+
+
+def test_a_rank_too_many_is_a_failure() -> None:
+    found = _found(*[[[1.0, 1.0]]] * 3)
+    assert "expected 2 on each of 2" in _refused(found, ranks=2, calls=1, iterations=2)
+
+
+def test_no_collective_at_all_is_a_failure() -> None:
+    assert "the profiler recorded no collectives" in _refused([], ranks=2, calls=1, iterations=2)
+
+
+def test_a_call_of_a_single_collective_has_nothing_beside_its_warm_up() -> None:
+    message = _refused(_found([[1.0], [1.0]]), ranks=1, calls=2, iterations=1)
+    assert "a single collective has none beside its warm-up" in message
+
+
+def _write(path: Path, *names: str) -> None:
+    """A recording of one device, as TPUs write them."""
+    events: list[dict[str, object]] = [
+        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:TPU:0"}},
+        {"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "XLA Ops"}},
+    ]
+    for place, name in enumerate(names):
+        event = {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": 10 * place, "dur": 2}
+        events.append({**event, "args": {}})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+
+
+def test_only_collectives_of_the_kind_are_read_wherever_they_lie(tmp_path: Path) -> None:
+    names = ("all-reduce.1", "fusion.2", "all-gather.3", "all-reduce.4")
+    _write(tmp_path / "plugins" / "profile" / "now" / "host.trace.json.gz", *names)
+    found = device_clock.read(tmp_path, "all_reduce")
+    assert [(one.name, one.device) for one in found] == [("all-reduce.1", 0), ("all-reduce.4", 0)]
+    assert [one.duration_s for one in found] == pytest.approx([2e-6, 2e-6])
+
+
+def test_every_host_s_recording_is_read(tmp_path: Path) -> None:
+    for host in ("a", "b"):
+        _write(tmp_path / f"{host}.trace.json.gz", "all-reduce.1")
+    assert len({one.rank for one in device_clock.read(tmp_path, "all_reduce")}) == 2
+
+
+def test_a_folder_without_a_recording_has_no_collectives(tmp_path: Path) -> None:
+    assert device_clock.read(tmp_path, "all_reduce") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.trace.json.gz", b""),
+        ("a.trace.json.gz", b"no gzip at all"),
+        ("a.trace.json.gz", gzip.compress(b"{}")),
+        ("a.trace.json.gz", gzip.compress(b'{"traceEvents": [')),
+        ("a.xplane.pb", b"\xff\xff\xff no protocol buffer"),
+    ],
+)
+def test_a_recording_that_cannot_be_read_is_a_failure_with_the_reason(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(
+        MeasuringError, match=r"no time on the device's clock: .+; try --clock=h"
+    ) as e:
+        device_clock.read(tmp_path, "all_reduce")
+    assert e.value.kind is FailureKind.UNAVAILABLE
