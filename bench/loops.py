@@ -134,6 +134,8 @@ class TensorflowLoop(AbstractLoop):
         self._tf = tf
         self._count = payload_bytes // 4
         self._devices = [f"/cpu:{rank}" for rank in range(ranks)]
+        # Collectives of two strategies must not take each other for their own.
+        tf.distribute.MirroredStrategy._collective_key_base += 100_000
         self._strategy = tf.distribute.MirroredStrategy(self._devices)
         self.fresh()
 

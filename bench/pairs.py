@@ -7,21 +7,25 @@ slope between a short chain and a long one, and the same number of iterations.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from bench import loops
 from bench.opened import opened
 from busbw.metrics import parse_payload
-from busbw.model import Case, Plan, payload_text
+from busbw.model import MIB, Case, Plan, payload_text
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import Sampler, launch_time_s
 
-PAIRS = 12
-LARGE_PAIRS = 6
-LARGE = "16M"
+TURNS = 4
+PAIRS = 5
+LARGE_PAIRS = 3
+LARGE_BYTES = 16 * MIB
 
 
 def main() -> None:
@@ -41,34 +45,53 @@ def main() -> None:
 
 
 def _pairs(backend: Any, case: Case, *, others: bool) -> dict[str, Any]:
-    from bench import loops
+    """All turns; which side gets its memory first decides up to 8 %, so that takes turns, too."""
+    found = [_turn(backend, case, others=others, own_first=bool(n % 2)) for n in range(TURNS)]
+    own = [one for turn in found for one in turn.own_s]
+    theirs = {
+        name: [one for turn in found for one in turn.theirs_s[name]] for name in found[0].theirs_s
+    }
+    reference = next(iter(theirs.values()))
+    return {
+        "payload": payload_text(case.payload_bytes),
+        "iterations": found[0].iterations,
+        "ratio": statistics.median(mine / other for mine, other in zip(own, reference)),
+        "own_s": launch_time_s(own),
+        "theirs_s": {name: launch_time_s(times) for name, times in theirs.items()},
+    }
 
-    reference = loops.REFERENCE[case.framework](case.payload_bytes, case.ranks)
-    beside = [other(case.payload_bytes, case.ranks) for other in loops.OTHERS] if others else []
-    with backend.prepared(case) as program:
+
+@dataclass(frozen=True)
+class Turn:
+    """Samples of buffers that were laid out once, in the order of the pairs."""
+
+    iterations: int
+    own_s: list[float]
+    theirs_s: dict[str, list[float]]
+
+
+def _turn(backend: Any, case: Case, *, others: bool, own_first: bool) -> Turn:
+    with contextlib.ExitStack() as stack:
+        program = stack.enter_context(backend.prepared(case)) if own_first else None
+        reference = loops.REFERENCE[case.framework](case.payload_bytes, case.ranks)
+        made = loops.OTHERS if others else ()
+        beside = [other(case.payload_bytes, case.ranks) for other in made]
+        program = program or stack.enter_context(backend.prepared(case))
         sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
-        iterations = sampler.slopes().iterations
-        own: list[float] = []
-        theirs: dict[str, list[float]] = {one.name: [] for one in (reference, *beside)}
-        _slope(reference, iterations)
-        large = case.payload_bytes >= parse_payload(LARGE)
+        turn = Turn(sampler.slopes().iterations, [], {one.name: [] for one in (reference, *beside)})
+        for one in (reference, *beside):
+            _slope(one, turn.iterations)
+        large = case.payload_bytes >= LARGE_BYTES
         for number in range(LARGE_PAIRS if large else PAIRS):
             sides: list[Callable[[], None]] = [
-                lambda: own.append(_own_slope(sampler, iterations)),
-                lambda: theirs[reference.name].append(_slope(reference, iterations)),
+                lambda: turn.own_s.append(_own_slope(sampler, turn.iterations)),
+                lambda: turn.theirs_s[reference.name].append(_slope(reference, turn.iterations)),
             ]
             for side in sides if number % 2 else reversed(sides):
                 side()
             for one in beside:
-                theirs[one.name].append(_slope(one, iterations))
-    ratios = [mine / other for mine, other in zip(own, theirs[reference.name])]
-    return {
-        "payload": payload_text(case.payload_bytes),
-        "iterations": iterations,
-        "ratio": statistics.median(ratios),
-        "own_s": launch_time_s(own),
-        "theirs_s": {name: launch_time_s(times) for name, times in theirs.items()},
-    }
+                turn.theirs_s[one.name].append(_slope(one, turn.iterations))
+    return turn
 
 
 def _own_slope(sampler: Sampler, iterations: int) -> float:

@@ -151,13 +151,14 @@ class Sampler:
         iterations = program.shortest + program.step
         if step_s >= plan.budget_s:
             return iterations
-        short_s = step_s if program.shortest else self._call_s(0)
-        longer_s = self.timed(iterations) - short_s
-        while longer_s < plan.min_sample_s and iterations < program.most_iterations:
-            growth = min(8.0, 1.2 * plan.min_sample_s / longer_s) if longer_s > 0 else 8.0
-            steps = max(int(iterations * growth) // program.step, iterations // program.step + 1)
+        short_s, long_s = self.pair(iterations)
+        while long_s - short_s < plan.min_sample_s and iterations < program.most_iterations:
+            wanted = 1.2 * plan.min_sample_s / max(long_s - short_s, 1e-9)
+            steps = max(
+                int(iterations * min(8.0, wanted)) // program.step, iterations // program.step + 1
+            )
             iterations = min(steps * program.step, program.most_iterations)
-            longer_s = self.timed(iterations) - short_s
+            short_s, long_s = self.pair(iterations)
         return iterations
 
 

@@ -47,7 +47,7 @@ def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> No
     program = Program(lambda _: 2**-10)
     _slopes(program)
     assert program.events[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
-    assert program.calls.count(0) == 1 + 4
+    assert program.calls.count(0) == 3 + 4
 
 
 def test_only_the_run_itself_is_timed() -> None:
@@ -142,7 +142,7 @@ def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> No
 def test_warming_up_comes_first_then_calibrating_then_samples_of_one_length() -> None:
     program = Program(lambda _: 2**-10)
     found = _slopes(program)
-    assert program.calls == [1, 1, 0, 1, 8, 12, *[0, 12] * 4]
+    assert program.calls == [1, 1, 0, 1, 0, 8, 0, 12, *[0, 12] * 4]
     assert found.iterations == 12
 
 
