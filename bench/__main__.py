@@ -51,12 +51,13 @@ def _page(processes: int) -> Iterator[str]:
 
 _ABOUT_FIDELITY = (
     "busbw's time of one all-reduce over that of a minimal loop (`bench/loops.py`), which lays",
-    "out no values, checks and proves nothing. The two take turns within a process, with the same",
-    "estimator and the same number of iterations. Who gets its memory first makes up to 8 %, so that",
-    "takes turns, too. A process's ratio is the median over its pairs, and the table has the median",
-    "over processes with the least and the most; below 1 busbw's loop is the faster one. The other columns are what two other ways of measuring the same psum say,",
-    "as multiples of busbw's time: a loop that XLA gives a copy of the payload, and calls whose",
-    "output is new memory each time (both with the same huge pages).",
+    "out no values, checks and proves nothing. The two take turns within a process, with the",
+    "same estimator and the same number of iterations; they also take turns in who gets its",
+    "memory first, which alone makes up to 8 %. A process's ratio is the median over its pairs,",
+    "and the table has the median over processes with the least and the most; below 1 busbw's",
+    "loop is the faster one. The other columns are what two other ways of measuring the same",
+    "psum say, as multiples of busbw's time: a loop that XLA gives a copy of the payload, and",
+    "calls whose output is new memory each time (both with the same huge pages).",
 )
 
 

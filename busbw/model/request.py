@@ -97,9 +97,9 @@ class Plan:
     """
 
     launches: int = 3
-    samples: int = 12
-    min_sample_s: float = 0.012
-    budget_s: float = 0.2
+    samples: int = 10
+    min_sample_s: float = 0.01
+    budget_s: float = 0.12
     timeout_s: float = 120.0
     seed: int = 0
     memory_limit_bytes: int | None = None

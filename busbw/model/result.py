@@ -38,12 +38,13 @@ class Run:
     The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
     read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
-    collectives by rank, where the clock knows ranks. `phases_s` says what the launch spent its
-    time on. `values_checked` counts elements that were compared with the exact expected ones,
-    over all ranks and samples; a Run exists only if every one was right. `peak_memory_bytes` is
-    the highest resident size of the worker during the case, `predicted_memory_bytes` what was
-    expected of it beforehand, `compiled_memory_bytes` what the compiler says that one rank's
-    part of the program takes; None where nobody tells.
+    collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
+    slowest and the fastest rank of each collective, and by their mean. `phases_s` says what the
+    launch spent its time on. `values_checked` counts elements that were compared with the exact
+    expected ones, over all ranks and samples; a Run exists only if every one was right.
+    `peak_memory_bytes` is the highest resident size of the worker during the case,
+    `predicted_memory_bytes` what was expected of it beforehand, `compiled_memory_bytes` what the
+    compiler says that one rank's part of the program takes; None where nobody tells.
     """
 
     launch: str
@@ -59,6 +60,7 @@ class Run:
     dispatch_s: float | None = None
     first_call_s: float | None = None
     rank_times_s: tuple[float, ...] = ()
+    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
     phases_s: Mapping[str, float] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,13 @@ from busbw.traces.collectives import collectives, is_wanted
 from busbw.traces.event import Collective, Trace, TraceError
 from busbw.traces.xplane import read_xplane
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.sampling import launch_time_s
+
+_OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "slowest": max,
+    "mean": statistics.fmean,
+    "fastest": min,
+}
 
 # A recording of more collectives takes longer to write and to read than it is worth.
 MOST_EVENTS = 20_000
@@ -26,10 +33,15 @@ MOST_EVENTS = 20_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """Seconds of one collective in each call, by the slowest rank; medians by rank."""
+    """Seconds of one collective in each call, by the slowest rank; medians by rank.
+
+    `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
+    and by the mean over ranks.
+    """
 
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
+    over_ranks_s: Mapping[str, float]
 
 
 def read(folder: Path, kind: str) -> tuple[Collective, ...]:
@@ -75,15 +87,23 @@ def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: in
         [one.duration_s for place, one in enumerate(ones) if place % iterations]
         for _, ones in ordered
     ]
-    slowest = [max(at_once) for at_once in zip(*kept)]
-    each = iterations - 1
+    by_call = {
+        name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
+        for name, aggregate in _OVER_RANKS.items()
+    }
     return Recorded(
-        samples_s=tuple(
-            statistics.fmean(slowest[begin : begin + each])
-            for begin in range(0, len(slowest), each)
-        ),
+        samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
+        over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
     )
+
+
+def _means(durations_s: Sequence[float], each: int) -> list[float]:
+    """The mean of every `each` in a row."""
+    return [
+        statistics.fmean(durations_s[begin : begin + each])
+        for begin in range(0, len(durations_s), each)
+    ]
 
 
 def _place(one: Collective) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class _Timed:
     clocks_s: dict[str, float]
     dispatch_s: float | None
     rank_times_s: tuple[float, ...] = ()
+    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Desk:
                 dispatch_s=timed.dispatch_s,
                 first_call_s=sampler.first_call_s,
                 rank_times_s=timed.rank_times_s,
+                over_ranks_s=timed.over_ranks_s,
                 peak_memory_bytes=memory.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
                 compiled_memory_bytes=program.compiled_memory_bytes,
@@ -131,7 +134,12 @@ class Desk:
             Clock.HOST.value: launch_time_s(host_s),
         }
         return _Timed(
-            iterations, recorded.samples_s, clocks, slopes.dispatch_s, recorded.rank_times_s
+            iterations=iterations,
+            samples_s=recorded.samples_s,
+            clocks_s=clocks,
+            dispatch_s=slopes.dispatch_s,
+            rank_times_s=recorded.rank_times_s,
+            over_ranks_s=recorded.over_ranks_s,
         )
 
     def _check_world(self, case: Case, key: EnvironmentKey) -> None:

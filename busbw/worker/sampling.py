@@ -19,6 +19,7 @@ from busbw.worker.phases import Phases
 
 LEAST_SAMPLES = 2
 SETTLED = 0.7
+LONG_BUDGETS = 8.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,16 @@ class Sampler:
         begun_s = self.now_s()
         with self.phases.of("sampling"):
             while not self._enough(len(pairs), begun_s):
-                pairs.append(self.pair(iterations))
+                pairs.append(self._next_pair(pairs, iterations, begun_s))
         return self._sampled(iterations, pairs)
+
+    def _next_pair(
+        self, pairs: Sequence[tuple[float, float]], iterations: int, begun_s: float
+    ) -> tuple[float, float]:
+        """A pair; where the first took all the time there is, its short chain serves for all."""
+        if pairs and self.program.shortest and self._is_over(begun_s):
+            return pairs[0][0], self.timed(iterations)
+        return self.pair(iterations)
 
     def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -123,23 +132,26 @@ class Sampler:
         return self.now_s() - begun_s
 
     def _enough(self, count: int, begun_s: float) -> bool:
-        over = self.now_s() - begun_s > self.plan.budget_s
+        over = self._is_over(begun_s)
         return count >= self.plan.samples or (count >= LEAST_SAMPLES and over)
+
+    def _is_over(self, begun_s: float) -> bool:
+        return self.now_s() - begun_s > self.plan.budget_s
 
     def _warm_up(self) -> float:
         """Shortest chains until one is no longer much faster than the last, or time is up.
 
-        Seconds of the last one.
+        Seconds of the last one. The first says little, so there are two, unless one is too many.
         """
         begun_s = self.now_s()
         last_s = self.first_call_s = self.timed(self.program.step)
-        while self.now_s() - begun_s < self.plan.budget_s:
+        if last_s > LONG_BUDGETS * self.plan.budget_s:
+            return last_s
+        while True:
             elapsed_s = self.timed(self.program.step)
-            settled = elapsed_s > SETTLED * last_s
+            if elapsed_s > SETTLED * last_s or self._is_over(begun_s):
+                return elapsed_s
             last_s = elapsed_s
-            if settled:
-                break
-        return last_s
 
     def _calibrated(self, step_s: float) -> int:
         """Iterations whose chain takes `min_sample_s` more than the shortest one, if exact.
@@ -163,5 +175,7 @@ class Sampler:
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:
-    """The p25 of at least two samples, as everywhere the time of a launch."""
+    """The p25 of samples, as everywhere the time of a launch; of a single one, itself."""
+    if len(samples_s) == 1:
+        return samples_s[0]
     return statistics.quantiles(samples_s, n=4, method="inclusive")[0]

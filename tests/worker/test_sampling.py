@@ -208,7 +208,14 @@ def test_where_a_chain_takes_as_long_as_all_sampling_may_none_is_tried_beyond_it
     program = Program(lambda _: 2.0, shortest=shortest)
     found = _slopes(program, budget_s=1.0)
     assert (found.iterations, len(found.samples_s)) == (shortest + 1, 2)
-    assert program.calls == [1, *[shortest, shortest + 1] * 2]
+    first, second = [shortest, shortest + 1], [shortest + 1] if shortest else [0, 1]
+    assert program.calls == [1, 1, *first, *second]
+
+
+def test_a_chain_of_many_times_all_sampling_warms_up_but_once() -> None:
+    program = Program(lambda _: 9.0)
+    _slopes(program, budget_s=1.0)
+    assert program.calls == [1, *[0, 1] * 2]
 
 
 def test_iterations_come_in_whole_steps() -> None:

@@ -53,10 +53,11 @@ class JaxProgram(AbstractProgram):
         self.compiled_memory_bytes = _memory_bytes(self._call)
         self.proof = self._prove(virtual=virtual)
         self._draws = [self._on_ranks(self._values.start, number) for number in range(_DRAWS)]
-        self._start = self._compiled_start(self._draws[0])
+        self._begin = self._compiled_start(self._draws[0], donated=False)
+        self._start = self._compiled_start(self._draws[0], donated=True)
         self._check_on_devices = None if virtual else CheckOnDevices(case, mesh, self._values)
         self._draw = -1
-        self._buffers: tuple[jax.Array, ...] = self._blank()
+        self._buffers: tuple[jax.Array, ...] = ()
         self._result: Any = None
         self._counted: Any = None
 
@@ -66,10 +67,11 @@ class JaxProgram(AbstractProgram):
         self._result = None
 
     def fresh(self) -> None:
-        """The next draw of starting values on every rank, in the buffers that are there."""
+        """The next draw of starting values on every rank, in the buffers once they are there."""
         self._draw = (self._draw + 1) % _DRAWS
         self._result = None
-        self._buffers = self._start(self._draws[self._draw], *self._buffers)
+        start = self._start if self._buffers else self._begin
+        self._buffers = start(self._draws[self._draw], *self._buffers)
         jax.block_until_ready(self._buffers)
 
     def run(self, iterations: int) -> None:
@@ -163,33 +165,39 @@ class JaxProgram(AbstractProgram):
         jitted = jax.jit(mapped, donate_argnums=numbers, keep_unused=True)
         return jitted.lower(small, *buffers).compile()
 
-    def _compiled_start(self, draw: jax.Array) -> Callable[..., tuple[jax.Array, ...]]:
-        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
-        buffers = self._shapes()
-        count, (_, blocks, period) = self._form.counts[0], draw.shape
+    def _compiled_start(
+        self, draw: jax.Array, *, donated: bool
+    ) -> Callable[..., tuple[jax.Array, ...]]:
+        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place.
+
+        Not `donated`: ``(draw) -> buffers``, new ones.
+        """
+        shapes = self._shapes()
+        counts, (_, blocks, period) = self._form.counts, draw.shape
 
         def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
-            length = count // blocks
+            length = counts[0] // blocks
             tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
-            return (tiled.reshape(count), *held[1:])
+            others = held[1:] if donated else [self._zeros(count) for count in counts[1:]]
+            return (tiled.reshape(counts[0]), *others)
 
-        specs = (self._each,) * len(buffers)
+        taken = shapes if donated else []
         mapped = jax.shard_map(
-            start, mesh=self._mesh, in_specs=(self._each, *specs), out_specs=specs
+            start,
+            mesh=self._mesh,
+            in_specs=(self._each,) * (1 + len(taken)),
+            out_specs=(self._each,) * len(shapes),
         )
-        numbers = tuple(range(1, len(buffers) + 1))
+        numbers = tuple(range(1, len(taken) + 1))
         jitted = jax.jit(mapped, donate_argnums=numbers, keep_unused=True)
-        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *buffers).compile()
+        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *taken).compile()
         return compiled
 
-    def _blank(self) -> tuple[jax.Array, ...]:
-        shapes = self._shapes()
-        zeros = jax.jit(
-            lambda: tuple(jnp.zeros(one.shape, one.dtype) for one in shapes),
-            out_shardings=tuple(one.sharding for one in shapes),
-        )
-        made: tuple[jax.Array, ...] = zeros()
-        return made
+    def _zeros(self, count: int) -> jax.Array:
+        """Typed as if ranks differed, as the other buffers are."""
+        axes = tuple(self._mesh.axis_names)
+        zeros: jax.Array = jax.lax.pcast(jnp.zeros(count, self._dtype), axes, to="varying")
+        return zeros
 
 
 def _memory_bytes(compiled: Any) -> int | None:
