@@ -19,7 +19,7 @@ from busbw.worker.phases import Phases
 
 LEAST_SAMPLES = 2
 SETTLED = 0.7
-LONG_BUDGETS = 8.0
+LONG_BUDGETS = 4.0
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,13 @@ class Sampler:
     phases: Phases
     values_checked: int = 0
     first_call_s: float | None = None
+    _warm_s: float = 0.0
 
     def slopes(self) -> Sampled:
         """Samples by the clock `host`."""
         with self.phases.of("warming_up"):
-            iterations = self._calibrated(self._warm_up())
+            self._warm_s = self._warm_up()
+            iterations = self._calibrated(self._warm_s)
         pairs: list[tuple[float, float]] = []
         begun_s = self.now_s()
         with self.phases.of("sampling"):
@@ -69,6 +71,9 @@ class Sampler:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
         shortest = self.program.shortest
         short_s = launch_time_s([short for short, _ in pairs])
+        if shortest == self.program.step:
+            # The warm-up's chain was the same one: a stall of the only short chain must not pass.
+            short_s = min(short_s, self._warm_s)
         samples_s = tuple(
             self.slope(long, iterations, min(short, short_s)) for short, long in pairs
         )
@@ -132,8 +137,10 @@ class Sampler:
         return self.now_s() - begun_s
 
     def _enough(self, count: int, begun_s: float) -> bool:
-        over = self._is_over(begun_s)
-        return count >= self.plan.samples or (count >= LEAST_SAMPLES and over)
+        """Two samples at least; of what takes many times as long as all sampling may, one."""
+        spent_s = self.now_s() - begun_s
+        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
+        return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def _is_over(self, begun_s: float) -> bool:
         return self.now_s() - begun_s > self.plan.budget_s

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Clock, FailureKind, Proof
+from busbw.model import MIB, Case, Clock, FailureKind, Proof
 
 from . import hlo_proof
 from .base import AbstractProgram, MeasuringError
@@ -21,6 +21,9 @@ from .jax_check import CheckOnDevices
 from .jax_forms import form_of
 
 _ALL = PartitionSpec()
+
+# Buffers up to this size are made on the host.
+_FROM_HOST_BYTES = 4 * MIB
 
 # How many draws of starting values take turns.
 _DRAWS = 4
@@ -53,7 +56,6 @@ class JaxProgram(AbstractProgram):
         self.compiled_memory_bytes = _memory_bytes(self._call)
         self.proof = self._prove(virtual=virtual)
         self._draws = [self._on_ranks(self._values.start, number) for number in range(_DRAWS)]
-        self._begin = self._compiled_start(self._draws[0], donated=False)
         self._start = self._compiled_start(self._draws[0], donated=True)
         self._check_on_devices = None if virtual else CheckOnDevices(case, mesh, self._values)
         self._draw = -1
@@ -70,8 +72,9 @@ class JaxProgram(AbstractProgram):
         """The next draw of starting values on every rank, in the buffers once they are there."""
         self._draw = (self._draw + 1) % _DRAWS
         self._result = None
-        start = self._start if self._buffers else self._begin
-        self._buffers = start(self._draws[self._draw], *self._buffers)
+        if not self._buffers:
+            self._buffers = self._new_buffers()
+        self._buffers = self._start(self._draws[self._draw], *self._buffers)
         jax.block_until_ready(self._buffers)
 
     def run(self, iterations: int) -> None:
@@ -198,6 +201,13 @@ class JaxProgram(AbstractProgram):
         axes = tuple(self._mesh.axis_names)
         zeros: jax.Array = jax.lax.pcast(jnp.zeros(count, self._dtype), axes, to="varying")
         return zeros
+
+    def _new_buffers(self) -> tuple[jax.Array, ...]:
+        """Small ones come from the host, which is quicker than a program for that once."""
+        shapes = self._shapes()
+        if self._case.payload_bytes > _FROM_HOST_BYTES:
+            return self._compiled_start(self._draws[0], donated=False)(self._draws[0])
+        return tuple(jax.device_put(np.zeros(one.shape, one.dtype), one.sharding) for one in shapes)
 
 
 def _memory_bytes(compiled: Any) -> int | None:
