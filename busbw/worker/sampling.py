@@ -19,7 +19,8 @@ from busbw.worker.phases import Phases
 
 LEAST_SAMPLES = 2
 SETTLED = 0.7
-LONG_BUDGETS = 4.0
+LONG_BUDGETS = 7.0
+LONG_WARM_UP_BUDGETS = 4.0
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,8 @@ class Sampler:
         begun_s = self.now_s()
         with self.phases.of("sampling"):
             while not self._enough(len(pairs), begun_s):
-                pairs.append(self._next_pair(pairs, iterations, begun_s))
+                pairs.append(self.pair(iterations))
         return self._sampled(iterations, pairs)
-
-    def _next_pair(
-        self, pairs: Sequence[tuple[float, float]], iterations: int, begun_s: float
-    ) -> tuple[float, float]:
-        """A pair; where the first took all the time there is, its short chain serves for all."""
-        if pairs and self.program.shortest and self._is_over(begun_s):
-            return pairs[0][0], self.timed(iterations)
-        return self.pair(iterations)
 
     def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -152,7 +145,7 @@ class Sampler:
         """
         begun_s = self.now_s()
         last_s = self.first_call_s = self.timed(self.program.step)
-        if last_s > LONG_BUDGETS * self.plan.budget_s:
+        if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s
         while True:
             elapsed_s = self.timed(self.program.step)
