@@ -18,7 +18,10 @@ from busbw.worker.backends.base import AbstractProgram, MeasuringError
 from busbw.worker.phases import Phases
 
 LEAST_SAMPLES = 2
+# A chain that takes more than this share of the last one's time is warm.
 SETTLED = 0.7
+
+# What takes so many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from busbw.model import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.phases import Phases
-from busbw.worker.sampling import Sampled, Sampler, launch_time_s
+from busbw.worker.sampling import Sampled, Sampler
 from tests import build
 
 from .scripted import BESIDE_S, SURE, Program
@@ -287,24 +284,3 @@ def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
             "checking": chains * BESIDE_S,
         }
     )
-
-
-@pytest.mark.parametrize(
-    ("samples_s", "time_s"),
-    [
-        ((1.0, 2.0), 1.25),
-        ((5.0, 1.0, 3.0, 2.0, 4.0), 2.0),
-        ((1.0, 1.0, 1.0, 1.0, 900.0), 1.0),
-        ((4.0, 3.0, 2.0, 1.0), 1.75),
-    ],
-)
-def test_the_time_of_a_launch_is_the_p25_of_its_samples(
-    samples_s: tuple[float, ...], time_s: float
-) -> None:
-    assert launch_time_s(samples_s) == time_s
-
-
-@given(st.lists(st.floats(min_value=1e-9, max_value=1e3), min_size=2, max_size=30))
-def test_the_time_of_a_launch_lies_between_its_best_and_its_median(samples_s: list[float]) -> None:
-    assert min(samples_s) <= launch_time_s(samples_s) * (1 + 1e-12)
-    assert launch_time_s(samples_s) <= statistics.median(samples_s) * (1 + 1e-12)
