@@ -4,16 +4,20 @@ It never imports the worker: it hands a foreign interpreter a private folder and
 """
 
 from .bundle import Bundle
+from .duel import Duel, Side
 from .endings import Ended, failure_of
+from .passes import Progress
 from .probe import ProbeFailed, probe
 from .process import Starter, Worker
-from .sweep import Progress, Sweep
+from .sweep import Sweep
 
 __all__ = [
     "Bundle",
+    "Duel",
     "Ended",
     "ProbeFailed",
     "Progress",
+    "Side",
     "Starter",
     "Sweep",
     "Worker",

@@ -11,31 +11,16 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Measurement, Plan, Run
+from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, Plan, Run
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
+from .passes import Progress, cost, result_of, shuffled
 from .process import Starter, Worker
 
 START_TIMEOUT_S = 180.0
-LARGE_BYTES = 2**30
-_FIXED_COST = 2**26
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """Where the sweep stands, before `case` is measured."""
-
-    pass_number: int
-    passes: int
-    case: Case
-    done: int
-    total: int
-    elapsed_s: float
-    remaining_s: float | None
 
 
 @dataclass
@@ -55,33 +40,45 @@ class Sweep:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_note: Callable[[str], None] = lambda note: None
     handover: bool = False
+    injection: Injection | None = None
     clock: Callable[[], float] = time.monotonic
     spent_s: dict[str, float] = field(default_factory=dict)
     _results: dict[Case, list[Run | Failure]] = field(default_factory=dict)
-    _begun_s: float = 0.0
+    _begun_s: float | None = None
+    _number: int = 0
+    _asked: int = 0
+    _asked_cost: int = 0
+    _large_first: bool = False
+    _shuffler: random.Random | None = None
     _leaving: Worker | None = None
 
     def run(self) -> None:
-        """Measure everything. Whatever interrupts it, no worker is left."""
+        """Measure everything in all of the plan's launches."""
+        self.passes(tuple(self.cases), self.plan.launches)
+
+    def passes(self, cases: Sequence[Case], passes: int) -> None:
+        """So many passes more over `cases`. Whatever interrupts it, no worker is left."""
+        self._asked += len(cases) * passes
+        self._asked_cost += sum(map(cost, cases)) * passes
         try:
-            self._passes()
+            for _ in range(passes):
+                self._pass(cases)
             self._let_go()
         finally:
             if self._leaving is not None:
                 self._leaving.kill()
 
-    def _passes(self) -> None:
-        shuffler = random.Random(self.plan.seed)
-        self._begun_s = self.clock()
-        large_first = False
-        for number in range(1, self.plan.launches + 1):
-            frameworks = list(self.starters)
-            shuffler.shuffle(frameworks)
-            for framework in frameworks:
-                cases = [case for case in self.cases if case.framework == framework]
-                ordered = _shuffled(cases, shuffler, large_first=large_first)
-                self._launches(framework, ordered, number)
-                large_first = not large_first
+    def _pass(self, cases: Sequence[Case]) -> None:
+        self._shuffler = self._shuffler or random.Random(self.plan.seed)
+        self._begun_s = self.clock() if self._begun_s is None else self._begun_s
+        self._number += 1
+        frameworks = [name for name in self.starters if any(c.framework == name for c in cases)]
+        self._shuffler.shuffle(frameworks)
+        for framework in frameworks:
+            of_framework = [case for case in cases if case.framework == framework]
+            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
+            self._launches(framework, ordered, self._number)
+            self._large_first = not self._large_first
 
     def measurements(self) -> tuple[Measurement, ...]:
         """What has been measured so far, in the order of the cases."""
@@ -139,13 +136,14 @@ class Sweep:
                 "case": wire.to_json(case),
                 "plan": wire.to_json(self.plan),
                 "key": wire.to_json(self.cases[case]),
+                "injection": wire.to_json(self.injection),
             }
             with self._counted("measuring"):
                 answer = worker.ask(request, self.plan.timeout_s)
             if isinstance(answer, Ended):
                 self._keep(case, failure_of(answer, worker.launch, f"measuring {case.name}"))
                 return cases[place + 1 :]
-            self._keep(case, _result(*answer))
+            self._keep(case, result_of(*answer))
         return []
 
     @contextlib.contextmanager
@@ -161,49 +159,16 @@ class Sweep:
 
     def _tell(self, case: Case, number: int) -> None:
         done = sum(len(results) for results in self._results.values())
-        elapsed_s = self.clock() - self._begun_s
-        spent = sum(_cost(c) * len(results) for c, results in self._results.items())
-        whole = sum(map(_cost, self.cases)) * self.plan.launches
+        elapsed_s = self.clock() - (self._begun_s or 0.0)
+        spent = sum(cost(c) * len(results) for c, results in self._results.items())
         self.on_progress(
             Progress(
                 pass_number=number,
-                passes=self.plan.launches,
+                passes=max(number, self.plan.launches),
                 case=case,
                 done=done,
-                total=len(self.cases) * self.plan.launches,
+                total=self._asked,
                 elapsed_s=elapsed_s,
-                remaining_s=elapsed_s / spent * (whole - spent) if spent else None,
+                remaining_s=elapsed_s / spent * (self._asked_cost - spent) if spent else None,
             )
         )
-
-
-def _result(name: str, value: Any) -> Run | Failure:
-    """The reply to a measure request."""
-    if name == "Run":
-        return wire.from_json(Run, value, name)
-    return wire.from_json(Failure, value, name)
-
-
-def _shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
-    """`cases` in random order, but the large ones together at one end, the largest outermost.
-
-    Large ones of one launch and of the next then meet, and each finds what the one before let go
-    of. Memory that was in use a moment ago is there at once; what a virtual machine gave back to
-    its host in between comes back at half a GiB a second (seen), which would be most of the
-    session.
-    """
-    small = [case for case in cases if _bytes(case) < LARGE_BYTES]
-    large = [case for case in cases if _bytes(case) >= LARGE_BYTES]
-    shuffler.shuffle(small)
-    shuffler.shuffle(large)
-    large.sort(key=_bytes, reverse=large_first)
-    return large + small if large_first else small + large
-
-
-def _bytes(case: Case) -> int:
-    return case.payload_bytes * case.ranks
-
-
-def _cost(case: Case) -> int:
-    """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
-    return _FIXED_COST + case.payload_bytes

@@ -7,7 +7,7 @@ bytes; a unit is in the name. No value here knows pytest, a framework, a file or
 
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
-from .request import Case, Plan, Spec
+from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .verdict import Baseline, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -15,6 +15,7 @@ from .words import (
     MIB,
     Clock,
     Device,
+    Extra,
     FailureKind,
     Found,
     Outcome,
@@ -37,9 +38,11 @@ __all__ = [
     "DeviceSet",
     "Environment",
     "EnvironmentKey",
+    "Extra",
     "Failure",
     "FailureKind",
     "Found",
+    "Injection",
     "Measurement",
     "Outcome",
     "Placement",

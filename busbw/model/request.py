@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .mesh import groups_of
-from .words import Clock, payload_text
+from .words import MIB, Clock, Extra, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,3 +103,46 @@ class Plan:
     timeout_s: float = 120.0
     seed: int = 0
     memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Injection:
+    """More work than the case asks for, really done, so that the gate can be tried.
+
+    The amount is in seconds, seconds per byte of payload, or a `share` of the case's own time
+    (`delay`, `sleep`), a `share` of the payload (`payload`), or bytes (`memory`). Without
+    `payloads` it befalls all of them.
+    """
+
+    extra: Extra
+    seconds: float | None = None
+    seconds_per_byte: float | None = None
+    share: float | None = None
+    limit_bytes: int | None = None
+    payloads: tuple[int, ...] = ()
+
+    def befalls(self, case: Case) -> bool:
+        """Whether `case` is one of those that it is for."""
+        return not self.payloads or case.payload_bytes in self.payloads
+
+    def delay_s(self, without_s: float, payload_bytes: int) -> float:
+        """How much longer what takes `without_s` is to take."""
+        return (
+            (self.seconds or 0.0)
+            + (self.seconds_per_byte or 0.0) * payload_bytes
+            + (self.share or 0.0) * without_s
+        )
+
+    @property
+    def text(self) -> str:
+        """As it is asked for, such as ``delay:5%@1M``."""
+        if self.share is not None:
+            amount = f"{100 * self.share:g}%"
+        elif self.seconds is not None:
+            amount = f"{1e6 * self.seconds:g}us"
+        elif self.seconds_per_byte is not None:
+            amount = f"{1e6 * MIB * self.seconds_per_byte:g}us/M"
+        else:
+            amount = payload_text(self.limit_bytes or 0)
+        where = "+".join(map(payload_text, self.payloads))
+        return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")

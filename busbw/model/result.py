@@ -45,6 +45,9 @@ class Run:
     `peak_memory_bytes` is the highest resident size of the worker during the case,
     `predicted_memory_bytes` what was expected of it beforehand, `compiled_memory_bytes` what the
     compiler says that one rank's part of the program takes; None where nobody tells.
+    `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
+    and writes the same buffers on the same ranks, one beside each sample. `injected` names what
+    the launch was asked to do beyond the case.
     """
 
     launch: str
@@ -56,6 +59,8 @@ class Run:
     clock: str
     framework_path: str
     versions: Mapping[str, str]
+    anchors_s: tuple[float, ...] = ()
+    injected: str = ""
     clocks_s: Mapping[str, float] = field(default_factory=dict)
     dispatch_s: float | None = None
     first_call_s: float | None = None

@@ -51,6 +51,20 @@ class Placement(str, enum.Enum):
     OUT_OF_PLACE = "out_of_place"
 
 
+class Extra(str, enum.Enum):
+    """What a worker can be asked to do beyond the case, so that the gate can be tried.
+
+    `delay`: a busy loop on every rank in each collective. `payload`: a second collective, on a
+    part of the payload, in each round. `sleep`: the host sleeps within every fourth sample.
+    `memory`: no more memory than so much is there.
+    """
+
+    DELAY = "delay"
+    PAYLOAD = "payload"
+    SLEEP = "sleep"
+    MEMORY = "memory"
+
+
 class Found(str, enum.Enum):
     """How running out of memory was found."""
 

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from busbw.model import Case, Clock, EnvironmentKey, Failure, FailureKind, Found, Plan, Run
+from busbw.model import (
+    Case,
+    Clock,
+    EnvironmentKey,
+    Extra,
+    Failure,
+    FailureKind,
+    Found,
+    Injection,
+    Plan,
+    Run,
+)
 from busbw.worker import device_clock, host, memory
-from busbw.worker.backends.base import AbstractBackend, MeasuringError
+from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import LEAST_SAMPLES, Sampled, Sampler, launch_time_s
 
 LARGE_BYTES = 2**30
+
+_Turns = Generator[bool, bool, "Run | Failure"]
 
 
 @dataclass(frozen=True)
@@ -39,17 +52,62 @@ class Desk:
     backend: AbstractBackend
     launch: str
     opened_bytes: int | None = field(default_factory=memory.resident_bytes)
+    enough: bool = False
     _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _turns: _Turns | None = None
 
-    def measure(self, case: Case, plan: Plan, key: EnvironmentKey | None = None) -> Run | Failure:
-        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for.
+    def measure(
+        self,
+        case: Case,
+        plan: Plan,
+        key: EnvironmentKey | None = None,
+        injection: Injection | None = None,
+    ) -> Run | Failure:
+        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for."""
+        failure = self.open(case, plan, key, injection)
+        while failure is None and not self.enough:
+            failure = self.turn()
+        return failure or self.close()
+
+    def open(
+        self,
+        case: Case,
+        plan: Plan,
+        key: EnvironmentKey | None = None,
+        injection: Injection | None = None,
+    ) -> Failure | None:
+        """Prepare `case` for its turns.
 
         The memory of a large case is held until the next one wants it, or the process ends: what
         nobody has for a while, a virtual machine gives back to its host.
         """
         self._held.close()
+        befallen = injection if injection is not None and injection.befalls(case) else None
+        self._turns = self._measuring(case, plan, key, befallen)
+        return _failure(self._step(next))
+
+    def turn(self) -> Failure | None:
+        """One sample more of the case that is open."""
+        return _failure(self._step(lambda turns: turns.send(True)))
+
+    def close(self) -> Run | Failure:
+        """What the open case's turns gave."""
+        ended = self._step(lambda turns: turns.send(False))
+        assert ended is not None
+        return ended
+
+    def let_go(self) -> None:
+        """Give back the memory of a large case at once."""
+        self._held.close()
+
+    def _step(self, step: Callable[[_Turns], bool]) -> Run | Failure | None:
+        """None while the case stays open, else what it ended with."""
+        assert self._turns is not None
         try:
-            return self._measure(case, plan, key)
+            self.enough = step(self._turns)
+        except StopIteration as end:
+            ended: Run | Failure = end.value
+            return ended
         except MeasuringError as error:
             return Failure(
                 kind=error.kind,
@@ -59,8 +117,14 @@ class Desk:
                 needed_bytes=error.needed_bytes,
                 available_bytes=error.available_bytes,
             )
+        return None
 
-    def _measure(self, case: Case, plan: Plan, key: EnvironmentKey | None) -> Run | Failure:
+    def _measuring(
+        self, case: Case, plan: Plan, key: EnvironmentKey | None, injection: Injection | None
+    ) -> _Turns:
+        """Yields after each turn whether there are enough; is sent whether to take another one."""
+        if injection is not None and injection.extra is Extra.MEMORY:
+            plan = replace(plan, memory_limit_bytes=injection.limit_bytes)
         refused = self._refused(case, plan)
         if refused is not None:
             return refused
@@ -72,42 +136,63 @@ class Desk:
             self._bring_in(case)
         counted = predicted is not None and memory.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
-            program = prepared.enter_context(self.backend.prepared(case))
-            sampler = Sampler(program, plan, self.backend.now_s, phases)
+            program = prepared.enter_context(self.backend.prepared(case, injection))
+            sampler = Sampler(
+                program,
+                plan,
+                self.backend.now_s,
+                phases,
+                sleep=self.backend.sleep,
+                asleep=injection if injection and injection.extra is Extra.SLEEP else None,
+            )
+            sampler.begin(single=case.clock is Clock.DISPATCH)
+            while True:
+                with phases.of("waiting"):
+                    wanted = yield sampler.enough
+                if not wanted:
+                    break
+                sampler.turn()
             timed = self._timed(case, sampler)
-            run = Run(
-                launch=self.launch,
-                iterations=timed.iterations,
-                samples_s=timed.samples_s,
-                compile_s=program.compile_s,
-                values_checked=sampler.values_checked,
-                proof=program.proof,
-                clock=case.clock.value,
-                framework_path=self.backend.framework_path,
-                versions=self.backend.versions,
-                clocks_s=timed.clocks_s,
-                dispatch_s=timed.dispatch_s,
-                first_call_s=sampler.first_call_s,
-                rank_times_s=timed.rank_times_s,
-                over_ranks_s=timed.over_ranks_s,
+            run = self._run(case, program, sampler, timed)
+            run = replace(
+                run,
                 peak_memory_bytes=memory.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
-                compiled_memory_bytes=program.compiled_memory_bytes,
+                injected=injection.text if injection else "",
             )
             if self._is_large(case):
                 self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
+
+    def _run(self, case: Case, program: AbstractProgram, sampler: Sampler, timed: _Timed) -> Run:
+        return Run(
+            launch=self.launch,
+            iterations=timed.iterations,
+            samples_s=timed.samples_s,
+            compile_s=program.compile_s,
+            values_checked=sampler.values_checked,
+            proof=program.proof,
+            clock=case.clock.value,
+            framework_path=self.backend.framework_path,
+            versions=self.backend.versions,
+            anchors_s=tuple(sampler.anchors_s),
+            clocks_s=timed.clocks_s,
+            dispatch_s=timed.dispatch_s,
+            first_call_s=sampler.first_call_s,
+            rank_times_s=timed.rank_times_s,
+            over_ranks_s=timed.over_ranks_s,
+            compiled_memory_bytes=program.compiled_memory_bytes,
+        )
 
     def _is_large(self, case: Case) -> bool:
         need = self.backend.memory_need(case)
         return need is not None and need.needed_bytes >= LARGE_BYTES
 
     def _timed(self, case: Case, sampler: Sampler) -> _Timed:
+        slopes = sampler.sampled()
         if case.clock is Clock.DISPATCH:
-            single = sampler.single_calls()
-            clocks = {Clock.DISPATCH.value: launch_time_s(single.samples_s)}
-            return _Timed(1, single.samples_s, clocks, None)
-        slopes = sampler.slopes()
+            clocks = {Clock.DISPATCH.value: launch_time_s(slopes.samples_s)}
+            return _Timed(1, slopes.samples_s, clocks, None)
         if case.clock is Clock.HOST:
             clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
             return _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
@@ -199,3 +284,9 @@ class Desk:
             return None
         kept = self._kept_bytes() if need.reuses_kept else 0
         return now + max(0, need.needed_bytes - kept)
+
+
+def _failure(ended: Run | Failure | None) -> Failure | None:
+    """What a case that is not to end yet can end with."""
+    assert not isinstance(ended, Run)
+    return ended

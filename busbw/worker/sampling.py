@@ -4,16 +4,16 @@ With the clock `host` a sample is the slope between a short chain and a long one
 costs by itself is in both and falls out, and so does what a program does once in a call. With
 the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
 out before the clock starts, and every result is compared with the exact one after it has
-stopped. No sample is dropped.
+stopped. Beside each sample stands one of the anchor. No sample is dropped.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from busbw.model import FailureKind, Plan
+from busbw.model import FailureKind, Injection, Plan
 from busbw.worker.backends.base import AbstractProgram, MeasuringError
 from busbw.worker.phases import Phases
 
@@ -24,6 +24,13 @@ SETTLED = 0.7
 # What takes so many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
+
+# A sample of the anchor takes so long that a call's own cost is hardly in it.
+ANCHOR_S = 0.003
+MOST_PASSES = 4096
+
+# An injected tail is in one sample of so many: p25 does not see it, p90 does.
+SLEEPING_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -41,27 +48,80 @@ class Sampled:
 
 @dataclass
 class Sampler:
-    """Takes the samples of one program."""
+    """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
+
+    Beside each sample stands one of the anchor. With `asleep`, a fraction of what a chain takes or
+    seconds, the host sleeps so long within every fourth sample: an injected tail.
+    """
 
     program: AbstractProgram
     plan: Plan
     now_s: Callable[[], float]
     phases: Phases
+    sleep: Callable[[float], None] = lambda seconds: None
+    asleep: Injection | None = None
     values_checked: int = 0
     first_call_s: float | None = None
+    anchors_s: list[float] = field(default_factory=list)
+    _single: bool = False
     _warm_s: float = 0.0
+    _iterations: int = 1
+    _passes: int = 1
+    _pairs: list[tuple[float, float]] = field(default_factory=list)
+    _begun_s: float | None = None
 
-    def slopes(self) -> Sampled:
-        """Samples by the clock `host`."""
+    def begin(self, *, single: bool = False) -> None:
+        """Warm up and find out how long chains must be; `single`: a sample is one call."""
+        self._single = single
         with self.phases.of("warming_up"):
             self._warm_s = self._warm_up()
-            iterations = self._calibrated(self._warm_s)
-        pairs: list[tuple[float, float]] = []
-        begun_s = self.now_s()
+            if not single:
+                self._iterations = self._calibrated(self._warm_s)
+        with self.phases.of("anchoring"):
+            self._passes = self._anchor_passes()
+
+    def turn(self) -> None:
+        """One sample, and one of the anchor."""
+        if self._begun_s is None:
+            self._begun_s = self.now_s()
         with self.phases.of("sampling"):
-            while not self._enough(len(pairs), begun_s):
-                pairs.append(self.pair(iterations))
-        return self._sampled(iterations, pairs)
+            self._pairs.append(
+                (0.0, self.timed(1)) if self._single else self.pair(self._iterations)
+            )
+        with self.phases.of("anchoring"):
+            self.anchors_s.append(self._anchor_s(self._passes) / self._passes)
+
+    @property
+    def enough(self) -> bool:
+        """Two samples at least; of what takes many times as long as all sampling may, one."""
+        spent_s = 0.0 if self._begun_s is None else self.now_s() - self._begun_s
+        count = len(self._pairs)
+        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
+        return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
+
+    def sampled(self) -> Sampled:
+        """What the turns gave, at least one."""
+        if self._single:
+            return Sampled(1, tuple(one_s for _, one_s in self._pairs))
+        return self._sampled(self._iterations, self._pairs)
+
+    def _anchor_passes(self) -> int:
+        """So many passes that the anchor takes `ANCHOR_S`; the first call compiles it."""
+        self._anchor_s(1)
+        passes = 1
+        while passes < MOST_PASSES:
+            elapsed_s = self._anchor_s(passes)
+            if elapsed_s >= ANCHOR_S:
+                break
+            passes = min(
+                MOST_PASSES, max(2 * passes, int(passes * 1.2 * ANCHOR_S / max(elapsed_s, 1e-9)))
+            )
+        return passes
+
+    def _anchor_s(self, passes: int) -> float:
+        begun_s = self.now_s()
+        self.program.anchor(passes)
+        return self.now_s() - begun_s
 
     def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -87,17 +147,6 @@ class Sampler:
         """Seconds of one collective, from a chain of `iterations` and the shortest one."""
         return (long_s - short_s) / (iterations - self.program.shortest)
 
-    def single_calls(self) -> Sampled:
-        """Samples by the clock `dispatch`."""
-        with self.phases.of("warming_up"):
-            self._warm_up()
-        samples_s: list[float] = []
-        begun_s = self.now_s()
-        with self.phases.of("sampling"):
-            while not self._enough(len(samples_s), begun_s):
-                samples_s.append(self.timed(1))
-        return Sampled(1, tuple(samples_s))
-
     def pair(self, iterations: int) -> tuple[float, float]:
         """Seconds of the shortest chain, then of `iterations` collectives.
 
@@ -105,17 +154,17 @@ class Sampler:
         """
         shortest = self.program.shortest
         if shortest:
-            return self.timed(shortest), self.timed(iterations)
+            return self.timed(shortest), self.timed(iterations, asleep=self._is_asleep())
         self._lay_out()
         short_s = self._call_s(0)
-        long_s = self._call_s(iterations)
+        long_s = self._call_s(iterations, asleep=self._is_asleep())
         self._check(iterations)
         return short_s, long_s
 
-    def timed(self, iterations: int) -> float:
+    def timed(self, iterations: int, *, asleep: bool = False) -> float:
         """Seconds that `iterations` collectives took, in one call."""
         self._lay_out()
-        elapsed_s = self._call_s(iterations)
+        elapsed_s = self._call_s(iterations, asleep=asleep)
         self._check(iterations)
         return elapsed_s
 
@@ -127,16 +176,15 @@ class Sampler:
         with self.phases.of("checking"):
             self.values_checked += self.program.check(iterations)
 
-    def _call_s(self, iterations: int) -> float:
+    def _is_asleep(self) -> bool:
+        return self.asleep is not None and len(self._pairs) % SLEEPING_EVERY == SLEEPING_EVERY - 1
+
+    def _call_s(self, iterations: int, *, asleep: bool = False) -> float:
         begun_s = self.now_s()
         self.program.run(iterations)
+        if asleep and self.asleep is not None:
+            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, 0))
         return self.now_s() - begun_s
-
-    def _enough(self, count: int, begun_s: float) -> bool:
-        """Two samples at least; of what takes many times as long as all sampling may, one."""
-        spent_s = self.now_s() - begun_s
-        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
-        return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def _is_over(self, begun_s: float) -> bool:
         return self.now_s() - begun_s > self.plan.budget_s

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Plan
+from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run
 from busbw.worker import measure
 from busbw.worker.backends.base import AbstractBackend
 
@@ -35,15 +35,43 @@ class Channel:
 
 
 def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
-    """Answer ``probe`` and ``measure`` requests, each with exactly one reply."""
+    """Answer requests, each with exactly one reply, until there are no more.
+
+    ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
+    sample at a time, so that another worker can be measured in turn.
+    """
     channel.send("ready", None)
     desk = measure.Desk(backend=backend, launch=launch)
     for request in channel.received():
-        if request["request"] == "probe":
-            channel.send("probe", backend.probe())
-        else:
-            case = wire.from_json(Case, request["case"], "case")
-            plan = wire.from_json(Plan, request["plan"], "plan")
-            key = wire.from_json(EnvironmentKey, request["key"], "key")
-            result = desk.measure(case, plan, key)
-            channel.send(type(result).__name__, result)
+        channel.send(*_answer(request, backend, desk))
+
+
+def _answer(
+    request: dict[str, Any], backend: AbstractBackend, desk: measure.Desk
+) -> tuple[str, Any]:
+    name = request["request"]
+    if name == "probe":
+        return "probe", backend.probe()
+    if name == "let_go":
+        desk.let_go()
+        return "gone", None
+    if name == "turn":
+        return _named(desk.turn() or desk.enough)
+    if name == "close":
+        return _named(desk.close())
+    asked = (
+        wire.from_json(Case, request["case"], "case"),
+        wire.from_json(Plan, request["plan"], "plan"),
+        wire.from_json(EnvironmentKey, request["key"], "key"),
+        wire.from_json(Injection, request["injection"], "injection")
+        if request.get("injection")
+        else None,
+    )
+    if name == "open":
+        return _named(desk.open(*asked) or desk.enough)
+    return _named(desk.measure(*asked))
+
+
+def _named(answer: Run | Failure | bool) -> tuple[str, Any]:
+    """A Run, a Failure, or whether there are enough samples of a case that is open."""
+    return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.model import Case, FailureKind, Probe, Proof
+from busbw.model import Case, FailureKind, Injection, Probe, Proof
 
 
 class MeasuringError(Exception):
@@ -79,6 +79,14 @@ class AbstractProgram(ABC):
         """
 
     @abstractmethod
+    def anchor(self, passes: int) -> None:
+        """Read and write the input buffers of every rank so many times in one call; wait for it.
+
+        No collective: what it takes says how fast the machine is at the moment. The buffers hold
+        anything afterwards.
+        """
+
+    @abstractmethod
     def device_peak_bytes(self) -> int | None:
         """Peak memory of one device while this program ran, where the device itself tells.
 
@@ -114,13 +122,20 @@ class AbstractBackend(ABC):
         """The clock, in seconds."""
 
     @abstractmethod
+    def sleep(self, seconds: float) -> None:
+        """Let the host do nothing for so long, by its clock."""
+
+    @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
         """Host memory that `case` takes; None where the device has memory of its own."""
 
     @abstractmethod
-    def prepared(self, case: Case) -> AbstractContextManager[AbstractProgram]:
+    def prepared(
+        self, case: Case, injection: Injection | None = None
+    ) -> AbstractContextManager[AbstractProgram]:
         """`case` compiled and proved; its memory is given back at the end.
 
+        With an `injection` of `delay` or `payload` its program does that beside the case.
         Raises MeasuringError.
         """
 

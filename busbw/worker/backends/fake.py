@@ -7,6 +7,7 @@ deadlines, memory), only the devices and the times are made up. The variable hol
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"}]}
 
+`anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` befall the probe.
@@ -28,7 +29,18 @@ from pathlib import Path
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import VIRTUAL_RANKS, Case, Clock, Device, DeviceSet, FailureKind, Probe, Proof
+from busbw.model import (
+    VIRTUAL_RANKS,
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    Extra,
+    FailureKind,
+    Injection,
+    Probe,
+    Proof,
+)
 from busbw.worker import host
 
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
@@ -60,6 +72,10 @@ class FakeBackend(AbstractBackend):
     def now_s(self) -> float:
         """Seconds that programs have run, by the script."""
         return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let the script's time pass."""
+        self.elapsed_s += seconds
 
     def probe(self) -> Probe:
         """The script's devices; by default virtual CPUs as the real back ends have them."""
@@ -101,15 +117,21 @@ class FakeBackend(AbstractBackend):
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
 
     @contextlib.contextmanager
-    def prepared(self, case: Case) -> Iterator[AbstractProgram]:
+    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """A program that does what the script says of `case`."""
         line = self._line(case)
         _befall(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
-        one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
+        bytes_s = case.payload_bytes / rate
+        one_s = (latency_s + bytes_s) * float(line.get("slower", 1.0))
+        if injection is not None and injection.extra is Extra.DELAY:
+            one_s += injection.delay_s(one_s, case.payload_bytes)
+        if injection is not None and injection.extra is Extra.PAYLOAD:
+            one_s += (injection.share or 0.0) * bytes_s
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
-        yield FakeProgram(self, case, one_s)
+        anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
+        yield FakeProgram(self, case, one_s, anchor_s)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[None]:
@@ -122,10 +144,12 @@ class FakeBackend(AbstractBackend):
         with gzip.open(folder / "fake.trace.json.gz", "wt") as file:
             json.dump(content, file)
 
-    def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
+    def spend(
+        self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
+    ) -> None:
         """Let the time of one call of so many collectives pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
-        self.elapsed_s += call_s + sum(collectives_s)
+        self.elapsed_s += call_s + sum(collectives_s) + beside_s
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
@@ -144,10 +168,11 @@ class FakeProgram(AbstractProgram):
     compile_s = 0.001
     step = 1
 
-    def __init__(self, backend: FakeBackend, case: Case, one_s: float) -> None:
+    def __init__(self, backend: FakeBackend, case: Case, one_s: float, anchor_s: float) -> None:
         self._backend = backend
         self._case = case
         self._one_s = one_s
+        self._anchor_s = anchor_s
         self._turn = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else 1000
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
@@ -160,6 +185,10 @@ class FakeProgram(AbstractProgram):
         self._turn += iterations > 0
         one_s = self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
         self._backend.spend(self._backend.call_s, [one_s] * iterations)
+
+    def anchor(self, passes: int) -> None:
+        """A pass takes as long as the script says of its anchor, by default what a payload does."""
+        self._backend.spend(0.0, [], beside_s=passes * self._anchor_s)
 
     def check(self, iterations: int) -> int:
         """Nothing to compare."""

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from busbw.model import (
     Device,
     DeviceSet,
     FailureKind,
+    Injection,
     Placement,
     Probe,
     extents_of,
@@ -35,6 +37,7 @@ from busbw.worker import environ, host
 
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
+from .jax_beside import beside_of
 from .jax_program import JaxProgram
 
 PROGRAM = "chain2"
@@ -64,6 +67,10 @@ class JaxBackend(AbstractBackend):
     def now_s(self) -> float:
         """The host's monotonic clock."""
         return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        """The host's own sleep."""
+        time.sleep(seconds)
 
     def probe(self) -> Probe:
         """The classes of device that JAX reaches; for the others its own words why not."""
@@ -123,10 +130,12 @@ class JaxBackend(AbstractBackend):
         return MemoryNeed(needed_bytes=case.ranks * (taken + given + beside))
 
     @contextlib.contextmanager
-    def prepared(self, case: Case) -> Iterator[AbstractProgram]:
+    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """The compiled and proved program of `case`."""
         with _translated():
-            program = JaxProgram(case, self._mesh(case), virtual=self._device is Device.CPU)
+            make = partial(JaxProgram, case, self._mesh(case), virtual=self._device is Device.CPU)
+            beside = beside_of(case, injection, lambda tried: make(beside=tried))
+            program = make(beside=beside)
             try:
                 yield program
             finally:

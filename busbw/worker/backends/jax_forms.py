@@ -21,6 +21,8 @@ import jax.numpy as jnp
 from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Clock, Placement
 
+from .jax_beside import NOTHING, Beside, work
+
 # Few collectives in one round for payloads whose single one takes long anyway.
 _LARGE_BYTES = 16 * MIB
 
@@ -46,13 +48,16 @@ class Form:
     donated: bool = True
 
 
-def form_of(case: Case, axes: Axes, rounds: int, *, virtual: bool) -> Form:
+def form_of(
+    case: Case, axes: Axes, rounds: int, *, virtual: bool, beside: Beside = NOTHING
+) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
     collective = COLLECTIVES[case.collective]
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(_collective, case, axes)
+    extra = partial(work, beside, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_single, one)
@@ -60,11 +65,13 @@ def form_of(case: Case, axes: Axes, rounds: int, *, virtual: bool) -> Form:
     few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
     if not in_place:
         # More of them in a turn have the same input and would be merged into one.
-        return Form(partial(_repeated, one), (taken, given), outputs=2, result=1, step=1)
+        return Form(partial(_repeated, one, extra), (taken, given), outputs=2, result=1, step=1)
     if virtual:
         step = 2 if few else 4
-        return Form(partial(_to_and_fro, one, step), (taken,) * 2, outputs=2, result=0, step=step)
-    return Form(partial(_chained, one), (taken,), outputs=1, result=0, step=1)
+        return Form(
+            partial(_to_and_fro, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
+        )
+    return Form(partial(_chained, one, extra), (taken,), outputs=1, result=0, step=1)
 
 
 def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
@@ -72,33 +79,48 @@ def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tup
 
 
 def _to_and_fro(
-    one: Callable[..., Any], step: int, turns: jax.Array, first: jax.Array, second: jax.Array
+    one: Callable[..., Any],
+    extra: Callable[..., Any],
+    step: int,
+    turns: jax.Array,
+    first: jax.Array,
+    second: jax.Array,
 ) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, first, second = held
-        for _ in range(step // 2):
+        beside = 0
+        for place in range(step // 2):
             second = one(first)
+            beside += extra(count + 2 * place, second)
             first = one(second)
-        return count + 1, first, second
+            beside += extra(count + 2 * place + 1, first)
+        return count + 1 + beside, first, second
 
     return _loop(turns, turn, first, second)
 
 
-def _chained(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+def _chained(
+    one: Callable[..., Any], extra: Callable[..., Any], turns: jax.Array, values: jax.Array
+) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values = held
-        return count + 1, one(values)
+        values = one(values)
+        return count + 1 + extra(count, values), values
 
     return _loop(turns, turn, values)
 
 
 def _repeated(
-    one: Callable[..., Any], turns: jax.Array, values: jax.Array, result: jax.Array
+    one: Callable[..., Any],
+    extra: Callable[..., Any],
+    turns: jax.Array,
+    values: jax.Array,
+    result: jax.Array,
 ) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, result = held
         values, result = jax.lax.optimization_barrier((values, one(values)))
-        return count + 1, values, result
+        return count + 1 + extra(count, result), values, result
 
     return _loop(turns, turn, values, result)
 

@@ -17,6 +17,8 @@ from busbw.model import MIB, Case, Clock, FailureKind, Proof
 from . import hlo_proof
 from .base import AbstractProgram, MeasuringError
 from .expected import Values
+from .jax_anchor import Anchor
+from .jax_beside import NOTHING, Beside
 from .jax_check import CheckOnDevices
 from .jax_forms import form_of
 
@@ -32,15 +34,23 @@ _DRAWS = 4
 class JaxProgram(AbstractProgram):
     """Program, starting values and check, each compiled once for the case's shape."""
 
-    def __init__(self, case: Case, mesh: jax.sharding.Mesh, *, virtual: bool) -> None:
+    def __init__(
+        self,
+        case: Case,
+        mesh: jax.sharding.Mesh,
+        *,
+        virtual: bool,
+        beside: Beside = NOTHING,
+    ) -> None:
         self._case = case
+        self._beside = beside
         self._mesh = mesh
         self._check_world()
         self._dtype = jnp.dtype(case.dtype)
         self._values = Values(case, self._dtype)
         rounds = self._values.most_rounds()
         axes = tuple(case.axes) or tuple(mesh.axis_names)
-        self._form = form_of(case, axes, rounds, virtual=virtual)
+        self._form = form_of(case, axes, rounds, virtual=virtual, beside=beside)
         self.step = max(1, self._form.step)
         self.most_iterations = rounds // self.step * self.step if self._form.step else 1
         if self.most_iterations == 0:
@@ -62,6 +72,7 @@ class JaxProgram(AbstractProgram):
         self._buffers: tuple[jax.Array, ...] = ()
         self._result: Any = None
         self._counted: Any = None
+        self._anchor: Anchor | None = None
 
     def release(self) -> None:
         """Let go of the buffers."""
@@ -111,6 +122,14 @@ class JaxProgram(AbstractProgram):
         self._values.check_all(self._draw, iterations, doubtful)
         return int(self._result.size)
 
+    def anchor(self, passes: int) -> None:
+        """In place in the input buffers; what was the result of the last chain may lie there."""
+        self._result = None
+        first, *others = self._buffers
+        self._anchor = self._anchor or Anchor(self._mesh, first)
+        self._buffers = ()
+        self._buffers = (self._anchor.run(passes, first), *others)
+
     def device_peak_bytes(self) -> int | None:
         """The highest use of any device, if this program raised it: JAX cannot start anew."""
         peak_bytes = self._peak_bytes()
@@ -132,8 +151,10 @@ class JaxProgram(AbstractProgram):
         wanted = hlo_proof.Wanted(
             case=self._case,
             per_round=self.step,
+            part_bytes=self._beside.part * self._dtype.itemsize,
             # What a single call costs is what users feel, copies included.
             strict=copy_free
+            and self._beside == NOTHING
             and self._case.clock is not Clock.DISPATCH
             and (virtual or self._case.collective == "all_reduce"),
         )

@@ -23,7 +23,9 @@ from busbw.model import (
     Clock,
     Device,
     DeviceSet,
+    Extra,
     FailureKind,
+    Injection,
     Placement,
     Probe,
 )
@@ -82,6 +84,10 @@ class TensorflowBackend(AbstractBackend):
         """The host's monotonic clock."""
         return time.perf_counter()
 
+    def sleep(self, seconds: float) -> None:
+        """The host's own sleep."""
+        time.sleep(seconds)
+
     def probe(self) -> Probe:
         """The classes of device that TensorFlow reaches; for the others its own words why not."""
         wanted = (self._device,) if self._device else tuple(Device)
@@ -131,10 +137,14 @@ class TensorflowBackend(AbstractBackend):
         )
 
     @contextlib.contextmanager
-    def prepared(self, case: Case) -> Iterator[AbstractProgram]:
+    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """The traced and proved program of `case`."""
         if self._device is None:
             raise MeasuringError(FailureKind.UNAVAILABLE, "the worker was opened for no device")
+        if injection is not None and injection.extra in (Extra.DELAY, Extra.PAYLOAD):
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, f"TensorFlow's program cannot do a {injection.extra.value}"
+            )
         with _translated():
             program = TensorflowProgram(case, self._strategy(case))
             try:

@@ -69,6 +69,7 @@ class TensorflowProgram(AbstractProgram):
         self._start: Any = None
         self._result: Any = None
         self._counted: Any = None
+        self._anchor: Any = None
         self.fresh()
         begun_s = time.perf_counter()
         body = self._once if single else self._loop
@@ -81,7 +82,7 @@ class TensorflowProgram(AbstractProgram):
 
     def release(self) -> None:
         """Let go of the values and of the graph."""
-        self._start = self._result = None
+        self._start = self._result = self._anchor = None
         del self._call
 
     def fresh(self) -> None:
@@ -149,6 +150,19 @@ class TensorflowProgram(AbstractProgram):
         }
         return self._values.check_all(self._draw, iterations, results)
 
+    def anchor(self, passes: int) -> None:
+        """From the starting values each time; the memory is that of the last result."""
+        self._result = None
+        if self._anchor is None:
+            traced = tf.function(self._passes, autograph=False)
+            self._anchor = traced.get_concrete_function(self._start, tf.constant(1))
+        self._result = self._anchor(self._start, tf.constant(passes))
+        self._wait(self._result)
+        self._result = None
+
+    def _passes(self, values: Any, passes: Any) -> Any:
+        return self._strategy.run(_changes_of_sign, args=(values, passes))
+
     def device_peak_bytes(self) -> int | None:
         """The highest use of any GPU since this program was made."""
         peaks = [
@@ -169,3 +183,13 @@ class TensorflowProgram(AbstractProgram):
 def _all_reduce(values: Any) -> Any:
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
+
+
+def _changes_of_sign(values: Any, passes: Any) -> Any:
+    """Reads and writes all of `values` so many times, in place but for the first."""
+    return tf.while_loop(
+        lambda done, _: done < passes,
+        lambda done, held: (done + 1, -held),
+        (tf.constant(0), values),
+        parallel_iterations=1,
+    )[1]

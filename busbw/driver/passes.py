@@ -1,0 +1,60 @@
+"""What one pass over the cases is, whoever drives it: its order, its progress, its replies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from busbw import wire
+from busbw.model import Case, Failure, Run
+
+LARGE_BYTES = 2**30
+_FIXED_COST = 2**26
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where the sweep stands, before `case` is measured."""
+
+    pass_number: int
+    passes: int
+    case: Case
+    done: int
+    total: int
+    elapsed_s: float
+    remaining_s: float | None
+
+
+def result_of(name: str, value: Any) -> Run | Failure:
+    """The reply to a measure request."""
+    if name == "Run":
+        return wire.from_json(Run, value, name)
+    return wire.from_json(Failure, value, name)
+
+
+def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
+    """`cases` in random order, but the large ones together at one end, the largest outermost.
+
+    Large ones of one launch and of the next then meet, and each finds what the one before let go
+    of. Memory that was in use a moment ago is there at once; what a virtual machine gave back to
+    its host in between comes back at half a GiB a second (seen), which would be most of the
+    session.
+    """
+    small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
+    large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]
+    shuffler.shuffle(small)
+    shuffler.shuffle(large)
+    large.sort(key=bytes_of, reverse=large_first)
+    return large + small if large_first else small + large
+
+
+def bytes_of(case: Case) -> int:
+    """The payload on all ranks."""
+    return case.payload_bytes * case.ranks
+
+
+def cost(case: Case) -> int:
+    """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
+    return _FIXED_COST + case.payload_bytes

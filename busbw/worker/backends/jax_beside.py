@@ -1,0 +1,146 @@
+"""What a JAX program can be asked to do beside its collectives, so that the gate can be tried.
+
+Nothing here is part of an ordinary measurement. The extra work gives a zero that the compiler
+cannot foresee, which is added to the loop's counter: it can neither be dropped nor moved out of
+the loop, it touches no value, and the result is checked as ever.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from busbw.model import Case, Clock, Extra, FailureKind, Injection
+
+from .base import MeasuringError
+
+_TRIED_STEPS = 100_000
+_CALIBRATING_S = 0.01
+_CALIBRATING_PAIRS = 25
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Beside each collective: so many `steps` of a busy loop on every rank; another on a `part`.
+
+    The part is in elements; 0 is none.
+    """
+
+    steps: int = 0
+    part: int = 0
+
+
+class Timed(Protocol):
+    """What is needed of a program to find out how long its collective takes."""
+
+    step: int
+    most_iterations: int
+
+    def fresh(self) -> None:
+        """Lay out starting values."""
+
+    def run(self, iterations: int) -> None:
+        """So many collectives in one call."""
+
+    def release(self) -> None:
+        """Let go of the buffers."""
+
+
+NOTHING = Beside()
+
+
+def work(beside: Beside, axes: tuple[str, ...], count: jax.Array, result: jax.Array) -> Any:
+    """Zero, after the work beside the collective that gave `result`; `count` differs each time."""
+    if beside.steps:
+        return _busy(count, beside.steps)
+    if beside.part:
+        # No value is ever below 0.
+        part = jax.lax.pmax(result[: beside.part], axes)
+        return (part[0] < 0).astype(count.dtype)
+    return 0
+
+
+def beside_of(case: Case, injection: Injection | None, make: Callable[[Beside], Timed]) -> Beside:
+    """What `injection` means for `case`; a delay is tried out with programs from `make`."""
+    if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
+        return Beside()
+    if injection.extra is Extra.PAYLOAD:
+        if case.collective != "all_reduce" or case.clock is Clock.DISPATCH:
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, "a second collective is for chains of all-reduces only"
+            )
+        size = jnp.dtype(case.dtype).itemsize
+        return Beside(part=max(1, round(case.payload_bytes * (injection.share or 0.0) / size)))
+    return _delay(case, injection, make)
+
+
+def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) -> Beside:
+    """As many steps as take the time asked for, within the chain itself."""
+    without = make(NOTHING)
+    tried = None
+    try:
+        steps = max(1, round(_one_s(without) / _step_s()))
+        tried = make(Beside(steps=steps))
+        pairs = _pairs(without, tried)
+    finally:
+        without.release()
+        if tried is not None:
+            tried.release()
+    without_s = statistics.median(one for one, _ in pairs)
+    step_s = statistics.median(both - one for one, both in pairs) / steps
+    wanted_s = injection.delay_s(without_s, case.payload_bytes)
+    if step_s <= 0:
+        raise MeasuringError(FailureKind.UNAVAILABLE, "a delay's length cannot be found here")
+    return Beside(steps=max(1, round(wanted_s / step_s)))
+
+
+def _step_s() -> float:
+    """Seconds of one step by itself, roughly."""
+    busy = jax.jit(lambda start: _busy(start, _TRIED_STEPS))
+    jax.block_until_ready(busy(jnp.int32(0)))
+    begun_s = time.perf_counter()
+    jax.block_until_ready(busy(jnp.int32(0)))
+    return (time.perf_counter() - begun_s) / _TRIED_STEPS
+
+
+def _one_s(program: Timed) -> float:
+    """Seconds of one collective, roughly."""
+    _chain_s(program, program.step)
+    return min(_chain_s(program, program.step) for _ in range(3)) / program.step
+
+
+def _busy(start: jax.Array, steps: int) -> Any:
+    """0, after so many steps of Marsaglia's xorshift from an odd number, which never gives 0."""
+
+    def step(_: Any, held: jax.Array) -> jax.Array:
+        for shift in (13, -17, 5):
+            held = held ^ (held << shift if shift > 0 else held >> -shift)
+        return held
+
+    begun = start.astype(jnp.uint32) * 2 + 1
+    return (jax.lax.fori_loop(0, steps, step, begun) == 0).astype(start.dtype)
+
+
+def _pairs(without: Timed, tried: Timed) -> list[tuple[float, float]]:
+    """Seconds of one collective of each, taken in turn."""
+    chain = without.step
+    while chain < without.most_iterations and _chain_s(without, chain) < _CALIBRATING_S:
+        chain = min(2 * chain, without.most_iterations)
+    chain = max(without.step, chain // without.step * without.step)
+    return [
+        (_chain_s(without, chain) / chain, _chain_s(tried, chain) / chain)
+        for _ in range(_CALIBRATING_PAIRS)
+    ]
+
+
+def _chain_s(program: Timed, iterations: int) -> float:
+    program.fresh()
+    begun_s = time.perf_counter()
+    program.run(iterations)
+    return time.perf_counter() - begun_s

@@ -1,0 +1,140 @@
+"""Records sessions of launch pairs on this machine, for the corpus: the real driver and worker.
+
+Unchanged code on both sides, or a delay injected into the candidate's program. Judges nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from busbw import cases, driver, metrics
+from busbw import model as words
+from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Run, Spec
+
+from . import corpus
+from .corpus import First, Injection, Kind, RecordedLaunch, RecordedSession, Side
+
+FRAMEWORK = "jax"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Record what is asked and append it to the file."""
+    options = _parser().parse_args(arguments)
+    for number in range(options.sessions):
+        if number:
+            time.sleep(options.pause_s)
+        for share in options.shares:
+            session = record(options, share)
+            corpus.append(session, options.file)
+            print(f"{session.id}: {share:g}, {session.wall_s:.0f} s, load {session.load:.2f}")
+
+
+def record(options: argparse.Namespace, share: float) -> RecordedSession:
+    """One session; the candidate is asked to take `share` more time."""
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    load, begun_s = os.getloadavg()[0], time.monotonic()
+    bundle = driver.Bundle()
+    try:
+        duel, probe = _duel(options, share, bundle)
+        duel.run()
+    finally:
+        bundle.remove()
+    pairs = zip(*(duel.measurements(side) for side in driver.Side))
+    found = next(iter(duel.cases.values()))
+    return RecordedSession(
+        id=now if not share else f"{now}+{share:g}",
+        recorded=now,
+        kind=Kind.INJECTED if share else Kind.AA,
+        injection=Injection(kind=Extra.DELAY.value, share=share) if share else None,
+        framework=FRAMEWORK,
+        ranks=found.ranks,
+        load=load,
+        versions=probe.versions,
+        wall_s=round(time.monotonic() - begun_s, 1),
+        launches=tuple(one for pair in pairs for one in _launches(*pair)),
+        machine=f"{found.device_kind}, {found.cores} cores",
+    )
+
+
+def _duel(
+    options: argparse.Namespace, share: float, bundle: driver.Bundle
+) -> tuple[driver.Duel, words.Probe]:
+    starter = driver.Starter(
+        python=sys.executable, framework=FRAMEWORK, device="cpu", ranks=options.ranks
+    )
+    probe = driver.probe(starter, bundle)
+    duel = driver.Duel(
+        cases=_cases(options, probe),
+        plan=Plan(
+            launches=options.launches,
+            samples=options.samples,
+            budget_s=60.0,
+            seed=int.from_bytes(os.urandom(4), "big"),
+        ),
+        starters={FRAMEWORK: dict.fromkeys(driver.Side, starter)},
+        bundle=bundle,
+        at_once=True,
+        injection=words.Injection(extra=Extra.DELAY, share=share) if share else None,
+    )
+    return duel, probe
+
+
+def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, EnvironmentKey]:
+    target = cases.choose_target(
+        device=Device.CPU, ranks=options.ranks, probes=[probe], named=[FRAMEWORK]
+    )
+    sizes = metrics.parse_payloads(options.payloads)
+    specs = [Spec(framework=FRAMEWORK, payload_bytes=size, ranks=options.ranks) for size in sizes]
+    return {cases.resolve(spec, target): target.key(spec) for spec in specs}
+
+
+def _launches(reference: Measurement, candidate: Measurement) -> list[RecordedLaunch]:
+    """Raises CorpusError where a launch failed: such a session is no evidence."""
+    failures = (*reference.failures, *candidate.failures)
+    if failures:
+        raise corpus.CorpusError(f"{reference.case.name}: {failures[0].message}")
+    return [
+        _launch(number, reference.case, *runs)
+        for number, runs in enumerate(zip(reference.runs, candidate.runs), 1)
+    ]
+
+
+def _launch(number: int, case: Case, reference: Run, candidate: Run) -> RecordedLaunch:
+    # Both have as many samples, but for the turn in which the first had enough.
+    count = min(len(reference.samples_s), len(candidate.samples_s))
+    sides = [
+        Side(samples_s=run.samples_s[:count], anchors_s=run.anchors_s[:count])
+        for run in (reference, candidate)
+    ]
+    first = First.REFERENCE if number % 4 < 2 else First.CANDIDATE
+    return RecordedLaunch(
+        number=number,
+        payload_bytes=case.payload_bytes,
+        first=first,
+        reference=sides[0],
+        candidate=sides[1],
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="evidence record", description=__doc__)
+    parser.add_argument("--file", type=Path, default=corpus.FOLDER / "cpu.jsonl.gz")
+    parser.add_argument("--sessions", type=int, default=1, help="how many of each share")
+    parser.add_argument("--pause-s", type=float, default=60.0, help="between two of them")
+    parser.add_argument(
+        "--shares",
+        type=lambda text: [float(word) for word in text.split(",")],
+        default=[0.0],
+        help="comma list: how much more time the candidate is to take; 0: unchanged code",
+    )
+    parser.add_argument("--payloads", default="1M,4M,16M")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--launches", type=int, default=10, help="pairs in a session")
+    parser.add_argument("--samples", type=int, default=20, help="in a launch")
+    return parser
