@@ -10,6 +10,7 @@ from typing import Any
 
 from busbw.model import (
     Baseline,
+    BaselineSession,
     Case,
     Device,
     DeviceSet,
@@ -102,11 +103,24 @@ def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: 
     return Measurement(case=case(**changes), runs=runs, failures=failures)
 
 
+def session(*times_s: float, **changes: Any) -> BaselineSession:
+    """A session of these launch times, without anchors."""
+    ordinary = BaselineSession(date=DATE, commit="", versions=VERSIONS, times_s=times_s)
+    return replace(ordinary, **changes)
+
+
 def baseline(*times_s: float, **changes: Any) -> Baseline:
-    """A stored baseline with these launch times; with none it is out of memory."""
-    return Baseline(
-        case=case(**changes), times_s=times_s, oom=not times_s, date=DATE, versions=VERSIONS
+    """A stored baseline of one session with these times; with none it is out of memory."""
+    return pooled(*([session(*times_s)] if times_s else []), **changes)
+
+
+def pooled(*sessions: BaselineSession, **changes: Any) -> Baseline:
+    """A stored baseline of these sessions, pinned at its own level; `changes` are the case's."""
+    ordinary = Baseline(
+        case=case(**changes), oom=not sessions, sessions=sessions, date=DATE, versions=VERSIONS
     )
+    pinned = DATE if sessions else ""
+    return replace(ordinary, pinned_s=ordinary.level_s, pinned_date=pinned)
 
 
 def summary(**changes: Any) -> Summary:

@@ -2,21 +2,33 @@
 
 `baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p]/` holds one file
 per framework, collective and strategy. Versions are recorded and never matched. Reads and
-writes files; judges nothing and starts nothing.
+writes files; judges nothing and starts nothing. How much a baseline may lose is handed in.
 """
 
+from .changes import Change, Refusal, Saved
 from .document import BaselineError
+from .entries import Accepted, Occasion
 from .key import folder_of
+from .pool import beyond
 from .published import Published, find_published
-from .store import Change, Found, find, save
+from .store import Found, Rules, find, save
+from .upkeep import prune, rebase
 
 __all__ = [
+    "Accepted",
     "BaselineError",
     "Change",
     "Found",
+    "Occasion",
     "Published",
+    "Refusal",
+    "Rules",
+    "Saved",
+    "beyond",
     "find",
     "find_published",
     "folder_of",
+    "prune",
+    "rebase",
     "save",
 ]

@@ -1,14 +1,18 @@
 """One baseline file as values: what it holds, read strictly, written one line per payload.
 
 Schema history:
-1  the first.
+1  the first: the launch times of one session per payload.
+2  the sessions of each payload with commit and anchors, the pinned level, the file's history.
+   A file of schema 1 is read as one session, pinned at its median, and written as schema 2.
+
+Knows text and values; what becomes of an entry is decided in `pool`.
 """
 
 from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ from typing import Any
 from busbw import wire
 from busbw.model import EnvironmentKey, payload_text
 
-SCHEMA = 1
+SCHEMA = 2
 
 # No clock is finer, and what is compared is divided by it.
 LEAST_US = 1e-6
@@ -34,8 +38,22 @@ class Status(str, enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSession:
+    """What one session added to an entry: one time, and perhaps one anchor, for each launch."""
+
+    date: str
+    commit: str = ""
+    times_us: tuple[float, ...]
+    anchors_us: tuple[float, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One line: a payload's launch times in microseconds, or that it was out of memory."""
+    """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
+
+    `pinned_us` is the level that the entry may not lose more than a budget against.
+    """
 
     dtype: str
     reduce_op: str
@@ -44,11 +62,13 @@ class Entry:
     payload: str
     payload_bytes: int
     status: Status
-    times_us: tuple[float, ...] = ()
+    pinned_us: float | None = None
+    pinned_date: str = ""
+    sessions: tuple[StoredSession, ...] = ()
     needed_bytes: int | None = None
     available_bytes: int | None = None
     protocol: str
-    date: str
+    date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -58,8 +78,24 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Update:
+    """One line of the file's history: `entries` were written or removed.
+
+    `worst_percent` is the largest rise of a level, below 0 where all of them fell.
+    `accepted_regression` says that a loss beyond the budget was accepted, for the `reason`.
+    """
+
+    date: str
+    commit: str = ""
+    entries: int
+    worst_percent: float
+    reason: str = ""
+    accepted_regression: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """One file: the Environment key in full, the rest of the Case, and the entries."""
+    """One file: the Environment key in full, the rest of the Case, entries, and history."""
 
     schema: int
     environment: EnvironmentKey
@@ -67,6 +103,7 @@ class Document:
     collective: str
     strategy: str
     entries: tuple[Entry, ...]
+    history: tuple[Update, ...] = ()
 
 
 def read_json(path: Path) -> Any:
@@ -90,20 +127,8 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def read(path: Path) -> Document:
-    """The checked Document in `path`; raises BaselineError."""
-    raw = read_json(path)
-    if isinstance(raw, dict) and raw.get("schema") not in (None, SCHEMA):
-        raise BaselineError(f"{path}: schema: this version reads {SCHEMA}, got {raw['schema']!r}")
-    try:
-        document = wire.from_json(Document, raw, "document")
-        _check_entries(document.entries)
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
-    return document
-
-
-def _check_entries(entries: tuple[Entry, ...]) -> None:
+def check_entries(entries: Sequence[Entry]) -> None:
+    """Raises WireError with the place of what no entry of a measurement can hold."""
     seen = set()
     for index, entry in enumerate(entries):
         where = f"document.entries[{index}]"
@@ -119,28 +144,69 @@ def _check_entry(entry: Entry, where: str) -> None:
             f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes; "
             f"expected {payload_text(entry.payload_bytes)!r}"
         )
-    if entry.status is Status.OK and not entry.times_us:
-        raise wire.WireError(f"{where}.times_us: expected at least one time, or the status 'oom'")
-    if entry.status is Status.OOM and entry.times_us:
-        raise wire.WireError(f"{where}.times_us: expected none with the status 'oom'")
-    for place, time_us in enumerate(entry.times_us):
-        if time_us < LEAST_US:
-            raise wire.WireError(
-                f"{where}.times_us[{place}]: expected microseconds above 0 "
-                f"(at least {LEAST_US:g}), got {time_us:g}"
-            )
+    if entry.status is Status.OK:
+        _check_timed(entry, where)
+        return
+    for key in ("sessions", "pinned_us", "pinned_date"):
+        if getattr(entry, key):
+            raise wire.WireError(f"{where}.{key}: expected none with the status 'oom'")
+    if not entry.date:
+        raise wire.WireError(f"{where}.date: expected one with the status 'oom'")
+
+
+def _check_timed(entry: Entry, where: str) -> None:
+    if not entry.sessions:
+        raise wire.WireError(f"{where}.sessions: expected at least one, or the status 'oom'")
+    if entry.date or entry.versions:
+        key = "date" if entry.date else "versions"
+        raise wire.WireError(f"{where}.{key}: expected in the sessions, or the status 'oom'")
+    if entry.pinned_us is None or not entry.pinned_date:
+        key = "pinned_us" if entry.pinned_us is None else "pinned_date"
+        raise wire.WireError(f"{where}.{key}: missing")
+    for index, session in enumerate(entry.sessions):
+        _check_session(session, f"{where}.sessions[{index}]")
+    _check_microseconds(entry.pinned_us, f"{where}.pinned_us")
+
+
+def _check_session(session: StoredSession, where: str) -> None:
+    if not session.times_us:
+        raise wire.WireError(f"{where}.times_us: expected at least one time")
+    for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):
+        for place, value_us in enumerate(values_us):
+            _check_microseconds(value_us, f"{where}.{key}[{place}]")
+    launches = len(session.times_us)
+    if session.anchors_us and len(session.anchors_us) != launches:
+        raise wire.WireError(
+            f"{where}.anchors_us: expected none, or one for each of {launches} launches, "
+            f"got {len(session.anchors_us)}"
+        )
+
+
+def _check_microseconds(value_us: float, where: str) -> None:
+    if value_us < LEAST_US:
+        raise wire.WireError(
+            f"{where}: expected microseconds above 0 (at least {LEAST_US:g}), got {value_us:g}"
+        )
 
 
 def dumps(document: Document) -> str:
     """The file's text: entries sorted, one line each, so that a review shows what changed."""
-    head = wire.to_json(document)
-    entries = [_entry_json(e) for e in sorted(document.entries, key=lambda e: e.place)]
-    rows = ",\n".join("    " + json.dumps(entry) for entry in entries)
-    head["entries"] = []
+    head = wire.to_json(document) | {"entries": [], "history": []}
     text = json.dumps(head, indent=2)
-    return text.replace('"entries": []', f'"entries": [\n{rows}\n  ]') + "\n"
+    entries = sorted(document.entries, key=lambda entry: entry.place)
+    for key, rows in (("entries", entries), ("history", document.history)):
+        lines = ",\n".join("    " + json.dumps(_without_empty(wire.to_json(row))) for row in rows)
+        if rows:
+            text = text.replace(f'"{key}": []', f'"{key}": [\n{lines}\n  ]')
+    return text + "\n"
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
-    row: dict[str, Any] = wire.to_json(entry)
-    return {key: value for key, value in row.items() if value not in (None, [], "", {})}
+def _without_empty(row: Any) -> Any:
+    """What is empty or unknown is left out; so it is read."""
+    if isinstance(row, dict):
+        return {
+            key: _without_empty(value)
+            for key, value in row.items()
+            if value is not False and value not in (None, [], "", {})
+        }
+    return [_without_empty(item) for item in row] if isinstance(row, list) else row

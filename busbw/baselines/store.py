@@ -1,27 +1,23 @@
 """Find a case's baseline; save a session's accepted ones: merged, atomic, one writer at a time.
 
-Knows files and the layout; whether something deserves to be saved is decided elsewhere.
+Knows files and the layout; whether something deserves to be saved is decided elsewhere, and how
+much a baseline may lose in `pool`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import filelock
+from busbw.model import Baseline, Case, EnvironmentKey
 
-from busbw.model import Baseline, Case, EnvironmentKey, Measurement, payload_text
-
-from . import document as documents
-from .document import BaselineError, Document, Entry, Status
+from . import files
+from .changes import Change, Refusal, Saved, recorded
+from .document import Document, Entry, dumps
+from .entries import Accepted, Occasion, baseline_of, entry_of, place_of
 from .key import file_name_of, folder_of
-
-LOCK_TIMEOUT_S = 60.0
+from .pool import joined
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,50 +30,29 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """One baseline before and after a save, times in seconds; None: there was none."""
+class Rules:
+    """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
 
-    path: Path
-    case: Case
-    before: Baseline | None
-    after: Baseline
+    `accept_regression` writes also what loses more, and pins it. `only_new` leaves existing
+    entries alone.
+    """
+
+    budget: float
+    accept_regression: bool = False
+    only_new: bool = False
 
 
 def find(root: Path, key: EnvironmentKey, case: Case) -> Found:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
-    path = root / folder_of(key) / file_name_of(case)
+    path = files.path_of(root, key, case)
     if not path.exists():
         return Found(path=path, nearest=_nearest(root, key, case))
-    document = _read_checked(path, key, case)
-    entry = next((e for e in document.entries if e.place == _place(case)), None)
-    return Found(path=path, baseline=_baseline(case, entry) if entry else None)
+    entry = _entry(files.read_checked(path, key, case), case)
+    return Found(path=path, baseline=baseline_of(case, entry) if entry else None)
 
 
-def _read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
-    document = documents.read(path)
-    names = (document.framework, document.collective, document.strategy)
-    if document.environment != key or names != (case.framework, case.collective, case.strategy):
-        raise BaselineError(
-            f"{path}: document.environment: the file says {document.environment} and "
-            f"{'.'.join(names)}, its place says {key} and {file_name_of(case)}"
-        )
-    return document
-
-
-def _place(case: Case) -> tuple[str, str, str, str, int]:
-    return (case.dtype, case.reduce_op, case.placement, case.axes, case.payload_bytes)
-
-
-def _baseline(case: Case, entry: Entry) -> Baseline:
-    return Baseline(
-        case=replace(case, protocol=entry.protocol),
-        times_s=tuple(time_us / 1e6 for time_us in entry.times_us),
-        oom=entry.status is Status.OOM,
-        date=entry.date,
-        versions=entry.versions,
-        needed_bytes=entry.needed_bytes,
-        available_bytes=entry.available_bytes,
-    )
+def _entry(document: Document, case: Case) -> Entry | None:
+    return next((entry for entry in document.entries if entry.place == place_of(case)), None)
 
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
@@ -92,98 +67,48 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
 
 
-def save(
-    root: Path,
-    accepted: Sequence[tuple[EnvironmentKey, Measurement, Sequence[float]]],
-    *,
-    date: str,
-    only_new: bool = False,
-) -> tuple[Change, ...]:
-    """Write each measurement's launch times (seconds; none for out of memory) below `root`.
+def save(root: Path, accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules) -> Saved:
+    """Write what was accepted below `root`, each file with a line of history.
 
     Files are read again under a lock and only the given entries replaced, so that two sessions
-    lose nothing; each file is replaced atomically. `only_new` leaves existing entries alone.
-    Raises BaselineError, and writes nothing, if an existing file cannot be read.
+    lose nothing; each file is replaced atomically. What `rules` forbid is not written, and comes
+    back as a refusal. Raises BaselineError, and writes nothing, if a file cannot be read.
     """
-    with _locked(root):
-        plans = [_planned(root, key, m, times, date) for key, m, times in accepted]
-        merged: dict[Path, Document] = {}
-        changes = []
-        for path, empty, case, entry in plans:
-            document = merged.get(path) or (
-                _read_checked(path, empty.environment, case) if path.exists() else empty
-            )
-            old = next((e for e in document.entries if e.place == entry.place), None)
-            merged[path] = document
-            if only_new and old is not None:
-                continue
-            others = tuple(e for e in document.entries if e.place != entry.place)
-            merged[path] = replace(document, entries=(*others, entry))
-            before = _baseline(case, old) if old else None
-            changes.append(
-                Change(path=path, case=case, before=before, after=_baseline(case, entry))
-            )
-        for path in {change.path for change in changes}:
-            _write(path, documents.dumps(merged[path]))
-    return tuple(changes)
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    with files.locked(root):
+        documents = {}
+        for one in accepted:
+            path = files.path_of(root, one.key, one.measurement.case)
+            if path not in documents:
+                documents[path] = files.opened(path, one.key, one.measurement.case)
+        for one in accepted:
+            path = files.path_of(root, one.key, one.measurement.case)
+            documents[path], done = _merged(documents[path], one, path, occasion, rules)
+            changes += [done] if isinstance(done, Change) else []
+            refusals += [done] if isinstance(done, Refusal) else []
+        for path in dict.fromkeys(change.path for change in changes):
+            own = [change for change in changes if change.path == path]
+            files.write(path, dumps(recorded(documents[path], own, occasion)))
+    return Saved(changes=tuple(changes), refusals=tuple(refusals))
 
 
-def _planned(
-    root: Path, key: EnvironmentKey, measurement: Measurement, times_s: Sequence[float], date: str
-) -> tuple[Path, Document, Case, Entry]:
-    case = measurement.case
-    failure = measurement.failures[0] if measurement.failures else None
-    entry = Entry(
-        dtype=case.dtype,
-        reduce_op=case.reduce_op,
-        placement=case.placement,
-        axes=case.axes,
-        payload=payload_text(case.payload_bytes),
-        payload_bytes=case.payload_bytes,
-        status=Status.OK if times_s else Status.OOM,
-        times_us=tuple(float(f"{time_s * 1e6:.6g}") for time_s in times_s),
-        needed_bytes=failure.needed_bytes if failure else None,
-        available_bytes=failure.available_bytes if failure else None,
-        protocol=case.protocol,
-        date=date,
-        versions=measurement.runs[0].versions if measurement.runs else {},
-    )
-    empty = Document(
-        schema=documents.SCHEMA,
-        environment=key,
-        framework=case.framework,
-        collective=case.collective,
-        strategy=case.strategy,
-        entries=(),
-    )
-    return root / folder_of(key) / file_name_of(case), empty, case, entry
-
-
-@contextlib.contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """One writer per baselines folder. The lock lies outside of it: the folder holds data only."""
-    root.mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
-    lock = Path(tempfile.gettempdir()) / f"busbw-{os.getuid()}-{name}.lock"
-    try:
-        with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):
-            yield
-    except filelock.Timeout as error:
-        raise BaselineError(
-            f"{root}: another session has been writing for {LOCK_TIMEOUT_S:.0f} s"
-        ) from error
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+def _merged(
+    document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
+) -> tuple[Document, Change | Refusal | None]:
+    """`document` with one case's session, and what that did; None: it was left alone."""
+    case = one.measurement.case
+    old = _entry(document, case)
+    if rules.only_new and old is not None:
+        return document, None
+    step = joined(old, entry_of(one, occasion), append=one.append, budget=rules.budget)
+    before = baseline_of(case, old) if old else None
+    after = baseline_of(case, step.entry)
+    if step.lost and not rules.accept_regression:
+        assert before is not None
+        return document, Refusal(
+            path=path, case=case, stored=before, wanted=after, budget=rules.budget
+        )
+    others = tuple(entry for entry in document.entries if entry.place != step.entry.place)
+    change = Change(path=path, case=case, before=before, after=after, lost=step.lost)
+    return replace(document, entries=(*others, step.entry)), change

@@ -14,6 +14,10 @@ from busbw.model import MIB, Device
 # wrong count of iterations, a cut trace or a hidden copy shows as much more.
 CLOCK_RATIO = 1.10
 
+# Losses too small for any single verdict add up; a tenth of the bandwidth is one that people care
+# about, and still more than the limit of one comparison on most payloads.
+BUDGET = 0.10
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tier:
@@ -32,7 +36,8 @@ class Policy:
     floor, never above its ceiling. With fewer than `full_launches` baseline launches the spread
     is not known well enough: `provisional` holds instead, and it is said. A difference below
     `least_difference_s` seconds is never a regression: clocks and schedulers are no finer. Host's
-    and device's clock may differ by a factor of `clock_ratio` before it is said.
+    and device's clock may differ by a factor of `clock_ratio` before it is said. Accepted losses of
+    a baseline may add up to `budget`, a fraction of the pinned time, before a reason is asked for.
     """
 
     tiers: tuple[Tier, ...]
@@ -40,6 +45,7 @@ class Policy:
     full_launches: int
     provisional: float
     least_difference_s: float
+    budget: float = BUDGET
     clock_ratio: float = CLOCK_RATIO
 
     def tier(self, payload_bytes: int) -> Tier:
@@ -65,6 +71,8 @@ _CPU = Policy(
     full_launches=_FULL_LAUNCHES,
     provisional=1.00,
     least_difference_s=20e-6,
+    # As much as one comparison may let pass at most: less may be other work's doing.
+    budget=0.80,
 )
 
 # An accelerator of one's own: tiers from a paired calibration of RCCL on four nodes (12.5, 6.1

@@ -5,11 +5,12 @@ interpreter (Python 3.10 or newer) gets this package too. Inside there are only 
 bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
 """
 
+from .baseline import Baseline, BaselineSession
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
-from .verdict import Baseline, Reference, SessionVerdict, Summary, Verdict
+from .verdict import Reference, SessionVerdict, Summary, Verdict
 from .words import (
     KIB,
     MIB,
@@ -32,6 +33,7 @@ __all__ = [
     "MIB",
     "VIRTUAL_RANKS",
     "Baseline",
+    "BaselineSession",
     "Case",
     "Clock",
     "Device",

@@ -1,11 +1,10 @@
-"""What is made of results: Summary, Baseline, Verdict. A verdict words itself.
+"""What is made of results: Summary, Verdict, SessionVerdict. A verdict words itself.
 
 Holds answers; the rules that give them are in `busbw.judge`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .request import Case, Spec
@@ -30,19 +29,6 @@ class Summary:
     algbw_gb_per_s: float
     busbw_gb_per_s: float
     dispatch_s: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Baseline:
-    """What a Case did on one Environment key: one time per launch, or `oom` and no times."""
-
-    case: Case
-    times_s: tuple[float, ...]
-    oom: bool
-    date: str
-    versions: Mapping[str, str]
-    needed_bytes: int | None = None
-    available_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

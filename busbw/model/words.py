@@ -88,10 +88,14 @@ class Outcome(str, enum.Enum):
 
 
 class SessionOutcome(str, enum.Enum):
-    """The answer for the whole session; `busbw.judge` decides which."""
+    """The answer for the whole session; `busbw.judge` decides which.
+
+    ENV_SHIFT: the machine as a whole runs at another speed, so that no case can be judged.
+    """
 
     FINE = "FINE"
     NO_VERDICT = "NO_VERDICT"
+    ENV_SHIFT = "ENV_SHIFT"
 
 
 def payload_text(payload_bytes: int) -> str:

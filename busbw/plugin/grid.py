@@ -26,6 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     specs: tuple[Spec, ...] = ()
     try:
         specs = _specs(metafunc.config)
+        metafunc.config.stash[STATE].grid = specs
     except cases.GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error

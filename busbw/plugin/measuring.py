@@ -17,7 +17,7 @@ import pytest
 from busbw import baselines, cases, driver, judge
 from busbw.model import Case, Device, Outcome, Plan, Probe, Reference, Spec, Verdict, extents_of
 
-from . import machine
+from . import machine, updating
 from .settings import Settings
 from .state import STATE, State, spec_of, under_xdist
 from .terminal import Display
@@ -222,14 +222,17 @@ def _judge(
     skip: str,
 ) -> None:
     assert state.plan is not None and state.target is not None
-    terms = judge.Terms(
-        policy=judge.POLICIES[state.target.device],
-        require_baselines=state.settings.require_baselines,
-        accept_all=state.settings.update_baselines == "all",
-        accept_new=state.settings.update_baselines == "new",
-    )
+    policy = judge.POLICIES[state.target.device]
     for spec in resolved:
         stored, reference = found[spec]
+        terms = judge.Terms(
+            policy=policy,
+            require_baselines=state.settings.require_baselines,
+            accept_all=updating.takes_slower(
+                state.settings, stored.baseline, state.measurements[spec], policy.budget
+            ),
+            accept_new=state.settings.update_baselines == "new",
+        )
         state.verdicts[spec] = judge.judge_case(
             spec,
             state.measurements[spec],

@@ -145,7 +145,7 @@ OPTIONS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Every option in the group `busbw`, each with an ini twin but for --update-baselines."""
+    """Every option in the group `busbw`; all but those that write baselines have an ini twin."""
     group = parser.getgroup("busbw", "busbw: all-reduce performance")
     for option in OPTIONS:
         extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
@@ -163,14 +163,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
     )
     parser.addini("busbw_python", "as --python, one a line", type="linelist", default=[])
-    group.addoption(
-        "--update-baselines",
-        nargs="?",
-        const="all",
-        default="",
-        choices=("all", "new"),
-        help="accept today's times as baselines: all (also slower ones), or new: only missing ones",
-    )
+    _add_writing(group)
     group.addoption(
         "--require-baselines",
         action="store_true",
@@ -178,3 +171,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a case without a baseline fails (default where the environment variable CI is set)",
     )
     parser.addini("busbw_require_baselines", "as --require-baselines", default="")
+
+
+def _add_writing(group: pytest.OptionGroup) -> None:
+    """What is written to baselines is asked for each time: none of these has an ini twin."""
+    group.addoption(
+        "--update-baselines",
+        nargs="?",
+        const="all",
+        default="",
+        choices=("all", "new", "improved"),
+        help="accept today's times as baselines: all (also slower ones, within the budget against "
+        "the pinned level), new: only missing ones, or improved: only of cases that IMPROVED",
+    )
+    group.addoption(
+        "--accept-regression",
+        default=None,
+        metavar="WHY",
+        help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
+        "reason goes into the file",
+    )
+    group.addoption(
+        "--prune-baselines",
+        action="store_true",
+        help="remove baselines that the options did not ask for from the files of measured cases",
+    )
+    group.addoption(
+        "--rebase",
+        default=None,
+        metavar="WHY",
+        help="pin the measured cases at their stored levels; the reason goes into the file",
+    )

@@ -49,6 +49,9 @@ class Settings:
     device_wait_s: float
     baselines: Path
     update_baselines: str
+    accept_regression: str
+    prune_baselines: bool
+    rebase: str
     require_baselines: bool
     memory_limit_bytes: int | None
     results: Path | None
@@ -88,6 +91,9 @@ def _settings(config: pytest.Config) -> Settings:
         device_wait_s=_seconds("device_wait", texts["device_wait"]),
         baselines=config.rootpath / texts["baselines"],
         update_baselines=config.getoption("update_baselines"),
+        accept_regression=_accept_regression(config),
+        prune_baselines=config.getoption("prune_baselines"),
+        rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
         memory_limit_bytes=_checked("memory_limit", metrics.parse_payload, texts["memory_limit"])
         if texts["memory_limit"]
@@ -221,6 +227,21 @@ def _require_baselines(config: pytest.Config) -> bool:
     if text not in ("true", "false"):
         raise ValueError(f"busbw_require_baselines: {text!r}; accepted are true, false and auto")
     return text == "true"
+
+
+def _accept_regression(config: pytest.Config) -> str:
+    reason = _reason(config, "accept_regression")
+    if reason and config.getoption("update_baselines") != "all":
+        raise ValueError("--accept-regression: needs --update-baselines, which takes slower times")
+    return reason
+
+
+def _reason(config: pytest.Config, name: str) -> str:
+    """Why, in somebody's words: it goes into the files' history. Empty where it is not asked."""
+    given = config.getoption(name)
+    if given is not None and not given.strip():
+        raise ValueError(f"{_flag(name)}: {given!r}; accepted is a reason in words")
+    return " ".join(given.split()) if given else ""
 
 
 def _results(text: str) -> Path | None:

@@ -27,6 +27,7 @@ class State:
     """Filled in the order of the fields: settings, then what was measured, then verdicts."""
 
     settings: Settings
+    grid: tuple[Spec, ...] = ()
     grid_error: str = ""
     plan: Plan | None = None
     target: Target | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -146,8 +145,10 @@ def measured_lines(found: Sequence[tuple[Case, Summary]], launches: int) -> list
     return lines or ["nothing was measured before the interrupt"]
 
 
-def change_lines(changes: Sequence[tuple[str, Case, Baseline | None, Baseline]]) -> list[str]:
-    """Baselines before and after, by file."""
+def change_lines(
+    changes: Sequence[tuple[str, Case, Baseline | None, Baseline | None]],
+) -> list[str]:
+    """Baselines before and after, by file; None: there was none, or there is none any more."""
     lines: list[str] = []
     file = ""
     for path, case, before, after in changes:
@@ -164,8 +165,10 @@ def change_lines(changes: Sequence[tuple[str, Case, Baseline | None, Baseline]])
 def _baseline_text(case: Case, baseline: Baseline | None) -> str:
     if baseline is None:
         return "none"
-    if baseline.oom:
+    level_s, pinned_s = baseline.level_s, baseline.pinned_s
+    if level_s is None or pinned_s is None:
         return "out of memory"
-    middle = statistics.median(baseline.times_s)
-    rate = metrics.busbw_gb_per_s(case, middle)
-    return f"{seconds_text(middle)} ({rate:.4g} GB/s busbw, {len(baseline.times_s)} launches)"
+    rate = metrics.busbw_gb_per_s(case, level_s)
+    counts = f"{len(baseline.times_s)} launches of {len(baseline.sessions)} sessions"
+    pin = f"pinned {seconds_text(pinned_s)}"
+    return f"{seconds_text(level_s)} ({rate:.4g} GB/s busbw, {counts}, {pin})"

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from busbw.baselines import BaselineError
-from busbw.baselines.document import Document, Entry, Status, dumps, read
+from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
+from busbw.baselines.reading import read
 from tests import build
 
+SESSION = StoredSession(
+    date=build.DATE, commit="abc", times_us=(812.4, 799.0), versions=build.VERSIONS
+)
 ENTRY = Entry(
     dtype="float32",
     reduce_op="sum",
@@ -20,21 +24,32 @@ ENTRY = Entry(
     payload="4K",
     payload_bytes=4096,
     status=Status.OK,
-    times_us=(812.4, 799.0),
+    pinned_us=790.0,
+    pinned_date=build.DATE,
+    sessions=(SESSION, replace(SESSION, anchors_us=(10.5, 11.0))),
     protocol="host/chain1",
+)
+LARGE = replace(
+    ENTRY,
+    payload="1M",
+    payload_bytes=2**20,
+    status=Status.OOM,
+    sessions=(),
+    pinned_us=None,
+    pinned_date="",
+    needed_bytes=2**33,
     date=build.DATE,
     versions=build.VERSIONS,
 )
-LARGE = replace(
-    ENTRY, payload="1M", payload_bytes=2**20, status=Status.OOM, times_us=(), needed_bytes=2**33
-)
+UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
 DOCUMENT = Document(
-    schema=1,
+    schema=2,
     environment=build.key(),
     framework="jax",
     collective="all_reduce",
     strategy="psum",
     entries=(ENTRY, LARGE),
+    history=(UPDATE, replace(UPDATE, accepted_regression=True)),
 )
 
 
@@ -45,7 +60,7 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def _edited(folder: Path, **entry: Any) -> Path:
-    """The document with keys of its first entry changed, or with `None` removed."""
+    """The document with keys of its first entry changed."""
     document = json.loads(dumps(DOCUMENT))
     document["entries"][0].update(entry)
     return _written(folder, json.dumps(document))
@@ -56,7 +71,7 @@ def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_document_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
-    empty = replace(DOCUMENT, entries=())
+    empty = replace(DOCUMENT, entries=(), history=())
     assert empty == read(_written(tmp_path, dumps(empty)))
 
 
@@ -68,7 +83,7 @@ def test_each_payload_stands_on_one_line_in_order() -> None:
 
 
 def test_another_time_changes_one_line_only() -> None:
-    slower = replace(DOCUMENT, entries=(replace(ENTRY, times_us=(900.0,)), LARGE))
+    slower = replace(DOCUMENT, entries=(replace(ENTRY, pinned_us=900.0), LARGE))
     pairs = zip(dumps(DOCUMENT).splitlines(), dumps(slower).splitlines(), strict=True)
     assert sum(before != after for before, after in pairs) == 1
 
@@ -109,24 +124,25 @@ def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> N
         read(tmp_path / "gone.json")
 
 
-@pytest.mark.parametrize("schema", [0, 2, "1", 1.5])
-def test_another_schema_is_refused_and_the_known_one_is_named(tmp_path: Path, schema: Any) -> None:
+@pytest.mark.parametrize("schema", [0, 3, "1", 1.5, True, None])
+def test_another_schema_is_refused_and_the_known_ones_are_named(
+    tmp_path: Path, schema: Any
+) -> None:
     document = {**json.loads(dumps(DOCUMENT)), "schema": schema, "novelty": True}
-    with pytest.raises(BaselineError, match="schema: this version reads 1, got"):
+    with pytest.raises(BaselineError, match="schema: this version reads 1 to 2, got"):
         read(_written(tmp_path, json.dumps(document)))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"times_us": [812.4, "fast"]}, r"entries\[0\]\.times_us\[1\]: expected a number"),
-        ({"times_us": [812.4, -1]}, r"entries\[0\]\.times_us\[1\]: expected microseconds above 0"),
-        ({"times_us": [0]}, r"entries\[0\]\.times_us\[0\]: expected microseconds above 0"),
-        ({"times_us": [10**400]}, r"entries\[0\]\.times_us\[0\]: expected a number"),
-        ({"times_us": [float("nan")]}, r"entries\[0\]\.times_us\[0\]: expected a finite number"),
-        ({"times_us": 812.4}, r"entries\[0\]\.times_us: expected a list"),
-        ({"times_us": []}, r"entries\[0\]\.times_us: expected at least one time"),
-        ({"status": "oom"}, r"entries\[0\]\.times_us: expected none with the status 'oom'"),
+        ({"sessions": []}, r"entries\[0\]\.sessions: expected at least one, or the status 'oom'"),
+        ({"sessions": {}}, r"entries\[0\]\.sessions: expected a list"),
+        ({"pinned_us": None}, r"entries\[0\]\.pinned_us: missing"),
+        ({"pinned_us": 0}, r"entries\[0\]\.pinned_us: expected microseconds above 0"),
+        ({"pinned_date": ""}, r"entries\[0\]\.pinned_date: missing"),
+        ({"date": build.DATE}, r"entries\[0\]\.date: expected in the sessions"),
+        ({"status": "oom"}, r"entries\[0\]\.sessions: expected none with the status 'oom'"),
         ({"status": "good"}, r"entries\[0\]\.status: expected one of ok, oom, got 'good'"),
         ({"payload": "8K"}, r"entries\[0\]\.payload: '8K' is not 4096 bytes; expected '4K'"),
         ({"payload_bytes": 4097}, r"entries\[0\]\.payload: '4K' is not 4097 bytes"),
@@ -143,6 +159,55 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
     path = _edited(tmp_path, **changes)
     with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"times_us": [812.4, "fast"]}, r"times_us\[1\]: expected a number"),
+        ({"times_us": [812.4, -1]}, r"times_us\[1\]: expected microseconds above 0"),
+        ({"times_us": [0]}, r"times_us\[0\]: expected microseconds above 0"),
+        ({"times_us": [10**400]}, r"times_us\[0\]: expected a number"),
+        ({"times_us": [float("nan")]}, r"times_us\[0\]: expected a finite number"),
+        ({"times_us": 812.4}, r"times_us: expected a list"),
+        ({"times_us": []}, r"times_us: expected at least one time"),
+        ({"anchors_us": [1.0]}, r"anchors_us: expected none, or one for each of 2 launches, got 1"),
+        ({"anchors_us": [1.0, 0.0]}, r"anchors_us\[1\]: expected microseconds above 0"),
+        ({"speed": 1}, r"speed: unknown key; accepted are date"),
+        ({"versions": {"jax": 10}}, r"versions\.jax: expected a string"),
+    ],
+)
+def test_a_nonsensical_session_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    document["entries"][0]["sessions"][1].update(changes)
+    path = _written(tmp_path, json.dumps(document))
+    with pytest.raises(
+        BaselineError, match=rf"psum\.json: document\.entries\[0\]\.sessions\[1\]\.{words}"
+    ):
+        read(path)
+
+
+def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
+    rows = [row.strip() for row in dumps(DOCUMENT).splitlines() if "worst_percent" in row]
+    assert [json.loads(row.rstrip(",")) for row in rows] == [
+        {
+            "date": build.DATE,
+            "entries": 2,
+            "worst_percent": 2.5,
+            "reason": "a slower switch",
+            **more,
+        }
+        for more in ({}, {"accepted_regression": True})
+    ]
+
+
+def test_out_of_memory_needs_its_date(tmp_path: Path) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    del document["entries"][1]["date"]
+    with pytest.raises(BaselineError, match=r"entries\[1\]\.date: expected one with the status"):
+        read(_written(tmp_path, json.dumps(document)))
 
 
 def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None:

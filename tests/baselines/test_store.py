@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import filelock
 import pytest
 
 from busbw import baselines
-from busbw.baselines import BaselineError, Change, document, store
-from busbw.model import Baseline, EnvironmentKey, Measurement
+from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, files, reading
+from busbw.model import Baseline, EnvironmentKey
 from tests import build
 
 FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
-TODAY = "2026-03-04"
+TODAY = Occasion(date="2026-03-04", commit="abc")
+RULES = Rules(budget=0.10, accept_regression=True)
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +46,9 @@ def _save(
     **case: Any,
 ) -> tuple[Change, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
-    accepted = [(key or build.key(), measured, times_s)]
-    return baselines.save(root, accepted, date=TODAY, only_new=only_new)
+    accepted = [Accepted(key=key or build.key(), measurement=measured, times_s=times_s)]
+    rules = replace(RULES, only_new=only_new)
+    return baselines.save(root, accepted, occasion=TODAY, rules=rules).changes
 
 
 def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
@@ -59,10 +61,12 @@ def test_what_was_saved_is_found(root: Path) -> None:
     assert baseline == change.after
     assert baseline == Baseline(
         case=build.case(),
-        times_s=(1e-3, 1.25e-3),
         oom=False,
-        date=TODAY,
+        sessions=(build.session(1e-3, 1.25e-3, date=TODAY.date, commit=TODAY.commit),),
+        date=TODAY.date,
         versions=build.VERSIONS,
+        pinned_s=1.125e-3,
+        pinned_date=TODAY.date,
     )
     assert (root / FILE, None) == (change.path, change.before)
 
@@ -70,7 +74,8 @@ def test_what_was_saved_is_found(root: Path) -> None:
 def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
-    baselines.save(root, [(build.key(), measured, ())], date=TODAY)
+    accepted = Accepted(key=build.key(), measurement=measured, times_s=())
+    baselines.save(root, [accepted], occasion=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
     assert (
@@ -79,6 +84,7 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
         baseline.needed_bytes,
         baseline.available_bytes,
     ) == (True, (), 20, 10)
+    assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
 
 
 def test_a_baseline_keeps_the_protocol_it_was_measured_with(root: Path) -> None:
@@ -92,7 +98,7 @@ def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
     _save(root, 1e-3)
     _save(root, 2e-3, payload_bytes=8192)
     (change,) = _save(root, 3e-3)
-    assert change.before is not None
+    assert change.before is not None and change.after is not None
     assert (change.before.times_s, change.after.times_s) == ((1e-3,), (3e-3,))
     kept = _found(root, 8192)
     assert kept is not None
@@ -100,11 +106,16 @@ def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
 
 
 def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
-    accepted: list[tuple[EnvironmentKey, Measurement, Sequence[float]]] = [
-        (build.key(), build.measurement(1e-3, payload_bytes=size), (1e-3,)) for size in (4, 8)
+    accepted = [
+        Accepted(
+            key=build.key(),
+            measurement=build.measurement(1e-3, payload_bytes=size),
+            times_s=(1e-3,),
+        )
+        for size in (4, 8)
     ]
-    assert len(baselines.save(root, accepted, date=TODAY)) == 2
-    assert tuple(e.payload_bytes for e in document.read(root / FILE).entries) == (4, 8)
+    assert len(baselines.save(root, accepted, occasion=TODAY, rules=RULES).changes) == 2
+    assert tuple(e.payload_bytes for e in reading.read(root / FILE).entries) == (4, 8)
 
 
 def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
@@ -167,11 +178,12 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
     _save(root, 1e-3, key=other)
     (root / FILE).write_text(nonsense)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    accepted: list[tuple[EnvironmentKey, Measurement, Sequence[float]]] = [
-        (key, build.measurement(5e-3), (5e-3,)) for key in (other, build.key())
+    accepted = [
+        Accepted(key=key, measurement=build.measurement(5e-3), times_s=(5e-3,))
+        for key in (other, build.key())
     ]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
-        baselines.save(root, accepted, date=TODAY)
+        baselines.save(root, accepted, occasion=TODAY, rules=RULES)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -196,7 +208,7 @@ def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatc
     real, placed = os.replace, []
 
     def watched(source: str, target: Path) -> None:
-        placed.append(len(document.read(Path(source)).entries))
+        placed.append(len(reading.read(Path(source)).entries))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
@@ -214,7 +226,7 @@ def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> N
 def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "LOCK_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
     _save(root, 1e-3)
     (lock,) = Path(tempfile.gettempdir()).glob("busbw-*.lock")
     with filelock.FileLock(lock), pytest.raises(BaselineError, match="another session has been"):
@@ -237,5 +249,5 @@ def test_concurrent_saves_by_two_processes_lose_nothing(root: Path) -> None:
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]
-    sizes = {entry.payload_bytes for entry in document.read(root / FILE).entries}
+    sizes = {entry.payload_bytes for entry in reading.read(root / FILE).entries}
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes

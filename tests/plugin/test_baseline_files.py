@@ -15,17 +15,17 @@ NONSENSE = {
     "a time below 0": ('"times_us": [', '"times_us": [-1, '),
     "an unknown key": ('"times_us"', '"time_us"'),
     "another payload": ('"payload_bytes": 1048576', '"payload_bytes": 1048577'),
-    "another schema": ('"schema": 1', '"schema": 7'),
+    "another schema": ('"schema": 2', '"schema": 7'),
     "another place": ('"ranks": 4', '"ranks": 5'),
     "an unknown status": ('"status": "ok"', '"status": "fine"'),
 }
 WHERE = {
     "no JSON": ":2:3: not JSON",
-    "a time that is a word": "document.entries[0].times_us[0]: expected a number, got 'soon'",
-    "a time below 0": "document.entries[0].times_us[0]: expected ",
-    "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
+    "a time that is a word": "document.entries[0].sessions[0].times_us[0]: expected a number, got 'soon'",
+    "a time below 0": "document.entries[0].sessions[0].times_us[0]: expected ",
+    "an unknown key": "document.entries[0].sessions[0].time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
-    "another schema": "schema: this version reads 1, got 7",
+    "another schema": "schema: this version reads 1 to 2, got 7",
     "another place": "document.environment: the file says",
     "an unknown status": "document.entries[0].status: expected one of ok, oom, got 'fine'",
 }
@@ -54,6 +54,24 @@ def edited(folder: Folder, case: str) -> Path:
     path.write_text("{\n  nonsense" if case == "no JSON" else text.replace(old, new, 1))
     assert path.read_text() != text
     return path
+
+
+def test_a_file_of_the_first_schema_is_compared_with_and_renewed_by_an_update(
+    folder: Folder,
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    document = json.loads(path.read_text())
+    del document["history"]
+    (entry,) = document["entries"]
+    (session,) = entry.pop("sessions")
+    old = {key: text for key, text in entry.items() if not key.startswith("pinned")}
+    old |= {key: session[key] for key in ("times_us", "date", "versions")}
+    path.write_text(json.dumps({**document, "schema": 1, "entries": [old]}))
+    assert folder.with_baselines().outcomes == {"1M": "PASS"}
+    document = json.loads(path.read_text())
+    assert document["schema"] == 2
+    assert len(document["entries"][0]["sessions"]) == 2
 
 
 def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:

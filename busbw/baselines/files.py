@@ -1,0 +1,76 @@
+"""The folder of baselines: where a file lies, one writer at a time, each file replaced whole.
+
+Knows paths and locks; what stands in a file is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+
+from busbw.model import Case, EnvironmentKey
+
+from .document import BaselineError, Document
+from .entries import empty_document
+from .key import file_name_of, folder_of
+from .reading import read
+
+LOCK_TIMEOUT_S = 60.0
+
+
+def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
+    """Where the file of `case` on `key` lies below `root`."""
+    return root / folder_of(key) / file_name_of(case)
+
+
+def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
+    """The Document in `path`, which must be the one of its place. Raises BaselineError."""
+    document = read(path)
+    names = (document.framework, document.collective, document.strategy)
+    if document.environment != key or names != (case.framework, case.collective, case.strategy):
+        raise BaselineError(
+            f"{path}: document.environment: the file says {document.environment} and "
+            f"{'.'.join(names)}, its place says {key} and {file_name_of(case)}"
+        )
+    return document
+
+
+def opened(path: Path, key: EnvironmentKey, case: Case) -> Document:
+    """The Document in `path`, an empty one where there is no file."""
+    return read_checked(path, key, case) if path.exists() else empty_document(key, case)
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """One writer per baselines folder. The lock lies outside of it: the folder holds data only."""
+    name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    lock = Path(tempfile.gettempdir()) / f"busbw-{os.getuid()}-{name}.lock"
+    try:
+        with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):
+            yield
+    except filelock.Timeout as error:
+        raise BaselineError(
+            f"{root}: another session has been writing for {LOCK_TIMEOUT_S:.0f} s"
+        ) from error
+
+
+def write(path: Path, text: str) -> None:
+    """`text` takes the place of what is in `path`, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

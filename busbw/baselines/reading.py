@@ -1,0 +1,115 @@
+"""A baseline file at the door: its schema, and the files of schema 1 as today's.
+
+Everything that is written here is today's schema; nothing is written by this file.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from busbw import wire
+from busbw.model import EnvironmentKey
+
+from .document import (
+    SCHEMA,
+    BaselineError,
+    Document,
+    Entry,
+    Status,
+    StoredSession,
+    check_entries,
+    read_json,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryOne:
+    """An entry of schema 1: launch times of one session, of unknown commit and without anchors."""
+
+    dtype: str
+    reduce_op: str
+    placement: str
+    axes: str = ""
+    payload: str
+    payload_bytes: int
+    status: Status
+    times_us: tuple[float, ...] = ()
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    protocol: str
+    date: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentOne:
+    """A file of schema 1."""
+
+    schema: int
+    environment: EnvironmentKey
+    framework: str
+    collective: str
+    strategy: str
+    entries: tuple[EntryOne, ...]
+
+
+def read(path: Path) -> Document:
+    """The checked Document in `path`, whichever known schema it has; raises BaselineError."""
+    raw = read_json(path)
+    schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise BaselineError(f"{path}: schema: this version reads 1 to {SCHEMA}, got {schema!r}")
+    try:
+        document = _checked(raw, schema)
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
+    return document
+
+
+def _checked(raw: Any, schema: int) -> Document:
+    if schema == 1:
+        return _renewed(wire.from_json(DocumentOne, raw, "document"))
+    document = wire.from_json(Document, raw, "document")
+    check_entries(document.entries)
+    return document
+
+
+def _renewed(old: DocumentOne) -> Document:
+    document = Document(
+        schema=SCHEMA,
+        environment=old.environment,
+        framework=old.framework,
+        collective=old.collective,
+        strategy=old.strategy,
+        entries=tuple(_renewed_entry(entry) for entry in old.entries),
+    )
+    check_entries(document.entries)
+    return document
+
+
+def _renewed_entry(old: EntryOne) -> Entry:
+    """Times become one session, and what they amounted to is what later losses count against."""
+    entry = Entry(
+        dtype=old.dtype,
+        reduce_op=old.reduce_op,
+        placement=old.placement,
+        axes=old.axes,
+        payload=old.payload,
+        payload_bytes=old.payload_bytes,
+        status=old.status,
+        needed_bytes=old.needed_bytes,
+        available_bytes=old.available_bytes,
+        protocol=old.protocol,
+    )
+    if not old.times_us:
+        return replace(entry, date=old.date, versions=old.versions)
+    return replace(
+        entry,
+        sessions=(StoredSession(date=old.date, times_us=old.times_us, versions=old.versions),),
+        pinned_us=statistics.median(old.times_us),
+        pinned_date=old.date,
+    )

@@ -1,0 +1,109 @@
+"""What a person asks to be done to stored baselines beside an update: prune, rebase.
+
+Never done unasked; measures nothing and takes no time from a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from busbw.model import Case, EnvironmentKey
+
+from . import files
+from .changes import Change, recorded
+from .document import Document, Entry, dumps
+from .entries import Occasion, baseline_of, case_of, place_of, rounded_us
+from .pool import level_us, pinned_on
+
+Keyed = tuple[EnvironmentKey, Case]
+
+
+def prune(root: Path, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+    """Remove, from the files of the cases in `keep`, every entry of another case; what went.
+
+    A file in which nothing is left is removed. Raises BaselineError, and writes nothing, if a
+    file cannot be read.
+    """
+    with files.locked(root):
+        kept = [_pruned(path, document, cases) for path, document, cases in _there(root, keep)]
+        for path, document, gone in kept:
+            if gone and document.entries:
+                files.write(path, dumps(recorded(document, gone, occasion)))
+            elif gone:
+                path.unlink()
+    return tuple(change for _, _, gone in kept for change in gone)
+
+
+def _pruned(
+    path: Path, document: Document, cases: Sequence[Case]
+) -> tuple[Path, Document, list[Change]]:
+    places = {place_of(case) for case in cases}
+    gone = [entry for entry in document.entries if entry.place not in places]
+    changes = [_removed(path, document, entry) for entry in sorted(gone, key=lambda e: e.place)]
+    left = tuple(entry for entry in document.entries if entry.place in places)
+    return path, replace(document, entries=left), changes
+
+
+def _removed(path: Path, document: Document, entry: Entry) -> Change:
+    case = case_of(document, entry)
+    return Change(path=path, case=case, before=baseline_of(case, entry), after=None)
+
+
+def rebase(root: Path, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+    """Move the pins of these cases to the levels that are stored now; what moved.
+
+    An entry of another protocol stays, and so does one that is out of memory. Raises
+    BaselineError, and writes nothing, if a file cannot be read.
+    """
+    changes: list[Change] = []
+    with files.locked(root):
+        for path, document, here in _there(root, cases):
+            after, moved = _rebased(path, document, here, occasion)
+            if moved:
+                files.write(path, dumps(recorded(after, moved, occasion)))
+            changes += moved
+    return tuple(changes)
+
+
+def _rebased(
+    path: Path, document: Document, cases: Sequence[Case], occasion: Occasion
+) -> tuple[Document, list[Change]]:
+    wanted = {(place_of(case), case.protocol) for case in cases}
+    entries = tuple(
+        _at_level(entry, occasion) if (entry.place, entry.protocol) in wanted else entry
+        for entry in document.entries
+    )
+    moved = []
+    for before, after in zip(document.entries, entries):
+        if before != after:
+            case = case_of(document, before)
+            moved.append(
+                Change(
+                    path=path,
+                    case=case,
+                    before=baseline_of(case, before),
+                    after=baseline_of(case, after),
+                )
+            )
+    return replace(document, entries=entries), moved
+
+
+def _at_level(entry: Entry, occasion: Occasion) -> Entry:
+    level = level_us(entry)
+    if level is None or rounded_us(level) == entry.pinned_us:
+        return entry
+    return pinned_on(entry, occasion.date)
+
+
+def _there(root: Path, cases: Sequence[Keyed]) -> list[tuple[Path, Document, list[Case]]]:
+    """The files that there are of these cases, each read, and the cases that stand in it."""
+    by_path: dict[Path, list[Keyed]] = {}
+    for key, case in cases:
+        by_path.setdefault(files.path_of(root, key, case), []).append((key, case))
+    return [
+        (path, files.read_checked(path, *here[0]), [case for _, case in here])
+        for path, here in by_path.items()
+        if path.exists()
+    ]
