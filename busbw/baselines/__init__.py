@@ -11,7 +11,7 @@ from .entries import Accepted, Occasion
 from .key import folder_of
 from .pool import beyond
 from .published import Published, find_published
-from .store import Found, Rules, find, save
+from .store import Found, Rules, find, frameworks_at, save
 from .upkeep import prune, rebase
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "find",
     "find_published",
     "folder_of",
+    "frameworks_at",
     "prune",
     "rebase",
     "save",

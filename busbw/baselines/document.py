@@ -46,6 +46,7 @@ class StoredSession:
     times_us: tuple[float, ...]
     anchors_us: tuple[float, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

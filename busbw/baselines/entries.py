@@ -7,7 +7,7 @@ known, and nothing is decided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.model import (
     Baseline,
@@ -23,11 +23,15 @@ from .document import SCHEMA, Document, Entry, Status, StoredSession
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occasion:
-    """When baselines are written, at which commit (may be empty), and why (may be empty)."""
+    """When baselines are written, at which commit (may be empty), and why (may be empty).
+
+    `surroundings` are what else is told of the machine.
+    """
 
     date: str
     commit: str = ""
     reason: str = ""
+    surroundings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +94,7 @@ def _session_of(stored: StoredSession) -> BaselineSession:
         versions=stored.versions,
         times_s=tuple(time_us / 1e6 for time_us in stored.times_us),
         anchors_s=tuple(anchor_us / 1e6 for anchor_us in stored.anchors_us),
+        surroundings=stored.surroundings,
     )
 
 
@@ -123,6 +128,7 @@ def _stored(accepted: Accepted, occasion: Occasion, versions: Mapping[str, str])
         times_us=tuple(rounded_us(1e6 * time_s) for time_s in accepted.times_s),
         anchors_us=tuple(rounded_us(1e6 * anchor_s) for anchor_s in accepted.anchors_s),
         versions=versions,
+        surroundings=occasion.surroundings,
     )
 
 

@@ -22,11 +22,15 @@ from .pool import joined
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """The answer to a search: a baseline, or none and the nearest key that has one."""
+    """The answer to a search: a baseline, or none and the nearest key that has one.
+
+    `other_strategy` is one that the same case has a baseline with, where it has none of its own.
+    """
 
     path: Path
     baseline: Baseline | None = None
     nearest: str = ""
+    other_strategy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,10 +49,28 @@ class Rules:
 def find(root: Path, key: EnvironmentKey, case: Case) -> Found:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
     path = files.path_of(root, key, case)
-    if not path.exists():
-        return Found(path=path, nearest=_nearest(root, key, case))
-    entry = _entry(files.read_checked(path, key, case), case)
-    return Found(path=path, baseline=baseline_of(case, entry) if entry else None)
+    entry = _entry(files.read_checked(path, key, case), case) if path.exists() else None
+    if entry is not None:
+        return Found(path=path, baseline=baseline_of(case, entry))
+    nearest = "" if path.exists() else _nearest(root, key, case)
+    return Found(path=path, nearest=nearest, other_strategy=_other_strategy(root, key, case))
+
+
+def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
+    """The frameworks that have baselines on `key`."""
+    found = (root / folder_of(key)).glob("*.*.*.json")
+    return frozenset(path.name.split(".")[0] for path in found)
+
+
+def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
+    """A strategy other than the case's that there is an entry of, on the same key."""
+    folder = root / folder_of(key)
+    for path in sorted(folder.glob(f"{case.framework}.{case.collective}.*.json")):
+        strategy = path.name.removesuffix(".json").split(".", 2)[2]
+        other = replace(case, strategy=strategy)
+        if strategy != case.strategy and _entry(files.read_checked(path, key, other), other):
+            return strategy
+    return ""
 
 
 def _entry(document: Document, case: Case) -> Entry | None:

@@ -1,10 +1,12 @@
 """One case: its measurement against its baseline gives its verdict.
 
-Holds the order in which a case is looked at; the numbers are in `policy`.
+Holds the order in which a case is looked at; how times are compared stands in `stored`, the
+numbers in `policy`.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,31 +16,33 @@ from busbw.model import (
     Baseline,
     Case,
     Failure,
-    FailureKind,
-    Found,
     Measurement,
     Outcome,
     Reference,
     Spec,
     Summary,
     Verdict,
-    bytes_text,
+    plural,
     seconds_text,
 )
 
 from . import clocks
+from .failures import broken, memory_text, only_at_the_moment
 from .policy import Policy
+from .stored import Compared, compare, launches_of, now_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """What a session judges by.
+    """What a session judges by: its policy, how many cases share it, launches asked for.
 
     `accept_all`: today's times become the baselines, slower ones too. `accept_new`: only where
     there is none.
     """
 
     policy: Policy
+    cases: int = 1
+    launches: int = 3
     require_baselines: bool = False
     accept_all: bool = False
     accept_new: bool = False
@@ -58,6 +62,18 @@ def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """The verdict as it stands; `wanted` launches in all would make it firmer, None for no more.
+
+    `suspected`: it looks slower, and waits to be seen again.
+    """
+
+    verdict: Verdict
+    wanted: int | None = None
+    suspected: bool = False
+
+
 def judge_case(
     spec: Spec,
     measurement: Measurement,
@@ -66,17 +82,25 @@ def judge_case(
     *,
     nearest: str = "",
     reference: Reference | None = None,
-) -> Verdict:
-    """The verdict for one measured case. `nearest` is said where `baseline` is None."""
+) -> Judged:
+    """One measured case, as it stands. `nearest` is said where `baseline` is None."""
     case = measurement.case
-    verdict = _judge(spec, measurement, baseline, terms, nearest)
+    judged = _judge(spec, measurement, baseline, terms, nearest)
+    verdict = judged.verdict
     now = None
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
-        now = _with_dispatch(
-            summary_of(case, [stats.launch_time_s(run) for run in measurement.runs]), measurement
-        )
+        now = summary_of_runs(measurement)
     notes = clocks.disagreement(measurement.runs, terms.policy)
-    return replace(verdict, case=case, now=now, reference=reference, notes=notes)
+    whole = replace(
+        verdict, case=case, now=now, reference=reference, notes=(*verdict.notes, *notes)
+    )
+    return replace(judged, verdict=whole)
+
+
+def summary_of_runs(measurement: Measurement) -> Summary:
+    """The Summary of a measurement's runs, of which there is one at least."""
+    now = summary_of(measurement.case, [stats.launch_time_s(run) for run in measurement.runs])
+    return _with_dispatch(now, measurement)
 
 
 def _with_dispatch(now: Summary, measurement: Measurement) -> Summary:
@@ -88,47 +112,24 @@ def may_become_baseline(verdict: Verdict) -> bool:
     """Whether what was measured may be stored: no failure may, except out of memory for good."""
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
-    return verdict.failure is None or not _only_at_the_moment(verdict.failure)
+    return verdict.failure is None or not only_at_the_moment(verdict.failure)
 
 
 def _judge(
     spec: Spec, measurement: Measurement, baseline: Baseline | None, terms: Terms, nearest: str
-) -> Verdict:
-    broken = _broken(spec, measurement)
-    if broken is not None:
-        return broken
+) -> Judged:
+    found = broken(spec, measurement)
+    if found is not None:
+        return Judged(verdict=found)
     if baseline is not None and baseline.case.protocol != measurement.case.protocol:
-        return _other_protocol(spec, measurement, baseline, terms)
+        return Judged(verdict=_other_protocol(spec, measurement, baseline, terms))
     if measurement.failures:
-        return _out_of_memory(spec, measurement.failures, baseline, terms, nearest)
+        return Judged(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
     if baseline is None:
-        return _no_baseline(spec, terms, nearest)
+        return Judged(verdict=_no_baseline(spec, terms, nearest))
     if baseline.oom:
-        return _fits_now(spec, baseline)
+        return Judged(verdict=_fits_now(spec, baseline))
     return _compare(spec, measurement, baseline, terms)
-
-
-def _broken(spec: Spec, measurement: Measurement) -> Verdict | None:
-    """FAILED for a dead or wrong launch and for memory that sufficed in some launches only."""
-    failures, launches = measurement.failures, len(measurement.runs) + len(measurement.failures)
-    hard = [f for f in failures if f.kind is not FailureKind.OUT_OF_MEMORY]
-    if launches == 0:
-        return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text="it was not measured")
-    if hard:
-        text = f"{_kind_text(hard[0])} in {len(hard)} of {launches} launches: {hard[0].message}"
-        return _failed(spec, text, hard[0])
-    if failures and measurement.runs:
-        text = f"out of memory in {len(failures)} of {launches} launches: {failures[0].message}"
-        return _failed(spec, text, failures[0])
-    return None
-
-
-def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
-    return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
-
-
-def _kind_text(failure: Failure) -> str:
-    return failure.kind.value.lower().replace("_", " ")
 
 
 def _other_protocol(
@@ -168,7 +169,7 @@ def _out_of_memory(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=False,
-        text=_memory_text(worst),
+        text=memory_text(worst),
         failure=worst,
     )
     if baseline is None:
@@ -179,7 +180,7 @@ def _out_of_memory(
     if baseline.oom:
         text = f"{base.text} (expected: so it was on {baseline.date})"
         return replace(base, text=text, expected=True)
-    if all(_only_at_the_moment(failure) for failure in failures):
+    if all(only_at_the_moment(failure) for failure in failures):
         text = f"{base.text}; with the machine's memory free it would fit"
         return replace(base, outcome=Outcome.INCOMPARABLE, text=text)
     before = seconds_text(statistics.median(baseline.times_s))
@@ -187,79 +188,53 @@ def _out_of_memory(
     return replace(base, text=text, failed=not terms.accept_all)
 
 
-def _memory_text(failure: Failure) -> str:
-    how = {
-        Found.PREDICTED: "predicted before touching memory",
-        Found.RAISED: "raised by the framework",
-        Found.KILLED: "the kernel killed the worker",
-    }[failure.found or Found.RAISED]
-    parts = []
-    if failure.needed_bytes is not None:
-        parts.append(f"needs {bytes_text(failure.needed_bytes)}")
-    if failure.available_bytes is not None:
-        parts.append(f"{bytes_text(failure.available_bytes)} available")
-    return f"{', '.join(parts) or failure.message} ({how})"
-
-
-def _only_at_the_moment(failure: Failure) -> bool:
-    """A prediction that only the memory in use right now brought about."""
-    return (
-        failure.found is Found.PREDICTED
-        and failure.needed_bytes is not None
-        and failure.capacity_bytes is not None
-        and failure.needed_bytes <= failure.capacity_bytes
-    )
-
-
-def limit_of(baseline: Summary, payload_bytes: int, policy: Policy) -> tuple[float, bool]:
-    """The ratio beyond which the best launch has regressed, and whether it is provisional."""
-    tier = policy.tier(payload_bytes)
-    provisional = len(baseline.times_s) < policy.full_launches
-    if provisional:
-        relative = max(policy.provisional, tier.ceiling)
-    else:
-        relative = min(max(policy.noise_factor * baseline.spread, tier.floor), tier.ceiling)
-    return 1 + max(relative, policy.least_difference_s / baseline.median_s), provisional
-
-
-def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms) -> Verdict:
+def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms) -> Judged:
     case = measurement.case
-    before = summary_of(case, baseline.times_s)
-    now = summary_of(case, [stats.launch_time_s(run) for run in measurement.runs])
-    limit, provisional = limit_of(before, case.payload_bytes, terms.policy)
-    ratio = now.median_s / before.median_s
-    best, worst = now.best_s / before.median_s, now.worst_s / before.median_s
-    outcome = Outcome.PASS
-    if best > limit:
-        outcome = Outcome.REGRESSED
-    elif ratio * limit < 1:
-        outcome = Outcome.IMPROVED
-    return Verdict(
+    found = compare(
+        launches_of(baseline),
+        now_of(measurement.runs),
+        terms.policy,
+        payload_bytes=case.payload_bytes,
+        cases=terms.cases,
+        launches=terms.launches,
+    )
+    outcome = found.outcome or Outcome.REGRESSED
+    before, now = summary_of(case, baseline.times_s), summary_of_runs(measurement)
+    verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
-        text=_ratio_text(outcome, now, before, limit, provisional),
+        text=ratio_text(outcome, found, baseline, now, before),
         baseline=before,
-        ratio=ratio,
-        ratio_interval=(best, worst),
-        limit=limit,
-        provisional=provisional,
+        ratio=math.exp(found.log_ratio),
+        ratio_interval=(math.exp(min(found.launches)), math.exp(max(found.launches))),
+        ratio_error=found.error,
+        limit=math.exp(found.limit),
+        provisional=found.provisional,
     )
+    return Judged(verdict=verdict, wanted=found.wanted, suspected=found.wanted is not None)
 
 
-def _ratio_text(
-    outcome: Outcome, now: Summary, before: Summary, limit: float, provisional: bool
+def ratio_text(
+    outcome: Outcome, found: Compared, baseline: Baseline, now: Summary, before: Summary
 ) -> str:
+    """Times, ratio, rates and the limit in words."""
     times = f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}"
-    ratio = f"{now.median_s / before.median_s:.2f} x the time"
+    ratio = f"{math.exp(found.log_ratio):.2f} x the time"
+    ratio += " relative to the anchor" if found.relative else ""
     rates = f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
-    bound = f"limit {limit:.2f} x" + (
-        f", provisional: {len(before.times_s)} baseline launches" if provisional else ""
-    )
+    bound = f"limit {math.exp(found.limit):.2f} x"
+    if found.provisional:
+        bound += f", provisional: {plural(len(baseline.sessions), 'baseline session')}"
+    if outcome is Outcome.NOISY:
+        noise = math.exp(found.noise or 0.0)
+        return (
+            f"{times}, {ratio}, {rates}; the baseline's sessions differ so much that only "
+            f"{noise:.2f} x would show ({bound})"
+        )
     if outcome is Outcome.REGRESSED:
-        multiple = now.best_s / before.median_s
-        best = f"even the best launch, {seconds_text(now.best_s)}, is {multiple:.2f} x"
-        return f"{times}, {ratio}, {rates}; {best} ({bound})"
+        least = math.exp(min(found.launches))
+        return f"{times}, {ratio}, {rates}; even the best launch is {least:.2f} x ({bound})"
     if outcome is Outcome.IMPROVED:
         return f"{times}, {ratio}, {rates}; the baseline is stale ({bound})"
     return f"{times}, {ratio}, {rates} ({bound})"

@@ -24,6 +24,7 @@ from .words import (
     SessionOutcome,
     bytes_text,
     payload_text,
+    plural,
     seconds_text,
 )
 
@@ -63,5 +64,6 @@ __all__ = [
     "extents_of",
     "groups_of",
     "payload_text",
+    "plural",
     "seconds_text",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .request import Case
 
@@ -19,7 +19,8 @@ class BaselineSession:
 
     `anchors_s` has, for each launch, seconds for one pass of the launch's anchor workload for this
     case, a memory copy without a collective that was measured beside it; it is empty where none
-    was. `commit` is empty where there was none.
+    was. `commit` is empty where there was none. `surroundings` are the machine's load, its clock
+    frequency and the flags that steer the framework, as far as they are known.
     """
 
     date: str
@@ -27,6 +28,7 @@ class BaselineSession:
     versions: Mapping[str, str]
     times_s: tuple[float, ...]
     anchors_s: tuple[float, ...] = ()
+    surroundings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,3 +73,4 @@ class Environment:
     framework_paths: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     load: float | None = None
+    clock_mhz: float | None = None

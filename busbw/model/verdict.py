@@ -45,10 +45,11 @@ class Reference:
 class Verdict:
     """The answer for a Case. It words itself; nobody derives anew why.
 
-    `ratio` is the median launch over the baseline's median launch, `ratio_interval` the best
-    and the worst launch over it; `limit` is the ratio beyond which the best launch must lie
-    for a regression. `failed` says whether the test fails; `notes` are about the measurement and
-    change nothing.
+    `ratio` is today's time over the baseline's, or the candidate's over the reference's; of a
+    baseline with anchors, relative to the anchor. `ratio_interval` is the best and the worst
+    launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
+    of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression. `failed`
+    says whether the test fails; `notes` are about the measurement and change nothing.
     """
 
     spec: Spec
@@ -60,6 +61,7 @@ class Verdict:
     baseline: Summary | None = None
     ratio: float | None = None
     ratio_interval: tuple[float, float] | None = None
+    ratio_error: float | None = None
     limit: float | None = None
     provisional: bool = False
     expected: bool = False

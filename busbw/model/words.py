@@ -91,11 +91,20 @@ class SessionOutcome(str, enum.Enum):
     """The answer for the whole session; `busbw.judge` decides which.
 
     ENV_SHIFT: the machine as a whole runs at another speed, so that no case can be judged.
+    CURVE_SHIFT: latency or bandwidth moved by what all sizes together show and none alone.
     """
 
     FINE = "FINE"
     NO_VERDICT = "NO_VERDICT"
     ENV_SHIFT = "ENV_SHIFT"
+    CURVE_SHIFT = "CURVE_SHIFT"
+
+
+def plural(count: int, what: str) -> str:
+    """Such as ``1 launch`` and ``3 launches``."""
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what}" + ("es" if what.endswith(("ch", "s", "x")) else "s")
 
 
 def payload_text(payload_bytes: int) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import statistics
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 from busbw.cases import Target
-from busbw.model import Environment, EnvironmentKey, Probe, Spec
+from busbw.model import Device, Environment, EnvironmentKey, Probe, Spec
 
 
 def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
@@ -23,7 +26,26 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
         framework_paths={probe.framework: probe.framework_path for probe in reached},
         commit=_commit(),
         load=os.getloadavg()[0],
+        clock_mhz=_clock_mhz(target.device),
     )
+
+
+def surroundings(environment: Environment) -> dict[str, str]:
+    """What is told of when the machine's speed changed: load, clock frequency, flags."""
+    found = dict(environment.flags)
+    if environment.load is not None:
+        found["load"] = f"{environment.load:.2f}"
+    if environment.clock_mhz is not None:
+        found["clock MHz"] = f"{environment.clock_mhz:.0f}"
+    return found
+
+
+def _clock_mhz(device: Device, cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
+    """The processor's clock frequency, the mean over cores; None for other devices."""
+    if device is not Device.CPU or not cpuinfo.exists():
+        return None
+    found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)
+    return statistics.fmean(map(float, found)) if found else None
 
 
 def _commit() -> str:

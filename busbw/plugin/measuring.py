@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sys
 import tempfile
-import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import filelock
 import pytest
 
-from busbw import baselines, cases, driver, judge
-from busbw.model import Case, Device, Outcome, Plan, Probe, Reference, Spec, Verdict, extents_of
+from busbw import baselines, cases, driver
+from busbw.model import Case, Outcome, Plan, Probe, Spec, Verdict, extents_of
 
-from . import machine, updating
+from . import judging, machine, rounds
 from .settings import Settings
 from .state import STATE, State, spec_of, under_xdist
 from .terminal import Display
+
+# In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
+_SAMPLING_IN_TURN: Mapping[str, Any] = {"samples": 12, "budget_s": 0.6}
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -91,28 +93,19 @@ def _measure(
     state.environment = machine.environment(target, probes, next(iter(state.keys.values()), None))
     state.plan = Plan(
         launches=settings.launches,
+        **_SAMPLING_IN_TURN if settings.against is not None else {},
         timeout_s=settings.case_timeout_s,
         seed=int.from_bytes(os.urandom(4), "big"),
         memory_limit_bytes=settings.memory_limit_bytes,
     )
-    found = _baselines_of(state, resolved)
-    nearest = (stored.nearest for stored, _ in found.values() if stored.nearest)
-    state.notes.extend(dict.fromkeys(nearest))
+    if settings.against is None:
+        _find_baselines(state, resolved)
+    else:
+        _probe_reference(state, resolved, bundle)
     display.header(state)
     if resolved:
-        _sweep(state, resolved, bundle, display)
-    _judge(state, specs, resolved, found, skip)
-
-
-def _starter(
-    state: State, framework: str, device: Device | None, ranks: int | None
-) -> driver.Starter:
-    return driver.Starter(
-        python=state.settings.pythons.get(framework, sys.executable),
-        framework=framework,
-        device=device.value if device else "",
-        ranks=ranks,
-    )
+        rounds.measure(state, resolved, bundle, display)
+    judging.judge_all(state, tuple(specs), resolved, skip)
 
 
 def _ranks_asked(settings: Settings) -> int | None:
@@ -126,7 +119,7 @@ def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[P
     frameworks = dict.fromkeys(spec.framework for spec in specs)
     probes = []
     for framework in frameworks:
-        starter = _starter(state, framework, settings.device, _ranks_asked(settings))
+        starter = rounds.starter_of(state, framework, settings.device, _ranks_asked(settings))
         try:
             probes.append(driver.probe(starter, bundle))
         except driver.ProbeFailed as error:
@@ -167,13 +160,67 @@ def _resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict
     return resolved
 
 
-def _baselines_of(
-    state: State, resolved: dict[Spec, Case]
-) -> dict[Spec, tuple[baselines.Found, Reference | None]]:
+def _probe_reference(state: State, resolved: dict[Spec, Case], bundle: driver.Bundle) -> None:
+    """The reference must reach the same devices in the same way, and be another stack if it can."""
+    assert state.target is not None
+    probes = {}
+    for framework in dict.fromkeys(spec.framework for spec in resolved):
+        starter = rounds.starter_of(
+            state,
+            framework,
+            state.target.device,
+            _ranks_asked(state.settings),
+            side=driver.Side.REFERENCE,
+        )
+        try:
+            probes[framework] = driver.probe(starter, bundle)
+        except driver.ProbeFailed as error:
+            raise pytest.UsageError(f"busbw: the reference: {error}") from error
+        _check_stacks(state, framework, probes[framework])
+    state.reference_probes = tuple(probes.values())
+    for spec, case in resolved.items():
+        _check_same_case(state, spec, case, probes[spec.framework])
+
+
+def _check_stacks(state: State, framework: str, probe: Probe) -> None:
+    """Two interpreters that load the same files are one stack compared with itself."""
+    assert state.environment is not None and state.settings.against is not None
+    ours = rounds.starter_of(state, framework, None, None).python
+    theirs = rounds.starter_of(state, framework, None, None, side=driver.Side.REFERENCE).python
+    path = state.environment.framework_paths.get(framework)
+    differ = ours != theirs and not state.settings.against.environment
+    if differ and framework != "fake" and probe.framework_path == path:
+        raise pytest.UsageError(
+            f"busbw: --against: {theirs} and {ours} both load {framework} from {path}: "
+            "that is one stack, not two"
+        )
+
+
+def _check_same_case(state: State, spec: Spec, case: Case, probe: Probe) -> None:
+    assert state.target is not None
+    try:
+        target = cases.choose_target(
+            device=state.target.device,
+            ranks=state.settings.ranks,
+            probes=[probe],
+            named=[spec.framework],
+        )
+        theirs = cases.resolve(spec, target)
+    except cases.GridError as error:
+        raise pytest.UsageError(f"busbw: the reference: {error}") from error
+    if theirs != case or target.key(spec) != state.keys[spec]:
+        raise pytest.UsageError(
+            f"busbw: --against: the reference would measure another case: {theirs.name} with "
+            f"protocol {theirs.protocol} on {target.key(spec)}, here {case.name} with "
+            f"{case.protocol} on {state.keys[spec]}"
+        )
+
+
+def _find_baselines(state: State, resolved: dict[Spec, Case]) -> None:
     """Read before anything is measured: a damaged file is found at once."""
     root = state.settings.baselines
     try:
-        return {
+        state.found = {
             spec: (
                 baselines.find(root, state.keys[spec], case),
                 baselines.find_published(root, state.keys[spec], case),
@@ -182,71 +229,10 @@ def _baselines_of(
         }
     except baselines.BaselineError as error:
         raise pytest.UsageError(f"busbw: {error}") from error
-
-
-def _sweep(
-    state: State, resolved: dict[Spec, Case], bundle: driver.Bundle, display: Display
-) -> None:
-    assert state.plan is not None and state.target is not None
-    device = state.target.device
-    ranks = {spec.framework: state.keys[spec].ranks for spec in resolved}
-    sweep = driver.Sweep(
-        # Two strategies can be two names of one Case: it is measured once.
-        cases={case: state.keys[spec] for spec, case in resolved.items()},
-        plan=state.plan,
-        starters={name: _starter(state, name, device, number) for name, number in ranks.items()},
-        bundle=bundle,
-        handover=device is Device.CPU,
-        on_progress=display.progress,
-        on_note=state.notes.append,
-    )
-    begun_s = time.monotonic()
-    try:
-        sweep.run()
-    except KeyboardInterrupt:
-        state.interrupted = True
-        raise
-    finally:
-        state.measuring_s = time.monotonic() - begun_s
-        state.spent_s = sweep.spent_s
-        found = {measurement.case: measurement for measurement in sweep.measurements()}
-        state.measurements = {spec: found[case] for spec, case in resolved.items()}
-        display.done(state)
-
-
-def _judge(
-    state: State,
-    specs: Sequence[Spec],
-    resolved: dict[Spec, Case],
-    found: dict[Spec, tuple[baselines.Found, Reference | None]],
-    skip: str,
-) -> None:
-    assert state.plan is not None and state.target is not None
-    policy = judge.POLICIES[state.target.device]
-    for spec in resolved:
-        stored, reference = found[spec]
-        terms = judge.Terms(
-            policy=policy,
-            require_baselines=state.settings.require_baselines,
-            accept_all=updating.takes_slower(
-                state.settings, stored.baseline, state.measurements[spec], policy.budget
-            ),
-            accept_new=state.settings.update_baselines == "new",
-        )
-        state.verdicts[spec] = judge.judge_case(
-            spec,
-            state.measurements[spec],
-            stored.baseline,
-            terms,
-            nearest=stored.nearest,
-            reference=reference,
-        )
-    state.session_verdict = judge.judge_session(
-        [state.verdicts[spec] for spec in specs],
-        list(state.measurements.values()),
-        launches=state.plan.launches,
-        asked_to_skip=skip,
-    )
+    assert state.environment is not None
+    state.stored_frameworks = baselines.frameworks_at(root, state.environment.key)
+    nearest = (stored.nearest for stored, _ in state.found.values() if stored.nearest)
+    state.notes.extend(dict.fromkeys(nearest))
 
 
 def _asked_to_skip(config: pytest.Config) -> str:

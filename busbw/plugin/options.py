@@ -13,6 +13,8 @@ import pytest
 from busbw import cases, metrics
 from busbw.model import Clock
 
+from . import against
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
@@ -107,9 +109,23 @@ OPTIONS = (
     ),
     Option(
         name="launches",
-        default="3",
+        default="",
         metavar="N",
-        help="worker processes that each case is measured in",
+        help="worker processes that each case is measured in, before any is added for what is "
+        "undecided; default: 3, with --against 6 of each side",
+    ),
+    Option(
+        name="time_budget",
+        default="300",
+        metavar="SECONDS",
+        help="time for launches beyond --launches, of cases that are undecided or suspected",
+    ),
+    Option(
+        name="inject",
+        default="",
+        metavar="WHAT",
+        help="try the gate, let the measured program do more: "
+        + against.GRAMMAR.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
@@ -163,6 +179,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
     )
     parser.addini("busbw_python", "as --python, one a line", type="linelist", default=[])
+    _add_reference(parser, group)
     _add_writing(group)
     group.addoption(
         "--require-baselines",
@@ -171,6 +188,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a case without a baseline fails (default where the environment variable CI is set)",
     )
     parser.addini("busbw_require_baselines", "as --require-baselines", default="")
+
+
+def _add_reference(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """The other stack to measure in turn with this one."""
+    group.addoption(
+        "--against",
+        action="append",
+        default=[],
+        metavar="[FRAMEWORK=]INTERPRETER",
+        help="measure in turn with the stack of another Python, the reference, and compare with "
+        "that instead of baselines; may be repeated for each framework",
+    )
+    parser.addini("busbw_against", "as --against, one a line", type="linelist", default=[])
+    group.addoption(
+        "--against-env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
+        "same Python on both sides",
+    )
+    parser.addini("busbw_against_env", "as --against-env, one a line", type="linelist", default=[])
 
 
 def _add_writing(group: pytest.OptionGroup) -> None:

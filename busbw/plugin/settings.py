@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,13 @@ from typing import Any
 import pytest
 
 from busbw import cases, metrics
-from busbw.model import Clock, Device, Placement, check_axes, extents_of
+from busbw.model import Clock, Device, Injection, Placement, check_axes, extents_of
 
+from .against import Against, against_of, injection_of, program
 from .options import OPTIONS, Option
 
+_LAUNCHES = 3
+_LAUNCHES_PAIRED = 6
 _DEFAULT_FRAMEWORKS = ("jax", "tensorflow")
 _DEVICES = ("auto", *(device.value for device in Device))
 _PLACEMENTS = ("default", *(placement.value for placement in Placement))
@@ -45,6 +47,9 @@ class Settings:
     payloads: tuple[int, ...]
     dtypes: tuple[str, ...]
     launches: int
+    time_budget_s: float
+    against: Against | None
+    injection: Injection | None
     case_timeout_s: float
     device_wait_s: float
     baselines: Path
@@ -69,6 +74,11 @@ def _settings(config: pytest.Config) -> Settings:
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
+    against = against_of(
+        [*config.getini("busbw_against"), *config.getoption("against")],
+        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
+    )
+    _check_paired(config, paired=against is not None, injected=bool(texts["inject"]))
     return Settings(
         device=None
         if texts["device"] == "auto"
@@ -86,7 +96,10 @@ def _settings(config: pytest.Config) -> Settings:
         clock=_one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
         payloads=_checked("payloads", metrics.parse_payloads, texts["payloads"]),
         dtypes=_words("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
-        launches=_whole("launches", texts["launches"], least=1),
+        launches=_launches(texts["launches"], paired=against is not None),
+        time_budget_s=_seconds("time_budget", texts["time_budget"]),
+        against=against,
+        injection=_checked("inject", injection_of, texts["inject"]),
         case_timeout_s=_seconds("case_timeout", texts["case_timeout"]),
         device_wait_s=_seconds("device_wait", texts["device_wait"]),
         baselines=config.rootpath / texts["baselines"],
@@ -138,6 +151,24 @@ def _seconds(name: str, text: str) -> float:
     if not 0 < seconds < 1e7:
         raise ValueError(f"{_flag(name)}: {text!r}; accepted is a number of seconds above 0")
     return seconds
+
+
+def _launches(text: str, *, paired: bool) -> int:
+    if not text:
+        return _LAUNCHES_PAIRED if paired else _LAUNCHES
+    return _whole("launches", text, least=1)
+
+
+def _check_paired(config: pytest.Config, *, paired: bool, injected: bool) -> None:
+    """Nothing is learned from a comparison of stacks, or from what was slowed down on purpose."""
+    writing = [
+        _flag(name)
+        for name in ("update_baselines", "rebase", "prune_baselines")
+        if config.getoption(name)
+    ]
+    if writing and (paired or injected):
+        other = "--against" if paired else "--inject"
+        raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
 
 
 def _ranks(text: str) -> int | None:
@@ -211,10 +242,7 @@ def _pythons(texts: Sequence[str]) -> dict[str, str]:
             raise ValueError(
                 f"--python: {text!r}; accepted is FRAMEWORK=INTERPRETER, one of {known}"
             )
-        found = shutil.which(os.path.expanduser(python))
-        if found is None:
-            raise ValueError(f"--python: {python!r} is no program that can be run")
-        pythons[framework] = os.path.abspath(found)
+        pythons[framework] = program(python, "--python")
     return pythons
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from busbw.baselines import Change
+from busbw.baselines import Change, Found
 from busbw.cases import Target
 from busbw.model import (
     Environment,
     EnvironmentKey,
     Measurement,
     Plan,
+    Probe,
+    Reference,
     SessionVerdict,
     Spec,
     Verdict,
@@ -33,7 +35,11 @@ class State:
     target: Target | None = None
     environment: Environment | None = None
     keys: Mapping[Spec, EnvironmentKey] = field(default_factory=dict)
+    found: Mapping[Spec, tuple[Found, Reference | None]] = field(default_factory=dict)
+    stored_frameworks: frozenset[str] = frozenset()
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
+    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    reference_probes: tuple[Probe, ...] = ()
     verdicts: dict[Spec, Verdict] = field(default_factory=dict)
     session_verdict: SessionVerdict | None = None
     measuring_s: float = 0.0

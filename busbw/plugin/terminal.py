@@ -12,7 +12,8 @@ import pytest
 
 from busbw import baselines, judge, report, stats
 from busbw.driver import Progress
-from busbw.model import Case, Summary, payload_text
+from busbw.judge import Further
+from busbw.model import Case, Summary, payload_text, plural
 
 from .state import STATE, State
 
@@ -28,6 +29,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return (
         f"busbw: device {device}, {', '.join(settings.frameworks)}, {len(sizes)} payloads "
         f"({span}), {', '.join(settings.dtypes)}, {settings.launches} launches"
+        + (" of each side" if settings.against else "")
     )
 
 
@@ -55,6 +57,13 @@ class Display:
         ):
             self.line(text)
 
+    def further(self, wanted: Further) -> None:
+        """Which cases are measured again, and how often."""
+        self._close()
+        shown = ", ".join(spec.id for spec in wanted.specs[:3])
+        more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
+        self.line(f"busbw: {plural(wanted.passes, 'further launch')} of {shown}{more}")
+
     def progress(self, progress: Progress) -> None:
         """Which pass, which case, how long to go."""
         if self._reporter is None:
@@ -69,11 +78,15 @@ class Display:
 
     def done(self, state: State) -> None:
         """Close the progress line."""
+        self._close()
+        word = "interrupted after" if state.interrupted else "measured in"
+        self.line(f"busbw: {word} {state.measuring_s:.0f} s")
+
+    def _close(self) -> None:
         if self._reporter is not None and self._open:
             self._reporter.rewrite("", erase=True)
             self._reporter.write("\r")
-        word = "interrupted after" if state.interrupted else "measured in"
-        self.line(f"busbw: {word} {state.measuring_s:.0f} s")
+            self._open = False
 
 
 def _progress_text(progress: Progress) -> str:

@@ -14,6 +14,7 @@ import pytest
 from busbw import baselines, cases, judge, stats
 from busbw.model import Baseline, Case, EnvironmentKey, Measurement, Outcome, SessionOutcome, Spec
 
+from . import machine
 from .settings import Settings
 from .state import State
 
@@ -86,7 +87,12 @@ def _save(state: State) -> baselines.Saved:
 def _occasion(state: State, reason: str) -> baselines.Occasion:
     assert state.environment is not None
     today = datetime.date.today().isoformat()
-    return baselines.Occasion(date=today, commit=state.environment.commit, reason=reason)
+    return baselines.Occasion(
+        date=today,
+        commit=state.environment.commit,
+        reason=reason,
+        surroundings=machine.surroundings(state.environment),
+    )
 
 
 def _judged(state: State) -> dict[Spec, Case]:
@@ -114,7 +120,7 @@ def _accepted(state: State) -> list[baselines.Accepted]:
                 key=state.keys[spec],
                 measurement=measurement,
                 times_s=_times_s(measurement),
-                anchors_s=_anchors_s(measurement),
+                anchors_s=stats.anchors_s(measurement.runs),
                 # The level did not change: these launches are more of the same.
                 append=outcome is Outcome.PASS,
             )
@@ -124,11 +130,6 @@ def _accepted(state: State) -> list[baselines.Accepted]:
 
 def _times_s(measurement: Measurement) -> tuple[float, ...]:
     return tuple(stats.launch_time_s(run) for run in measurement.runs)
-
-
-def _anchors_s(measurement: Measurement) -> tuple[float, ...]:
-    """One for each launch, or none: a launch measures no anchor yet."""
-    return ()
 
 
 def _asked(state: State) -> list[tuple[EnvironmentKey, Case]]:

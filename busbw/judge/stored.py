@@ -1,0 +1,150 @@
+"""Today's launches against the sessions of a stored baseline.
+
+The session is the unit: what the sessions of a baseline differ by is what today may differ by.
+Relative to the anchor, where both have one and the policy says so, most of that falls out.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw import stats
+from busbw.model import Baseline, Outcome, Run
+
+from .estimate import Estimate
+from .policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launches:
+    """One session's launches of one case, seconds each; `anchors_s` for each launch, or none."""
+
+    times_s: tuple[float, ...]
+    anchors_s: tuple[float, ...] = ()
+
+    def logs(self, *, relative: bool) -> list[float]:
+        """Log times, or log times relative to the anchor's."""
+        if not relative:
+            return [math.log(time_s) for time_s in self.times_s]
+        return [math.log(time_s / at_s) for time_s, at_s in zip(self.times_s, self.anchors_s)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """Log ratios of today to the baseline: the median launch's and each launch's.
+
+    `limit` is the log ratio beyond which it has regressed, `noise` what the noise alone would set
+    that to, None where it is not known (`provisional`). `relative`: to the anchor. `outcome` is
+    None where a suspicion waits for its confirmation, for which `wanted` launches are needed.
+    """
+
+    outcome: Outcome | None
+    log_ratio: float
+    launches: tuple[float, ...]
+    limit: float
+    noise: float | None
+    relative: bool
+    error: float
+    wanted: int | None = None
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the limit is the ceiling, for want of sessions."""
+        return self.noise is None
+
+
+def compare(
+    sessions: Sequence[Launches],
+    now: Launches,
+    policy: Policy,
+    *,
+    payload_bytes: int,
+    cases: int,
+    launches: int,
+) -> Compared:
+    """`now` against `sessions`, at least one, as one of a session's `cases`.
+
+    `launches` is how many were asked for in the first place; more than that are a confirmation.
+    """
+    relative = policy.relative and all(one.anchors_s for one in (*sessions, now))
+    levels = [statistics.median(one.logs(relative=relative)) for one in sessions]
+    before = statistics.fmean(levels) if len(levels) > 2 else statistics.median(levels)
+    each = [value - before for value in now.logs(relative=relative)]
+    tier = policy.tier(payload_bytes)
+    least_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
+    floor = math.log1p(max(tier.floor, policy.least_difference_s / least_s))
+    ceiling = max(math.log1p(tier.ceiling), floor)
+    noise, error = _noise(levels, policy, cases)
+    limit = ceiling if noise is None else min(max(noise, floor), ceiling)
+    confirmed = launches + policy.confirming
+    outcome: Outcome | None = _outcome(each, limit, floor, ceiling, noise)
+    unconfirmed = outcome is Outcome.REGRESSED and len(each) < confirmed
+    if unconfirmed:
+        outcome = None
+    elif outcome is Outcome.REGRESSED and not _seen_again(each[launches:], limit, floor):
+        outcome = Outcome.PASS
+    return Compared(
+        outcome=outcome,
+        log_ratio=statistics.median(each),
+        launches=tuple(each),
+        limit=limit,
+        noise=noise,
+        relative=relative,
+        error=error,
+        wanted=confirmed if unconfirmed else None,
+    )
+
+
+def launches_of(baseline: Baseline) -> list[Launches]:
+    """The sessions of a baseline."""
+    return [Launches(times_s=s.times_s, anchors_s=s.anchors_s) for s in baseline.sessions]
+
+
+def now_of(runs: Sequence[Run]) -> Launches:
+    """Today's launches, at least one; the anchor of a launch is the median of its samples."""
+    return Launches(
+        times_s=tuple(stats.launch_time_s(run) for run in runs),
+        anchors_s=stats.anchors_s(runs),
+    )
+
+
+def _noise(levels: Sequence[float], policy: Policy, cases: int) -> tuple[float | None, float]:
+    """How far one session more may lie above the mean of `levels`; None for too few. Its error.
+
+    The variance is moderated by the usual one (G. K. Smyth, "Linear models and empirical Bayes
+    methods", 2004); the bound is Student's, for one session to come, with the session's rate of
+    false alarms shared by its cases.
+    """
+    count, usual = len(levels), policy.usual_noise**2
+    if count < max(2, policy.full_sessions):
+        return None, math.sqrt(usual * (1 + 1 / count))
+    freedom = policy.usual_freedom + count - 1
+    variance = policy.usual_freedom * usual + (count - 1) * statistics.variance(levels)
+    error = math.sqrt(variance / freedom * (1 + 1 / count))
+    bound = Estimate(mean=0.0, error=error, freedom=freedom)
+    return bound.upper(policy.false_alarms / cases), error
+
+
+def _outcome(
+    each: Sequence[float], limit: float, floor: float, ceiling: float, noise: float | None
+) -> Outcome:
+    """A real slowdown shows in every launch: none may lie below the floor, or the ceiling.
+
+    Which of the two depends on whether the noise is known.
+    """
+    middle = statistics.median(each)
+    if middle > limit and min(each) > (ceiling if noise is None else floor):
+        return Outcome.REGRESSED
+    if noise is not None and noise > ceiling:
+        return Outcome.NOISY
+    if -middle > limit:
+        return Outcome.IMPROVED
+    return Outcome.PASS
+
+
+def _seen_again(fresh: Sequence[float], limit: float, floor: float) -> bool:
+    """Fresh launches must lie beyond the limit by themselves."""
+    return bool(fresh) and statistics.median(fresh) > max(limit, floor)

@@ -1,0 +1,123 @@
+"""What was measured and what it is compared with, handed to the judge; verdicts for the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from busbw import judge, stats
+from busbw.model import Case, Outcome, Spec
+
+from . import machine, updating
+from .state import State
+
+
+def judged(state: State, resolved: Mapping[Spec, Case]) -> dict[Spec, judge.Judged]:
+    """Every measured case, as it stands."""
+    return {spec: _judged(state, spec, len(resolved)) for spec in resolved}
+
+
+def _judged(state: State, spec: Spec, number: int) -> judge.Judged:
+    assert state.plan is not None and state.target is not None
+    policy = judge.POLICIES[state.target.device]
+    terms = judge.Terms(policy=policy, cases=number, launches=state.plan.launches)
+    measurement = state.measurements[spec]
+    if state.settings.against is not None:
+        return judge.judge_pair(spec, state.references[spec], measurement, terms)
+    stored, published = state.found[spec]
+    terms = judge.Terms(
+        policy=policy,
+        cases=number,
+        launches=state.plan.launches,
+        require_baselines=state.settings.require_baselines,
+        accept_all=updating.takes_slower(
+            state.settings, stored.baseline, measurement, policy.budget
+        ),
+        accept_new=state.settings.update_baselines == "new",
+    )
+    return judge.judge_case(
+        spec, measurement, stored.baseline, terms, nearest=stored.nearest, reference=published
+    )
+
+
+def judge_all(
+    state: State, specs: tuple[Spec, ...], resolved: Mapping[Spec, Case], skip: str
+) -> None:
+    """The verdicts of all cases and of the session."""
+    assert state.plan is not None
+    for spec, one in judged(state, resolved).items():
+        state.verdicts[spec] = one.verdict
+    state.session_verdict = judge.judge_session(
+        [state.verdicts[spec] for spec in specs],
+        list(state.measurements.values()),
+        judge.Circumstances(
+            launches=state.plan.launches,
+            asked_to_skip=skip,
+            missing=_missing(state, specs),
+            fallen_back=_fallen_back(state, resolved),
+            shifted=_shifted(state, resolved),
+        ),
+    )
+
+
+def _missing(state: State, specs: tuple[Spec, ...]) -> tuple[str, ...]:
+    """Selected cases that have baselines here but were skipped, by framework."""
+    skipped = {
+        spec.framework: state.verdicts[spec].text
+        for spec in specs
+        if state.verdicts[spec].outcome is Outcome.SKIPPED
+    }
+    return tuple(text for name, text in skipped.items() if name in state.stored_frameworks)
+
+
+def _fallen_back(state: State, resolved: Mapping[Spec, Case]) -> tuple[str, ...]:
+    """Clocks and algorithms that are others than those of the baseline, though nobody asked."""
+    if state.settings.against is not None:
+        return ()
+    found = []
+    for spec, case in resolved.items():
+        stored, _ = state.found[spec]
+        before = stored.baseline
+        if before is not None and before.case.clock is not case.clock and spec.clock == "default":
+            found.append(
+                f"{case.framework}: the clock fell back to {case.clock.value}, "
+                f"the baseline was read from {before.case.clock.value}"
+            )
+        if before is None and stored.other_strategy and spec.strategy == "default":
+            found.append(
+                f"{case.framework}: the default is {case.strategy} now, "
+                f"the baseline is of {stored.other_strategy}"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _shifted(state: State, resolved: Mapping[Spec, Case]) -> str:
+    """Whether the whole machine runs at another speed, and what else is not as it was."""
+    assert state.target is not None
+    if state.settings.against is not None:
+        return ""
+    moved, before = [], None
+    for spec in resolved:
+        stored, runs = state.found[spec][0].baseline, state.measurements[spec].runs
+        anchors_s = stats.anchors_s(runs)
+        if stored is None or stored.oom or not runs or not anchors_s:
+            continue
+        with_anchor = [one for one in stored.sessions if one.anchors_s]
+        if with_anchor:
+            before = with_anchor[-1]
+            moved.append(
+                judge.moved(
+                    [stats.launch_time_s(run) for run in runs],
+                    anchors_s,
+                    [time_s for one in with_anchor for time_s in one.times_s],
+                    [anchor_s for one in with_anchor for anchor_s in one.anchors_s],
+                )
+            )
+    text = judge.shift_of(moved, judge.POLICIES[state.target.device])
+    if not text or before is None or state.environment is None:
+        return text
+    now = {name: text for one in state.environment.versions.values() for name, text in one.items()}
+    differences = judge.differences(
+        {**before.versions, **before.surroundings},
+        {**now, **machine.surroundings(state.environment)},
+    )
+    return f"{text}; {'; '.join(differences) or 'versions and flags are as they were'}"
