@@ -51,16 +51,16 @@ class Decision:
 def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -> Decision:
     """What `shifts`, one log ratio per launch in their order, say of one of `cases` cases.
 
-    Look k may err with 1 / (k (k + 1)) of the whole error; these add up to 1 however often it is
-    looked (Bonferroni), so no look has to be planned. The bounds are Student's. `floor` is the
-    least fraction of slowdown for this case.
+    Every look may err with the same part of the whole error, so that all of them together keep to
+    it (Bonferroni). The bounds are Student's. `floor` is the least fraction of slowdown for this
+    case.
     """
     estimate, limit = None, None
-    for look, count in enumerate(looks.counts, 1):
+    spent = 1 / len(looks.counts)
+    level = looks.false_alarms * spent / cases
+    for count in looks.counts:
         if len(shifts) < count:
             return Decision(outcome=None, estimate=estimate, limit=limit, wanted=count)
-        spent = 1 / (look * (look + 1))
-        level = looks.false_alarms * spent / cases
         estimate = of_launches(shifts[:count])
         limit = _limit(estimate, level, floor)
         if estimate.mean > limit:
@@ -74,7 +74,7 @@ def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -
                 return Decision(outcome=Outcome.REGRESSED, estimate=estimate, limit=limit)
         elif -estimate.mean > limit:
             return Decision(outcome=Outcome.IMPROVED, estimate=estimate, limit=limit)
-        elif estimate.upper(looks.misses * spent) < math.log1p(looks.wanted):
+        elif estimate.upper(looks.misses * spent) < math.log1p(max(looks.wanted, floor)):
             return Decision(outcome=Outcome.PASS, estimate=estimate, limit=limit)
     return Decision(outcome=None, estimate=estimate, limit=limit)
 

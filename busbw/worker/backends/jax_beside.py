@@ -21,8 +21,8 @@ from busbw.model import Case, Clock, Extra, FailureKind, Injection
 from .base import MeasuringError
 
 _TRIED_STEPS = 100_000
-_CALIBRATING_S = 0.01
-_CALIBRATING_PAIRS = 25
+_CALIBRATING_S = 0.005
+_CALIBRATING_PAIRS = 9
 
 
 @dataclass(frozen=True)
