@@ -75,6 +75,7 @@ def _duel(
             launches=options.launches,
             samples=options.samples,
             budget_s=60.0,
+            anchor_budget_s=60.0,
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
         starters={FRAMEWORK: dict.fromkeys(driver.Side, starter)},

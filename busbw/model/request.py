@@ -93,13 +93,15 @@ class Plan:
     """How hard to measure. Never changes what is measured.
 
     A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
-    of sampling are over.
+    of sampling are over. The anchor is sampled beside it for `anchor_budget_s` seconds, once at
+    least; 0: not at all.
     """
 
     launches: int = 3
     samples: int = 10
     min_sample_s: float = 0.01
     budget_s: float = 0.12
+    anchor_budget_s: float = 0.03
     timeout_s: float = 120.0
     seed: int = 0
     memory_limit_bytes: int | None = None
