@@ -53,9 +53,16 @@ class Display:
         assert state.environment is not None and state.target is not None
         folder = baselines.folder_of(state.environment.key)
         for text in report.header_lines(
-            state.environment, state.settings.baselines, folder, state.target.unreached
+            state.environment,
+            None if state.settings.against else state.settings.baselines,
+            folder,
+            state.target.unreached,
         ):
             self.line(text)
+        for text in report.reference_lines(state.reference_probes):
+            self.line(text)
+        if state.settings.injection is not None:
+            self.line(f"busbw injected: {state.settings.injection.text}; these are no true times")
 
     def further(self, wanted: Further) -> None:
         """Which cases are measured again, and how often."""

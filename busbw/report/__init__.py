@@ -3,7 +3,7 @@
 Takes values, returns lines; prints nothing, writes no file, judges nothing.
 """
 
-from .header import header_lines
+from .header import header_lines, reference_lines
 from .results import results
 from .table import Line, change_lines, measured_lines, table
 from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
@@ -17,6 +17,7 @@ __all__ = [
     "change_lines",
     "header_lines",
     "measured_lines",
+    "reference_lines",
     "results",
     "table",
     "trace_document",
