@@ -84,7 +84,7 @@ class Side:
         return min(self.samples_s)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordedLaunch:
     """A launch pair at one payload: both sides' processes alive at once and sampled in turn.
 
@@ -96,6 +96,13 @@ class RecordedLaunch:
     first: First
     reference: Side
     candidate: Side
+
+    @cached_property
+    def ratios(self) -> tuple[float, ...]:
+        """Candidate over reference, for each pair of samples."""
+        return tuple(
+            now / before for before, now in zip(self.reference.samples_s, self.candidate.samples_s)
+        )
 
     def exchanged(self) -> RecordedLaunch:
         """The same with the sides' names exchanged."""
@@ -157,6 +164,17 @@ def read_file(path: Path) -> tuple[RecordedSession, ...]:
         sessions.append(session)
     _refuse_repeated(sessions, str(path))
     return tuple(sessions)
+
+
+def by_injection(
+    sessions: Sequence[RecordedSession],
+) -> dict[Injection | None, tuple[RecordedSession, ...]]:
+    """The sessions of each injection: unchanged ones first, then by kind and share."""
+    groups: dict[Injection | None, list[RecordedSession]] = {}
+    for session in sessions:
+        groups.setdefault(session.injection, []).append(session)
+    order = sorted(groups, key=lambda one: (one.kind, one.share) if one else ("", 0.0))
+    return {injection: tuple(groups[injection]) for injection in order}
 
 
 def append(session: RecordedSession, path: Path) -> None:

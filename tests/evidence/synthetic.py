@@ -54,7 +54,9 @@ def session(
         shared = common * math.exp(chance.gauss(0, noise.pair))
         first = First.REFERENCE if launch % 2 else First.CANDIDATE
         for payload in payloads:
-            pairs.append(_pair(launch, payload, first, (shared, share or 0, samples), noise, chance))
+            pairs.append(
+                _pair(launch, payload, first, (shared, share or 0, samples), noise, chance)
+            )
     return RecordedSession(
         id=f"{moment}-{number}" + (f"-{share}" if share else ""),
         recorded=moment,

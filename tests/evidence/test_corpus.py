@@ -154,6 +154,16 @@ def test_exchanging_the_sides_twice_changes_nothing() -> None:
     assert exchanged.exchanged() == launch
 
 
+def test_a_launch_pair_has_the_ratio_of_each_pair_of_samples() -> None:
+    launch = replace(
+        synthetic.session(1).launches[0],
+        reference=Side(samples_s=(1.0, 2.0)),
+        candidate=Side(samples_s=(1.5, 1.0)),
+    )
+    assert launch.ratios == (1.5, 0.5)
+    assert launch.exchanged().ratios == (1 / 1.5, 2.0)
+
+
 def test_a_side_derives_its_times_from_its_samples() -> None:
     side = Side(samples_s=(5.0, 1.0, 3.0, 2.0, 4.0))
     assert (side.launch_time_s, side.median_s, side.mean_s, side.least_s) == (2.0, 3.0, 3.0, 1.0)
