@@ -49,7 +49,8 @@ def _text(options: argparse.Namespace) -> str:
         seed=options.seed,
     )
     sessions = corpus.read(options.corpus)
-    return page.generated(replay(sessions, RULES, scheme), sessions, RULES, scheme)
+    replays = replay(sessions, RULES, scheme=scheme)
+    return page.generated(replays, sessions, rules=RULES, scheme=scheme)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -42,14 +42,14 @@ def _upper(found: int, among: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if at_most(found, among, middle) > (1 - CONFIDENCE) / 2:
+        if at_most(found, among, share=middle) > (1 - CONFIDENCE) / 2:
             low = middle
         else:
             high = middle
     return high
 
 
-def at_most(found: int, among: int, share: float) -> float:
+def at_most(found: int, among: int, *, share: float) -> float:
     """The probability of `found` or fewer of `among`, each of which has probability `share`."""
     if share <= 0 or share >= 1:
         return float(share <= 0 or found >= among)

@@ -20,7 +20,7 @@ def two_sided_p(first: Sequence[float], second: Sequence[float]) -> float:
     product = len(first) * len(second)
     least = least_u(first, second)
     if max(len(first), len(second)) <= EXACT_UP_TO:
-        return min(1.0, 2 * at_most(least, len(first), len(second)))
+        return min(1.0, 2 * at_most(least, first=len(first), second=len(second)))
     deviation = math.sqrt(product * (len(first) + len(second) + 1) / 12)
     return math.erfc((product / 2 - least) / deviation / math.sqrt(2))
 
@@ -36,7 +36,7 @@ def least_u(first: Sequence[float], second: Sequence[float]) -> int:
     return max(min(u, product - u) for u in (above, above_or_tied))
 
 
-def at_most(u: int, first: int, second: int) -> float:
+def at_most(u: int, *, first: int, second: int) -> float:
     """The probability of a U of at most `u` among `first` and `second` samples."""
     orderings = _orderings_up_to(first, second)
     return orderings[u] / orderings[-1]

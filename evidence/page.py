@@ -39,6 +39,7 @@ def replaced(document: str, text: str) -> str:
 def generated(
     replays: Sequence[RuleReplay],
     sessions: Sequence[RecordedSession],
+    *,
     rules: Mapping[str, Rule],
     scheme: Scheme,
 ) -> str:

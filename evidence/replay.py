@@ -75,14 +75,17 @@ class RuleReplay:
 
 
 def replay(
-    sessions: Sequence[RecordedSession], rules: Mapping[str, Rule], scheme: Scheme
+    sessions: Sequence[RecordedSession], rules: Mapping[str, Rule], *, scheme: Scheme
 ) -> tuple[RuleReplay, ...]:
     """Every rule's answers, in the order of `rules`."""
     groups = by_injection(sessions)
     if None not in groups:
         raise ReplayError("no session with unchanged code on both sides was recorded")
     urn = Urn(sessions, scheme)
-    found = {injection: _group(urn, group, rules, injection) for injection, group in groups.items()}
+    found = {
+        injection: _group(urn, group, rules=rules, injection=injection)
+        for injection, group in groups.items()
+    }
     return tuple(
         RuleReplay(
             rule=name,
@@ -96,6 +99,7 @@ def replay(
 def _group(
     urn: Urn,
     group: Sequence[RecordedSession],
+    *,
     rules: Mapping[str, Rule],
     injection: Injection | None,
 ) -> dict[str, GroupReplay]:

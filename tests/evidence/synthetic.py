@@ -52,11 +52,9 @@ def session(
     pairs = []
     for launch in range(1, launches + 1):
         shared = common * math.exp(chance.gauss(0, noise.pair))
-        first = First.REFERENCE if launch % 2 else First.CANDIDATE
         for payload in payloads:
-            pairs.append(
-                _pair(launch, payload, first, (shared, share or 0, samples), noise, chance)
-            )
+            shape = shared, share or 0, samples
+            pairs.append(_pair(launch, payload, shape=shape, noise=noise, chance=chance))
     return RecordedSession(
         id=f"{moment}-{number}" + (f"-{share}" if share else ""),
         recorded=moment,
@@ -88,7 +86,7 @@ def corpus(
 def _pair(
     number: int,
     payload: int,
-    first: First,
+    *,
     shape: tuple[float, float, int],
     noise: Noise,
     chance: random.Random,
@@ -109,7 +107,7 @@ def _pair(
     return RecordedLaunch(
         number=number,
         payload_bytes=payload,
-        first=first,
+        first=First.REFERENCE if number % 2 else First.CANDIDATE,
         reference=reference,
         candidate=candidate,
     )

@@ -40,7 +40,7 @@ def test_the_distribution_is_what_counting_every_ordering_gives() -> None:
     ranks = range(7)
     us = [sum(a > b for a in one for b in set(ranks) - set(one)) for one in combinations(ranks, 3)]
     for u in range(13):
-        found = mannwhitney.at_most(u, 3, 4)
+        found = mannwhitney.at_most(u, first=3, second=4)
         assert found == pytest.approx(sum(one <= u for one in us) / len(us))
 
 

@@ -152,6 +152,6 @@ def test_rccl_wants_quartiles_apart() -> None:
 def test_half_as_much_again_is_seen_in_quiet_sessions(name: str) -> None:
     sessions = synthetic.corpus(5, shares=(0.5,), each=3, noise=synthetic.QUIET)
     scheme = Scheme(replays=50, baseline_sessions=3)
-    (found,) = replay(sessions, {name: OTHERS[name]}, scheme)
+    (found,) = replay(sessions, {name: OTHERS[name]}, scheme=scheme)
     assert found.unchanged.alarm_share == 0
     assert found.injected[0].alarm_share == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from evidence import page
+from evidence.corpus import RecordedSession
 from evidence.draw import Draw, Outcome
 from evidence.page import BEGIN, END, PageError, replaced
 from evidence.replay import replay
@@ -30,10 +32,15 @@ def _never(draw: Draw) -> Outcome:
 RULES = {"first": _always, "second": _never, "third": _never}
 
 
+def _page(sessions: Sequence[RecordedSession]) -> str:
+    found = replay(sessions, RULES, scheme=SCHEME)
+    return page.generated(found, sessions, rules=RULES, scheme=SCHEME)
+
+
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
     sessions = synthetic.corpus(8, shares=(0.05, 0.3), each=5, noise=synthetic.QUIET)
-    return page.generated(replay(sessions, RULES, SCHEME), sessions, RULES, SCHEME).splitlines()
+    return _page(sessions).splitlines()
 
 
 def test_each_rule_has_a_row_with_false_alarms_and_power_of_every_slowdown(
@@ -95,7 +102,7 @@ def test_no_line_of_prose_is_wide(lines: list[str]) -> None:
 
 def test_without_injections_there_is_no_power_and_no_word_of_it() -> None:
     sessions = synthetic.corpus(5)
-    text = page.generated(replay(sessions, RULES, SCHEME), sessions, RULES, SCHEME)
+    text = _page(sessions)
     assert "seen at" not in text
     assert "*Seen*" not in text
 
@@ -105,7 +112,7 @@ def test_several_kinds_of_injection_are_named_apart() -> None:
     assert sessions[5].injection
     other = replace(sessions[5], injection=replace(sessions[5].injection, kind="copy"))
     sessions = (*sessions[:5], other, *sessions[6:])
-    header = page.generated(replay(sessions, RULES, SCHEME), sessions, RULES, SCHEME)
+    header = _page(sessions)
     for name in ("+5 % (copy)", "+5 % (delay)", "+30 % (delay)"):
         assert f"seen at {name} (95 %)" in header
 

@@ -36,7 +36,7 @@ def _slower(draw: Draw) -> Outcome:
 
 def test_a_rule_that_always_alarms_has_the_rate_1_and_one_that_never_does_0() -> None:
     sessions = synthetic.corpus(6, shares=(0.1,), each=2)
-    always, never = replay(sessions, {"always": _always, "never": _never}, SCHEME)
+    always, never = replay(sessions, {"always": _always, "never": _never}, scheme=SCHEME)
     for group in (always.unchanged, *always.injected):
         assert group.alarm_share == 1
         assert group.recorded_alarms == len(group.counts)
@@ -48,7 +48,7 @@ def test_a_rule_that_always_alarms_has_the_rate_1_and_one_that_never_does_0() ->
 
 def test_each_group_has_all_its_replays_by_session() -> None:
     sessions = synthetic.corpus(6, shares=(0.1, 0.3), each=2)
-    (found,) = replay(sessions, {"always": _always}, SCHEME)
+    (found,) = replay(sessions, {"always": _always}, scheme=SCHEME)
     for group in (found.unchanged, *found.injected):
         assert sum(one.replays for one in group.counts) == SCHEME.replays
         assert [one.alarms for one in group.counts] == [one.replays for one in group.counts]
@@ -57,7 +57,7 @@ def test_each_group_has_all_its_replays_by_session() -> None:
 
 def test_power_grows_with_the_slowdown_and_undecided_is_neither() -> None:
     sessions = synthetic.corpus(6, shares=(0.1, 0.3), each=3, noise=synthetic.QUIET)
-    (found,) = replay(sessions, {"slower": _slower}, SCHEME)
+    (found,) = replay(sessions, {"slower": _slower}, scheme=SCHEME)
     assert [one.injection and one.injection.share for one in found.injected] == [0.1, 0.3]
     assert found.unchanged.alarm_share == found.unchanged.undecided_share == 0
     assert [one.alarm_share for one in found.injected] == [0, 1]
@@ -66,22 +66,22 @@ def test_power_grows_with_the_slowdown_and_undecided_is_neither() -> None:
 
 def test_rules_come_back_in_their_order_and_do_not_change_each_other() -> None:
     sessions = synthetic.corpus(6)
-    both = replay(sessions, {"b": _slower, "a": _always}, SCHEME)
+    both = replay(sessions, {"b": _slower, "a": _always}, scheme=SCHEME)
     assert [one.rule for one in both] == ["b", "a"]
-    assert replay(sessions, {"b": _slower}, SCHEME) == both[:1]
+    assert replay(sessions, {"b": _slower}, scheme=SCHEME) == both[:1]
 
 
 def test_another_injection_changes_no_other_groups_replays() -> None:
     sessions = synthetic.corpus(6, shares=(0.1,), each=2)
-    (before,) = replay(sessions[:6], {"slower": _slower}, SCHEME)
-    (after,) = replay(sessions, {"slower": _slower}, SCHEME)
+    (before,) = replay(sessions[:6], {"slower": _slower}, scheme=SCHEME)
+    (after,) = replay(sessions, {"slower": _slower}, scheme=SCHEME)
     assert after.unchanged == before.unchanged
 
 
 def test_a_corpus_without_unchanged_sessions_is_refused() -> None:
     for sessions in ((), synthetic.corpus(0, shares=(0.1,), each=2)):
         with pytest.raises(ReplayError, match="no session with unchanged code"):
-            replay(sessions, {"always": _always}, SCHEME)
+            replay(sessions, {"always": _always}, scheme=SCHEME)
 
 
 def test_injections_are_grouped_by_kind_and_share_after_the_unchanged() -> None:
@@ -102,6 +102,6 @@ def stopwatch() -> Iterator[None]:
 @pytest.mark.usefixtures("stopwatch")
 def test_two_thousand_replays_of_every_rule_take_far_less_than_a_minute() -> None:
     sessions = synthetic.corpus(40)
-    found = replay(sessions, RULES, Scheme())
+    found = replay(sessions, RULES, scheme=Scheme())
     assert [one.rule for one in found] == list(RULES)
     assert all(sum(c.replays for c in one.unchanged.counts) == 2000 for one in found)
