@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from busbw import stats, wire
+from busbw.judge.estimate import shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
 SUFFIX = ".jsonl.gz"
@@ -79,6 +80,11 @@ class Side:
         return statistics.median(self.samples_s)
 
     @cached_property
+    def anchor_s(self) -> float:
+        """The anchor of the launch: the median of its samples, at least one."""
+        return statistics.median(self.anchors_s)
+
+    @cached_property
     def least_s(self) -> float:
         """The least sample."""
         return min(self.samples_s)
@@ -96,6 +102,11 @@ class RecordedLaunch:
     first: First
     reference: Side
     candidate: Side
+
+    @cached_property
+    def shift(self) -> float:
+        """The log ratio of the two sides, as busbw estimates it from samples taken in turn."""
+        return shift_of_samples(self.reference.samples_s, self.candidate.samples_s)
 
     @cached_property
     def ratios(self) -> tuple[float, ...]:

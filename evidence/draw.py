@@ -32,12 +32,14 @@ class Draw:
 
     `now` has the launch pairs of one session, in the order in which they would be measured: both
     sides for a rule that compares two interpreters, the candidate for one that compares with
-    `baseline`, the reference launches of other sessions, in no order.
+    `baseline`, the reference launches of other sessions, in no order. `further` begins with these
+    and goes on, for rules that ask for more launches where they are undecided.
     """
 
     framework: str
     ranks: int
     now: Pairs
+    further: Pairs
     baseline: tuple[Stored, ...]
 
 

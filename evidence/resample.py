@@ -23,12 +23,14 @@ class ReplayError(ValueError):
 class Scheme:
     """How to draw. `replays` are for the unchanged sessions, and again for each injection.
 
-    `launches` of now: as many as were recorded if None. A baseline holds `baseline_launches` of
-    each of `baseline_sessions` unchanged sessions other than the one that is judged.
+    `launches` of now: as many as were recorded if None; `further` for rules that ask for more. A
+    baseline holds `baseline_launches` of each of `baseline_sessions` unchanged sessions other than
+    the one that is judged.
     """
 
     replays: int = 2000
     launches: int | None = None
+    further: int = 52
     baseline_sessions: int = 6
     baseline_launches: int = 5
     seed: int = 1
@@ -91,26 +93,31 @@ class Urn:
     ) -> Iterator[tuple[str, Draw]]:
         """As many draws as the scheme wants: the id of the session drawn, and what came of it.
 
-        The sides of an unchanged session are exchangeable: either may be the candidate.
+        The sides of a pair of unchanged code are exchangeable: in each, either may be the
+        candidate. Else what a few recorded pairs have by accident would become a truth that a rule
+        finds the more surely the more often it draws them.
         """
         for _ in range(self.scheme.replays):
             judged = self._all[chance.choice(group).id]
-            pairs = _either(judged, chance) if judged.session.kind is Kind.AA else judged.pairs
             count = len(judged.session.numbers)
-            places = _places(count, self.scheme.launches or count, chance)
-            yield judged.session.id, self._draw(judged, _taken(pairs, places), chance)
+            first = self.scheme.launches or count
+            places = _places(count, max(first, self.scheme.further), chance)
+            further = _taken(judged, places, chance)
+            now = {payload: launches[:first] for payload, launches in further.items()}
+            yield judged.session.id, self._draw(judged, now, further, chance)
 
     def as_recorded(self, session: RecordedSession, chance: random.Random) -> Draw:
         """The session itself, with its launches in their order; only its baseline is drawn."""
         judged = self._all[session.id]
-        return self._draw(judged, judged.pairs, chance)
+        return self._draw(judged, judged.pairs, judged.pairs, chance)
 
-    def _draw(self, judged: Drawable, now: Pairs, chance: random.Random) -> Draw:
+    def _draw(self, judged: Drawable, now: Pairs, further: Pairs, chance: random.Random) -> Draw:
         chosen = chance.sample(self._others[judged.session.id], self.scheme.baseline_sessions)
         return Draw(
             framework=judged.session.framework,
             ranks=judged.session.ranks,
             now=now,
+            further=further,
             baseline=tuple(self._stored(one, chance) for one in chosen),
         )
 
@@ -131,5 +138,14 @@ def _places(among: int, wanted: int, chance: random.Random) -> list[int]:
     return chance.choices(range(among), k=wanted)
 
 
-def _taken(pairs: Pairs, places: Sequence[int]) -> Pairs:
-    return {payload: tuple(launches[i] for i in places) for payload, launches in pairs.items()}
+def _taken(drawn: Drawable, places: Sequence[int], chance: random.Random) -> Pairs:
+    """The pairs at `places`; of unchanged code each as it is or exchanged, whatever the payload."""
+    unchanged = drawn.session.kind is Kind.AA
+    exchanged = [unchanged and chance.random() < 0.5 for _ in places]
+    return {
+        payload: tuple(
+            (drawn.exchanged if other else drawn.pairs)[payload][place]
+            for place, other in zip(places, exchanged)
+        )
+        for payload in drawn.pairs
+    }

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 
 from .draw import Rule
 from .others import OTHERS
+from .own import Paired, Stored
 
-OWN: Mapping[str, Rule] = {}
+OWN: Mapping[str, Rule] = {
+    "busbw `--against`, in turn": Paired(),
+    "busbw, stored baseline and anchor": Stored(relative=True),
+    "busbw, stored baseline alone": Stored(relative=False),
+}
 
 RULES: Mapping[str, Rule] = {**OWN, **OTHERS}

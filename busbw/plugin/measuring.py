@@ -23,8 +23,8 @@ from .terminal import Display
 
 # In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
 _SAMPLING_IN_TURN: Mapping[str, Any] = {
-    "samples": 20,
-    "budget_s": 1.2,
+    "samples": 40,
+    "budget_s": 1.5,
     "anchor_budget_s": 0.0,
 }
 
