@@ -73,6 +73,19 @@ class Case:
         return ".".join((*parts, payload_text(self.payload_bytes)))
 
     @property
+    def group_name(self) -> str:
+        """What all sizes of one kind share, such as ``jax all_reduce (psum)``.
+
+        What is usual is left out.
+        """
+        parts = [f"{self.framework} {self.collective} ({self.strategy})"]
+        parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
+        parts += [self.dtype] if self.dtype != "float32" else []
+        parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
+        parts += [f"along {self.axes}"] if self.axes else []
+        return ", ".join(parts)
+
+    @property
     def clock(self) -> Clock:
         """The clock that the times are read from: the first word of the protocol."""
         return Clock(self.protocol.split("/")[0])

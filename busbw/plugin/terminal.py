@@ -112,6 +112,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("busbw")
     for line in report.table(tuple(state.verdicts.values())):
         terminalreporter.write_line(line.text, **line.markup)
+    for text in report.curve_lines(_curves(state)):
+        terminalreporter.write_line(text)
     if state.interrupted:
         for text in report.measured_lines(_measured(state), state.plan.launches):
             terminalreporter.write_line(text)
@@ -123,6 +125,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state.session_verdict is not None:
         found = state.session_verdict
         terminalreporter.write_line(f"{found.outcome.value}: {found.text}", red=found.failed)
+
+
+def _curves(state: State) -> list[report.CurveGroup]:
+    return [
+        report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
+        for group in state.groups
+        if group.now is not None
+    ]
 
 
 def _measured(state: State) -> list[tuple[Case, Summary]]:

@@ -3,6 +3,7 @@
 Takes values, returns lines; prints nothing, writes no file, judges nothing.
 """
 
+from .curve import CurveFigures, CurveGroup, curve_lines
 from .header import header_lines, reference_lines
 from .results import results
 from .table import Line, change_lines, measured_lines, table
@@ -10,11 +11,14 @@ from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_line
 
 __all__ = [
     "RATES",
+    "CurveFigures",
+    "CurveGroup",
     "Line",
     "Problem",
     "Times",
     "TraceCell",
     "change_lines",
+    "curve_lines",
     "header_lines",
     "measured_lines",
     "reference_lines",

@@ -38,7 +38,7 @@ def _draw(factors: Mapping[int, float], *, launches: int = 7, stored: float = 1.
         for payload, factor in factors.items()
     }
     baseline = tuple({payload: (_side(stored),) * 5 for payload in factors} for _ in range(6))
-    return Draw(framework="jax", ranks=4, now=now, baseline=baseline)
+    return Draw(framework="jax", ranks=4, now=now, further=now, baseline=baseline)
 
 
 def _same(factor: float) -> Draw:
@@ -100,7 +100,8 @@ def test_asv_wants_significance_beside_the_factor() -> None:
         )
         for number in range(2)
     ]
-    draw = Draw(framework="jax", ranks=4, now={1024: tuple(launches)}, baseline=())
+    now = {1024: tuple(launches)}
+    draw = Draw(framework="jax", ranks=4, now=now, further=now, baseline=())
     assert AsvContinuous()(draw) is Outcome.CLEAR
     assert AsvContinuous(p_below=0.5)(draw) is Outcome.ALARM
 
@@ -144,7 +145,7 @@ def test_rccl_wants_quartiles_apart() -> None:
         payload: tuple(launch(i, payload, *one) for i, one in enumerate(times))
         for payload in (1024, MIB)
     }
-    draw = Draw(framework="jax", ranks=4, now=now, baseline=())
+    draw = Draw(framework="jax", ranks=4, now=now, further=now, baseline=())
     assert RcclPaired()(draw) is Outcome.CLEAR
 
 

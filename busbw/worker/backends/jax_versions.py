@@ -69,7 +69,8 @@ def optimization_barrier(values: Any) -> Any:
 def runtime_error() -> type[Exception]:
     """What JAX raises when a program fails as it runs."""
     if hasattr(jax.errors, "JaxRuntimeError"):
-        return jax.errors.JaxRuntimeError
+        current: type[Exception] = jax.errors.JaxRuntimeError
+        return current
     older: type[Exception] = importlib.import_module("jaxlib.xla_extension").XlaRuntimeError
     return older
 
