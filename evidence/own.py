@@ -24,7 +24,8 @@ POLICY = judge.POLICIES[Device.CPU]
 class Paired:
     """busbw with `--against`: pairs of launches measured in turn, as many as it takes.
 
-    `busbw.judge.sequence.decide`, from 6 pairs to 49; undecided is NOISY.
+    `busbw.judge.sequence.decide`, from 6 pairs to 49; undecided is NOISY. Where the recorded pairs
+    end before a suspicion could be seen again, it counts as an alarm.
     """
 
     def __call__(self, draw: Draw) -> Outcome:
@@ -38,6 +39,9 @@ class Paired:
         least_s = statistics.median(one.reference.launch_time_s for one in launches)
         floor = max(looks.floor, POLICY.least_difference_s / least_s)
         decision = sequence.decide(shifts, looks, cases=cases, floor=floor)
+        if decision.suspected:
+            # Launches end before it could be seen again: counted against the rule.
+            return Verdict.REGRESSED
         return decision.outcome or Verdict.NOISY
 
 
