@@ -49,11 +49,11 @@ class Paired:
 class Stored:
     """busbw against a stored baseline of several sessions, suspects seen again.
 
-    `busbw.judge.stored.compare`, with 3 launches and 3 more for a suspicion; with `relative`, times
-    relative to the anchor's.
+    `busbw.judge.stored.compare`, with 3 launches and 3 more for a suspicion, times corrected by
+    `anchor_weight` of the anchor's.
     """
 
-    relative: bool
+    anchor_weight: float
     launches: int = 3
 
     def __call__(self, draw: Draw) -> Outcome:
@@ -63,7 +63,7 @@ class Stored:
     def _compared(self, draw: Draw, payload: int) -> Verdict:
         candidates = [one.candidate for one in draw.further[payload]]
         sessions = [_launches(one[payload]) for one in draw.baseline]
-        policy = replace(POLICY, relative=self.relative)
+        policy = replace(POLICY, anchor_weight=self.anchor_weight)
         count = self.launches
         while True:
             found = stored.compare(

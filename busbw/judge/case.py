@@ -221,7 +221,7 @@ def ratio_text(
     """Times, ratio, rates and the limit in words."""
     times = f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}"
     ratio = f"{math.exp(found.log_ratio):.2f} x the time"
-    ratio += " relative to the anchor" if found.relative else ""
+    ratio += ", corrected by the anchor" if found.anchored else ""
     rates = f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
     bound = f"limit {math.exp(found.limit):.2f} x"
     if found.provisional:
