@@ -40,8 +40,9 @@ class Compared:
     """Log ratios of today to the baseline: the median launch's and each launch's.
 
     `limit` is the log ratio beyond which it has regressed, `noise` what the noise alone would set
-    that to, None where it is not known (`provisional`). `anchored`: corrected by the anchor. `outcome` is
-    None where a suspicion waits for its confirmation, for which `wanted` launches are needed.
+    that to, None where it is not known (`provisional`). `anchored`: corrected by the anchor.
+    `outcome` is None where a suspicion waits for its confirmation, for which `wanted` launches are
+    needed.
     """
 
     outcome: Outcome | None
