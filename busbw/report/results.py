@@ -3,6 +3,8 @@
 Schema history:
 1  the first.
 2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
+3  anchors and what was injected in each launch, the ratio's error, the processor's clock, a session
+   whose machine or curve shifted.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from busbw.model import (
     payload_text,
 )
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def results(
@@ -69,6 +71,7 @@ def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
         "baseline": _fields(verdict.baseline) if verdict.baseline else None,
         "ratio": verdict.ratio,
         "ratio_interval": list(interval) if interval else None,
+        "ratio_error": verdict.ratio_error,
         "limit": verdict.limit,
         "provisional": verdict.provisional,
         "failure": _fields(verdict.failure) if verdict.failure else None,
