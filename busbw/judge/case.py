@@ -198,7 +198,7 @@ def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Te
         cases=terms.cases,
         launches=terms.launches,
     )
-    outcome = found.outcome or Outcome.REGRESSED
+    outcome = found.outcome or Outcome.NOISY
     before, now = summary_of(case, baseline.times_s), summary_of_runs(measurement)
     verdict = Verdict(
         spec=spec,
@@ -226,6 +226,8 @@ def ratio_text(
     bound = f"limit {math.exp(found.limit):.2f} x"
     if found.provisional:
         bound += f", provisional: {plural(len(baseline.sessions), 'baseline session')}"
+    if found.wanted is not None:
+        return f"{times}, {ratio}, {rates}; suspected, not yet seen again ({bound})"
     if outcome is Outcome.NOISY:
         noise = math.exp(found.noise or 0.0)
         return (

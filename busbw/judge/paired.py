@@ -52,8 +52,7 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
     floor = max(looks.floor, terms.policy.least_difference_s / least_s)
     shifts = [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
     decision = decide(shifts, looks, cases=terms.cases, floor=floor)
-    # A suspicion stands until it is refuted, as against a baseline.
-    outcome = decision.outcome or (Outcome.REGRESSED if decision.suspected else Outcome.NOISY)
+    outcome = decision.outcome or Outcome.NOISY
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
     estimate = decision.estimate or _estimate(shifts)
     tail = _tail_ratio(pairs)
@@ -133,11 +132,13 @@ def _text(
         f"{math.exp(estimate.mean):.3f} x the reference's time in turn "
         f"(95 %: {math.exp(low):.3f} to {math.exp(high):.3f}; {counted})"
     )
+    limit = f"limit {math.exp(decision.limit or 0.0):.3f} x"
+    if decision.suspected:
+        return f"{times}, {ratio}, {limit}: suspected, not yet seen again"
     if outcome is Outcome.NOISY:
         return f"{times}, {ratio}: undecided"
     if outcome is Outcome.REGRESSED:
-        seen = "not yet seen again" if decision.suspected else "seen again"
-        return f"{times}, {ratio}, limit {math.exp(decision.limit or 0.0):.3f} x, {seen}"
+        return f"{times}, {ratio}, {limit}, seen again"
     return f"{times}, {ratio}"
 
 

@@ -45,8 +45,8 @@ def judge_all(
 ) -> None:
     """The verdicts of all cases and of the session."""
     assert state.plan is not None
-    for spec, one in judged(state, resolved).items():
-        state.verdicts[spec] = one.verdict
+    found = judged(state, resolved)
+    state.verdicts.update({spec: one.verdict for spec, one in found.items()})
     _locate(state, specs)
     state.session_verdict = judge.judge_session(
         [state.verdicts[spec] for spec in specs],
@@ -56,6 +56,7 @@ def judge_all(
             asked_to_skip=skip,
             missing=_missing(state, specs),
             fallen_back=_fallen_back(state, resolved),
+            suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             shifted=_shifted(state, resolved),
             curve=tuple(
                 f"{group.case.group_name}: {group.shifted.text}"
