@@ -1,6 +1,6 @@
 """Verdicts as pytest outcomes: own letters and words; only what fails is counted as a failure.
 
-A case that was measured but not judged (too noisy, no baseline, not comparable) is reported as skipped:
+A case that was measured but not judged (noisy, no baseline, not comparable) is reported as skipped:
 it is no failure, and it is not a pass either.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import Moved, differences, moved, environment_shift
+from busbw.judge import Moved, differences, environment_shift, moved
 
 from .rules import POLICY
 
