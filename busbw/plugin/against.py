@@ -89,4 +89,4 @@ def injection_of(text: str) -> Injection | None:
 
 
 def _refused(text: str) -> ValueError:
-    return ValueError(f"--inject: {text!r}; accepted is {GRAMMAR}")
+    return ValueError(f"{text!r}; accepted is {GRAMMAR}")

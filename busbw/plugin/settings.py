@@ -96,7 +96,7 @@ def _settings(config: pytest.Config) -> Settings:
         clock=_one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
         payloads=_checked("payloads", metrics.parse_payloads, texts["payloads"]),
         dtypes=_words("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
-        launches=_launches(texts["launches"], paired=against is not None),
+        launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=_seconds("time_budget", texts["time_budget"]),
         against=against,
         injection=_checked("inject", injection_of, texts["inject"]),
@@ -153,8 +153,8 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
-def _launches(text: str, *, paired: bool) -> int:
-    if not text:
+def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
+    if not text and config.getoption("launches") is None:
         return _LAUNCHES_PAIRED if paired else _LAUNCHES
     return _whole("launches", text, least=1)
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from busbw import report
 from busbw.model import (
     Device,
@@ -27,6 +29,7 @@ COMPARED = build.verdict(
     baseline=build.summary(),
     ratio=2.0,
     ratio_interval=(1.9, 2.1),
+    ratio_error=0.02,
     limit=1.6,
     provisional=True,
     reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
@@ -45,7 +48,7 @@ def _document(
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] | None = None,
 ) -> dict[str, Any]:
     return report.results(
-        environment=build.environment(flags={"XLA_FLAGS": "--x"}),
+        environment=build.environment(flags={"XLA_FLAGS": "--x"}, clock_mhz=2400.0),
         plan=build.plan(),
         session=session,
         verdicts=verdicts,
@@ -75,10 +78,11 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
+    assert document["environment"]["clock_mhz"] == 2400.0
     assert build.plan().samples == document["plan"]["samples"]
     assert document["session"] == {"outcome": "FINE", "text": "1 cases measured"}
     assert document["measuring_s"] == 12.5
@@ -99,9 +103,10 @@ def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
     assert (
         case["ratio"],
         case["ratio_interval"],
+        case["ratio_error"],
         case["limit"],
         case["provisional"],
-    ) == (2.0, [1.9, 2.1], 1.6, True)
+    ) == (2.0, [1.9, 2.1], 0.02, 1.6, True)
     assert case["measured"] == case["baseline"]
     assert case["baseline"]["times_s"] == [1e-3, 1.1e-3, 0.9e-3]
     assert case["published"]["source"] == "a paper"
@@ -130,6 +135,20 @@ def test_every_launch_is_written_with_every_sample() -> None:
     assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3], [3e-3]]
     assert case["launches"][0]["proof"]["collectives"] == {"all-reduce": 1}
     assert [failure["found"] for failure in case["failures"]] == ["predicted"]
+
+
+def test_a_launch_has_its_anchors_and_what_was_injected() -> None:
+    run = build.run(1e-3, anchors_s=(2e-4, 3e-4), injected="delay:5%")
+    measured = Measurement(case=build.case(), runs=(run,))
+    (case,) = _document(COMPARED, measurements={build.spec(): measured})["cases"]
+    (launch,) = case["launches"]
+    assert (launch["anchors_s"], launch["injected"]) == ([2e-4, 3e-4], "delay:5%")
+
+
+@pytest.mark.parametrize("outcome", SessionOutcome)
+def test_every_answer_of_a_session_is_written_by_its_name(outcome: SessionOutcome) -> None:
+    document = _document(session=SessionVerdict(outcome=outcome, text="why"))
+    assert document["session"] == {"outcome": outcome.value, "text": "why"}
 
 
 def test_the_quantiles_of_every_launch_stand_beside_the_launches() -> None:

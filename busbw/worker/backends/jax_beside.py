@@ -22,7 +22,9 @@ from .base import MeasuringError
 
 _TRIED_STEPS = 100_000
 _CALIBRATING_S = 0.005
-_CALIBRATING_PAIRS = 9
+_CALIBRATING_PAIRS = 15
+_TRIED_FACTOR = 2.0
+_TRIED = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,10 @@ def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) ->
     without = make(NOTHING)
     tried = None
     try:
-        steps = max(1, round(_one_s(without) / _step_s()))
+        one_s = _one_s(without)
+        # Not much longer than what is wanted: what a rank does while it would wait costs nothing.
+        tried_s = max(_TRIED_FACTOR * injection.delay_s(one_s, case.payload_bytes), _TRIED * one_s)
+        steps = max(1, round(tried_s / _step_s()))
         tried = make(Beside(steps=steps))
         pairs = _pairs(without, tried)
     finally:

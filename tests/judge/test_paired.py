@@ -1,0 +1,186 @@
+"""Two stacks in turn: pairs of launches, the verdict in words, memory, dead sides, the tail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from busbw.judge import Judged, Terms, judge_pair
+from busbw.judge.paired import pairs_of
+from busbw.model import Found, Measurement, Outcome, Run
+from tests import build
+
+from .rules import POLICY
+
+TERMS = Terms(policy=POLICY, launches=6)
+SAMPLES = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3)
+MOODS = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
+
+
+def _runs(side: str, factor: float, number: int, *samples_s: float) -> tuple[Run, ...]:
+    """Launches `factor` times as long, each in the mood of its pass."""
+    return tuple(
+        build.run(
+            *(MOODS[i] * factor * (1 + 0.002 * (i % 3)) ** (side == "candidate") * s for s in one),
+            launch=f"{i + 1}.jax.{side}",
+        )
+        for i, one in enumerate([samples_s or SAMPLES] * number)
+    )
+
+
+def _side(side: str, factor: float, number: int, *samples_s: float) -> Measurement:
+    return Measurement(case=build.case(), runs=_runs(side, factor, number, *samples_s))
+
+
+def _judged(candidate: Measurement, reference: Measurement, terms: Terms = TERMS) -> Judged:
+    return judge_pair(build.spec(), reference, candidate, terms)
+
+
+def _of(factor: float, number: int, terms: Terms = TERMS) -> Judged:
+    return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
+
+
+def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
+    found = _of(1.0, 6)
+    assert Outcome.PASS is found.verdict.outcome
+    assert (found.wanted, found.suspected, found.verdict.failed) == (None, False, False)
+    assert found.verdict.ratio == pytest.approx(1.0, abs=0.01)
+    assert "x the reference's time in turn (95 %: " in found.verdict.text
+    assert "6 pairs of launches" in found.verdict.text
+
+
+def test_both_sides_are_shown_and_the_ratio_has_an_interval_and_an_error() -> None:
+    verdict = _of(1.0, 6).verdict
+    assert verdict.now is not None and verdict.baseline is not None
+    assert len(verdict.now.times_s) == len(verdict.baseline.times_s) == 6
+    assert verdict.ratio_interval is not None and verdict.ratio is not None
+    assert verdict.ratio_interval[0] < verdict.ratio < verdict.ratio_interval[1]
+    assert verdict.ratio_error is not None and 0 < verdict.ratio_error < 0.01
+    assert verdict.limit is not None and verdict.limit >= 1.02
+
+
+def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
+    suspected = _of(1.1, 6)
+    assert (suspected.wanted, suspected.suspected) == (9, True)
+    assert suspected.verdict.outcome is Outcome.NOISY
+    assert suspected.verdict.text.endswith("not yet seen again")
+    found = _of(1.1, 9)
+    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.REGRESSED, True)
+    assert found.verdict.ratio == pytest.approx(1.1, abs=0.01)
+    assert found.verdict.text.endswith(" x, seen again")
+
+
+def test_a_suspicion_that_fades_is_dropped() -> None:
+    faded = _runs("candidate", 1.1, 6) + _runs("candidate", 0.95, 9)[6:]
+    candidate = Measurement(case=build.case(), runs=faded)
+    found = _judged(candidate, _side("reference", 1.0, 9))
+    assert (found.verdict.failed, found.suspected) == (False, False)
+
+
+def test_a_faster_candidate_has_improved() -> None:
+    found = _of(0.8, 6)
+    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.IMPROVED, False)
+
+
+def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
+    wobbling = tuple(
+        replace(run, samples_s=tuple(s * (1.3 if i % 2 else 0.8) for s in run.samples_s))
+        for i, run in enumerate(_runs("candidate", 1.0, 6))
+    )
+    found = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
+    assert (found.verdict.outcome, found.wanted, found.suspected) == (Outcome.NOISY, 9, False)
+    assert found.verdict.text.endswith(": undecided")
+
+
+def test_a_single_pair_is_too_few_to_compare() -> None:
+    found = _of(1.0, 1, replace(TERMS, launches=1))
+    assert (found.verdict.outcome, found.wanted) == (Outcome.NOISY, 2)
+    assert found.verdict.text.endswith("1 pair of launches, too few to compare")
+    assert found.verdict.ratio is None
+
+
+def test_the_first_look_is_after_the_launches_that_were_asked_for() -> None:
+    assert _of(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
+    assert _of(1.0, 6, replace(TERMS, launches=7)).wanted == 7
+
+
+def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
+    terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
+    assert Outcome.PASS is _of(1.1, 6, terms).verdict.outcome
+
+
+def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:
+    reference = _runs("reference", 1.0, 3)
+    candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
+    pairs = pairs_of(reference, candidate)
+    assert [(a.launch, b.launch) for a, b in pairs] == [
+        ("2.jax.reference", "2.jax.candidate"),
+        ("3.jax.reference", "3.jax.candidate"),
+        ("2.jax.reference", "2.jax.candidate.2"),
+    ]
+
+
+def test_a_dead_launch_of_either_side_fails_the_case_and_it_is_said_whose() -> None:
+    dead = Measurement(
+        case=build.case(), runs=_runs("reference", 1.0, 5), failures=(build.failure(),)
+    )
+    ours = _judged(dead, _side("reference", 1.0, 6)).verdict
+    assert (ours.outcome, ours.failed) == (Outcome.FAILED, True)
+    assert ours.text == "crashed in 1 of 6 launches: it broke"
+    assert (ours.now, ours.baseline, ours.ratio) == (None, None, None)
+    theirs = _judged(_side("candidate", 1.0, 6), dead).verdict
+    assert (theirs.outcome, theirs.failed) == (Outcome.FAILED, True)
+    assert theirs.text == "the reference: crashed in 1 of 6 launches: it broke"
+
+
+LACKING = build.measurement(
+    failures=(build.out_of_memory(found=Found.PREDICTED, needed_bytes=2048),) * 6
+)
+
+
+def test_memory_that_only_the_candidate_lacks_fails() -> None:
+    verdict = _judged(LACKING, _side("reference", 1.0, 6)).verdict
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        True,
+        False,
+    )
+    assert verdict.text == "needs 2.0 KiB (predicted before touching memory); the reference fits"
+    assert verdict.failure is not None and verdict.baseline is not None
+
+
+def test_memory_that_both_lack_is_expected() -> None:
+    verdict = _judged(LACKING, LACKING).verdict
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        False,
+        True,
+    )
+    assert "the reference's is too" in verdict.text
+
+
+def test_what_fits_the_candidate_only_has_improved() -> None:
+    verdict = _judged(_side("candidate", 1.0, 6), LACKING).verdict
+    assert (verdict.outcome, verdict.failed) == (Outcome.IMPROVED, False)
+    assert verdict.text.startswith("it fits; the reference: needs 2.0 KiB")
+
+
+def test_a_tail_that_grew_is_noted_and_changes_nothing() -> None:
+    stalling = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3, 1e-3, 1.02e-3, 3e-3, 3e-3)
+    calm = (*SAMPLES, *SAMPLES)
+    candidate = _side("candidate", 1.0, 6, *stalling)
+    verdict = _judged(candidate, _side("reference", 1.0, 6, *calm)).verdict
+    assert not verdict.failed
+    (note,) = verdict.notes
+    assert note.startswith("the tail grew: p90 over p25 is ")
+    assert not _of(1.1, 9).verdict.notes
+
+
+def test_clocks_of_the_candidate_that_disagree_are_noted() -> None:
+    runs = tuple(
+        replace(run, clocks_s={"host": 2.0, "device": 1.0}) for run in _runs("candidate", 1.0, 6)
+    )
+    verdict = _judged(Measurement(case=build.case(), runs=runs), _side("reference", 1.0, 6)).verdict
+    assert Outcome.PASS is verdict.outcome
+    assert [note.split(":")[0] for note in verdict.notes] == ["clocks disagree"]
