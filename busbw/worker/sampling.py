@@ -50,8 +50,8 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    Beside the samples stand some of the anchor. With `asleep`, a fraction of what a chain takes or
-    seconds, the host sleeps so long within every fourth sample: an injected tail.
+    Beside the samples stand some of the anchor. With `asleep`, of what a chain of so large a
+    `payload_bytes` takes, the host sleeps so long within every fourth sample: an injected tail.
     """
 
     program: AbstractProgram
@@ -60,6 +60,7 @@ class Sampler:
     phases: Phases
     sleep: Callable[[float], None] = lambda seconds: None
     asleep: Injection | None = None
+    payload_bytes: int = 0
     values_checked: int = 0
     first_call_s: float | None = None
     anchors_s: list[float] = field(default_factory=list)
@@ -87,7 +88,9 @@ class Sampler:
             self._begun_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(
-                (0.0, self.timed(1)) if self._single else self.pair(self._iterations)
+                (0.0, self.timed(1, asleep=self._is_asleep()))
+                if self._single
+                else self.pair(self._iterations)
             )
         if self._anchored_s() < self.plan.anchor_budget_s:
             with self.phases.of("anchoring"):
@@ -189,7 +192,7 @@ class Sampler:
         begun_s = self.now_s()
         self.program.run(iterations)
         if asleep and self.asleep is not None:
-            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, 0))
+            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         return self.now_s() - begun_s
 
     def _is_over(self, begun_s: float) -> bool:

@@ -72,14 +72,28 @@ def beside_of(case: Case, injection: Injection | None, make: Callable[[Beside], 
     """What `injection` means for `case`; a delay is tried out with programs from `make`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
         return Beside()
+    if case.clock is Clock.DISPATCH:
+        # Its program is the collective alone, without the loop that counts what is beside it.
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE, f"a {injection.extra.value} is for chains, not single calls"
+        )
     if injection.extra is Extra.PAYLOAD:
-        if case.collective != "all_reduce" or case.clock is Clock.DISPATCH:
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, "a second collective is for chains of all-reduces only"
-            )
-        size = jnp.dtype(case.dtype).itemsize
-        return Beside(part=max(1, round(case.payload_bytes * (injection.share or 0.0) / size)))
+        return _part(case, injection)
     return _delay(case, injection, make)
+
+
+def _part(case: Case, injection: Injection) -> Beside:
+    """Smaller than the payload, so that the proof can tell the two collectives apart."""
+    if case.collective != "all_reduce":
+        raise MeasuringError(FailureKind.UNAVAILABLE, "a second collective is for all-reduces only")
+    size = jnp.dtype(case.dtype).itemsize
+    part = max(1, round(case.payload_bytes * (injection.share or 0.0) / size))
+    if part * size >= case.payload_bytes:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE,
+            f"a second collective of {part * size} bytes is no part of {case.payload_bytes}",
+        )
+    return Beside(part=part)
 
 
 def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) -> Beside:
