@@ -48,6 +48,9 @@ ONLY_BELOW = {
     "pytest": "busbw.plugin",
     "_pytest": "busbw.plugin",
     "pytest_benchmark": "busbw.plugin",
+    # Packages beside ours, which import it and are never imported by it.
+    "bench": "bench",
+    "evidence": "evidence",
 }
 
 # Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
@@ -211,6 +214,9 @@ FORBIDDEN = [
     ("busbw/worker/host.py", "import psutil"),
     ("busbw/worker/backends/fake.py", "from filelock import FileLock"),
     ("busbw/wire.py", "import tomllib"),
+    ("busbw/judge/case.py", "from evidence import corpus"),
+    ("busbw/plugin/items.py", "import evidence.rules"),
+    ("busbw/commands/trace.py", "from bench import pairs"),
 ]
 IN_A_FUNCTION = "def f() -> None:\n    {}\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {}\n"
@@ -265,6 +271,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/worker/backends/jax_backend.py", "from jax import lax"),
         ("busbw/worker/backends/tensorflow_backend.py", "import tensorflow as tf"),
         ("busbw/baselines/store.py", "import filelock"),
+        ("busbw/driver/duel.py", "from busbw import wire"),
         ("busbw/model/machine.py", "from . import words"),
     ],
 )

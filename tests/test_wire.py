@@ -16,9 +16,11 @@ from busbw.model import (
     Clock,
     Device,
     DeviceSet,
+    Extra,
     Failure,
     FailureKind,
     Found,
+    Injection,
     Measurement,
     Plan,
     Run,
@@ -44,7 +46,11 @@ VALUES = (
         rank_times_s=(1e-3, 2e-3),
         phases_s={"sampling": 0.2},
         compiled_memory_bytes=7,
+        anchors_s=(1e-4, 1.1e-4),
+        injected="delay:5%",
     ),
+    Injection(extra=Extra.DELAY, seconds=1e-5, seconds_per_byte=1e-9, share=0.05),
+    Injection(extra=Extra.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
     build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
@@ -158,6 +164,13 @@ def test_none_is_accepted_only_where_a_value_may_be_absent() -> None:
     assert wire.from_json(Failure, document).exit_code is None
     with pytest.raises(wire.WireError, match="message"):
         wire.from_json(Failure, _changed(document, "message", None))
+
+
+def test_an_injection_without_its_kind_or_with_one_that_is_none_is_refused() -> None:
+    with pytest.raises(wire.WireError, match=r"Injection\.extra: missing"):
+        wire.from_json(Injection, {"share": 0.05})
+    with pytest.raises(wire.WireError, match="expected one of delay, payload, sleep, memory"):
+        wire.from_json(Injection, {"extra": "nap"})
 
 
 def test_a_pair_is_a_list_of_two() -> None:

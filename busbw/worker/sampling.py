@@ -50,8 +50,8 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    Beside the samples stand some of the anchor. With `asleep`, of what a chain of so large a
-    `payload_bytes` takes, the host sleeps so long within every fourth sample: an injected tail.
+    Beside the samples stand some of the anchor. With `asleep` the host sleeps within every fourth
+    sample, as long as that says of a chain on `payload_bytes`: an injected tail.
     """
 
     program: AbstractProgram

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver import Bundle, Progress, Starter, Sweep, Worker
-from busbw.model import Case, EnvironmentKey, FailureKind, Measurement
+from busbw.model import Case, EnvironmentKey, Extra, FailureKind, Injection, Measurement
 
 from .processes import processes
 from .scripts import KEY, PLAN, case, keyed, starter
@@ -256,3 +256,36 @@ def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bun
     (failure,) = wrong.failures
     assert failure.kind is FailureKind.WRONG_WORLD
     assert failure.message == ("4 ranks of Fake CPU in 1 processes, expected 4 of Other CPU in 1")
+
+
+def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
+    told: list[Progress] = []
+    running = Sweep(
+        cases=keyed(case(1024), case(2048)),
+        plan=PLAN,
+        starters={"fake": starter()},
+        bundle=bundle,
+        on_progress=told.append,
+    )
+    running.run()
+    running.passes([case(2048)], 2)
+    names = [launches_of(measurement) for measurement in running.measurements()]
+    assert names == [["1.fake"], ["1.fake", "2.fake", "3.fake"]]
+    assert [(p.pass_number, p.passes, p.done, p.total) for p in told[2:]] == [
+        (2, 2, 2, 4),
+        (3, 3, 3, 4),
+    ]
+
+
+def test_an_injection_befalls_the_payloads_that_it_names(bundle: Bundle) -> None:
+    running = Sweep(
+        cases=keyed(case(1024), case(2048)),
+        plan=PLAN,
+        starters={"fake": starter()},
+        bundle=bundle,
+        injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,)),
+    )
+    running.run()
+    spared, befallen = (measurement.runs[0] for measurement in running.measurements())
+    assert (spared.injected, befallen.injected) == ("", "delay:50%@2K")
+    assert min(befallen.samples_s) > 1.3 * max(spared.samples_s)

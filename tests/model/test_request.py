@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from busbw.model import Clock, Spec
+from busbw.model import MIB, Clock, Extra, Injection, Spec
 from tests import build
 
 
@@ -68,3 +68,65 @@ def test_a_spec_asks_for_the_usual_where_nothing_is_said() -> None:
     spec = Spec(framework="jax", payload_bytes=1)
     assert (spec.collective, spec.reduce_op, spec.placement) == ("all_reduce", "sum", "in_place")
     assert (spec.mesh, spec.axes, spec.clock, spec.ranks) == ("", "", "default", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "jax all_reduce (psum)"),
+        ({"reduce_op": "max"}, "jax all_reduce (psum), max"),
+        ({"reduce_op": "none"}, "jax all_reduce (psum)"),
+        ({"dtype": "int32"}, "jax all_reduce (psum), int32"),
+        ({"placement": "out_of_place"}, "jax all_reduce (psum), out of place"),
+        ({"mesh": "2x2", "axes": "y"}, "jax all_reduce (psum), along y"),
+    ],
+)
+def test_the_name_of_a_case_s_group_is_what_all_its_sizes_share(
+    changes: dict[str, object], name: str
+) -> None:
+    assert build.case(**changes).group_name == name
+    assert build.case(**changes, payload_bytes=7).group_name == name
+
+
+@pytest.mark.parametrize(
+    ("injection", "text"),
+    [
+        (Injection(extra=Extra.DELAY, share=0.05), "delay:5%"),
+        (Injection(extra=Extra.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
+        (Injection(extra=Extra.DELAY, seconds=20e-6), "delay:20us"),
+        (Injection(extra=Extra.DELAY, seconds_per_byte=50e-6 / MIB), "delay:50us/M"),
+        (Injection(extra=Extra.SLEEP, seconds=1e-3), "sleep:1000us"),
+        (Injection(extra=Extra.PAYLOAD, share=0.1, payloads=(4096, 2 * MIB)), "payload:10%@4K+2M"),
+        (Injection(extra=Extra.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
+    ],
+)
+def test_an_injection_is_written_as_it_is_asked_for(injection: Injection, text: str) -> None:
+    assert injection.text == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "delay_s"),
+    [
+        ({"seconds": 0.25}, 0.25),
+        ({"share": 0.5}, 1.0),
+        ({"seconds_per_byte": 2**-10}, 4.0),
+        ({"seconds": 0.25, "share": 0.5, "seconds_per_byte": 2**-10}, 5.25),
+        ({}, 0.0),
+    ],
+)
+def test_a_delay_is_fixed_a_share_of_the_time_or_goes_with_the_payload(
+    amount: dict[str, float], delay_s: float
+) -> None:
+    injection = Injection(extra=Extra.DELAY, **amount)
+    assert injection.delay_s(2.0, 4096) == delay_s
+
+
+def test_without_payloads_an_injection_befalls_every_case_else_those_of_its_sizes() -> None:
+    everywhere = Injection(extra=Extra.DELAY, share=0.1)
+    somewhere = Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, MIB))
+    sizes = (1024, 4096, MIB)
+    found = [
+        [injection.befalls(build.case(payload_bytes=size)) for size in sizes]
+        for injection in (everywhere, somewhere)
+    ]
+    assert found == [[True, True, True], [False, True, True]]

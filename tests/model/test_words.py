@@ -57,6 +57,46 @@ def test_a_duration_has_four_digits_and_the_unit_that_reads_best(seconds: float,
     assert text == model.seconds_text(seconds)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "digits", "text"),
+    [(999.6e-6, 3, "1000 us"), (12.345e-3, 2, "12 ms"), (1234.0, 3, "1230 s"), (5e-6, 1, "5 us")],
+)
+def test_a_duration_can_have_other_digits_and_never_an_exponent(
+    seconds: float, digits: int, text: str
+) -> None:
+    assert text == model.seconds_text(seconds, digits)
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "text"),
+    [
+        (3.4e9, "3.40 GB/s"),
+        (34e9, "34.0 GB/s"),
+        (340e9, "340 GB/s"),
+        (3400e9, "3400 GB/s"),
+        (0.034e9, "0.0340 GB/s"),
+        (0.0, "0 GB/s"),
+    ],
+)
+def test_a_rate_has_three_digits_of_units_of_10_to_the_9(bytes_per_s: float, text: str) -> None:
+    assert text == model.rate_text(bytes_per_s)
+
+
+@pytest.mark.parametrize(
+    ("count", "what", "text"),
+    [
+        (1, "launch", "1 launch"),
+        (3, "launch", "3 launches"),
+        (0, "case", "0 cases"),
+        (2, "pass", "2 passes"),
+        (2, "box", "2 boxes"),
+        (21, "day", "21 days"),
+    ],
+)
+def test_a_count_is_written_with_what_it_counts(count: int, what: str, text: str) -> None:
+    assert text == model.plural(count, what)
+
+
 def test_every_word_and_value_is_offered_by_the_package_itself() -> None:
     assert sorted(model.__all__, key=str.lower) == sorted(set(model.__all__), key=str.lower)
     assert all(hasattr(model, name) for name in model.__all__)

@@ -9,8 +9,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from busbw.model import Case, FailureKind, Probe
+from busbw.model import Case, FailureKind, Injection, Probe
 from busbw.worker.backends.base import (
     AbstractBackend,
     AbstractProgram,
@@ -18,9 +19,14 @@ from busbw.worker.backends.base import (
     MemoryNeed,
     World,
 )
+from busbw.worker.phases import Phases
+from busbw.worker.sampling import Sampled, Sampler
 from tests import build
 
 Event = tuple[str, int]
+
+# Seconds of one pass of an ordinary anchor: a power of two, and one pass is enough.
+PASS_S = 2**-6
 
 # Elements that a check compares, and seconds that it and laying out take.
 SURE = 3
@@ -30,7 +36,10 @@ WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
 class Program(AbstractProgram):
-    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call."""
+    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call.
+
+    A pass of the anchor number `turn` takes `pass_s(turn)`.
+    """
 
     compile_s = 0.5
     compiled_memory_bytes = 4242
@@ -40,6 +49,7 @@ class Program(AbstractProgram):
         seconds: Callable[[int], float] = lambda _: 1e-3,
         *,
         call_s: Callable[[int], float] = lambda _: 0.0,
+        pass_s: Callable[[int], float] = lambda _: PASS_S,
         step: int = 1,
         shortest: int = 0,
         most: int = 1000,
@@ -53,6 +63,7 @@ class Program(AbstractProgram):
         self.clock_s = 0.0
         self._seconds = seconds
         self._call_s = call_s
+        self._pass_s = pass_s
         self._wrong_at = wrong_at
 
     @property
@@ -64,6 +75,16 @@ class Program(AbstractProgram):
     def runs(self) -> list[int]:
         """The same without empty ones."""
         return [iterations for iterations in self.calls if iterations]
+
+    @property
+    def chains(self) -> list[Event]:
+        """What there was but the anchor."""
+        return [event for event in self.events if event[0] != "anchor"]
+
+    @property
+    def anchors(self) -> list[int]:
+        """How many passes each call of the anchor had."""
+        return [passes for name, passes in self.events if name == "anchor"]
 
     def now_s(self) -> float:
         """The clock."""
@@ -85,6 +106,10 @@ class Program(AbstractProgram):
         self.events.append(("check", iterations))
         return SURE
 
+    def anchor(self, passes: int) -> None:
+        self.clock_s += passes * self._pass_s(len(self.anchors)) if passes else 0.0
+        self.events.append(("anchor", passes))
+
     def device_peak_bytes(self) -> int | None:
         return 77
 
@@ -100,13 +125,15 @@ class Backend(AbstractBackend):
     ) -> None:
         self.program = program
         self.prepared_cases: list[Case] = []
+        self.injections: list[Injection | None] = []
+        self.slept_s: list[float] = []
         self.released = False
         self.recorded_runs: list[int] = []
         self._need = need
         self._world = there
 
     def probe(self) -> Probe:
-        raise NotImplementedError
+        return build.probe(build.device_set())
 
     def world(self) -> World:
         return replace(self._world)
@@ -114,12 +141,18 @@ class Backend(AbstractBackend):
     def now_s(self) -> float:
         return self.program.clock_s
 
+    def sleep(self, seconds: float) -> None:
+        self.program.clock_s += seconds
+        self.slept_s.append(seconds)
+
     def memory_need(self, case: Case) -> MemoryNeed | None:
         return self._need
 
     @contextlib.contextmanager
-    def prepared(self, case: Case) -> Iterator[AbstractProgram]:
+    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         self.prepared_cases.append(case)
+        self.injections.append(injection)
+        self.released = False
         try:
             yield self.program
         finally:
@@ -130,3 +163,25 @@ class Backend(AbstractBackend):
         begun = len(self.program.calls)
         yield
         self.recorded_runs = self.program.calls[begun:]
+
+
+def sampler(program: Program, *, backend: Backend | None = None, **options: Any) -> Sampler:
+    """For `program`, with four samples and time for them; `options` are the plan's or its own."""
+    own = {name: options.pop(name) for name in ("asleep", "payload_bytes") if name in options}
+    ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
+    return Sampler(
+        program,
+        build.plan(**{**ordinary, **options}),
+        program.now_s,
+        Phases(program.now_s),
+        sleep=(backend or Backend(program)).sleep,
+        **own,
+    )
+
+
+def sampled(found: Sampler, *, single: bool = False) -> Sampled:
+    """What comes of turns until there are enough."""
+    found.begin(single=single)
+    while not found.enough:
+        found.turn()
+    return found.sampled()

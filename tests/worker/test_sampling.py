@@ -9,30 +9,21 @@ import pytest
 
 from busbw.model import FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import Sampled, Sampler
-from tests import build
+from busbw.worker.sampling import Sampled
 
-from .scripted import BESIDE_S, SURE, Program
+from .scripted import BESIDE_S, PASS_S, SURE, Program, sampled, sampler
 
 Seconds = Callable[[int], float]
 
 
-def _sampler(program: Program, **plan: Any) -> Sampler:
-    ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
-    return Sampler(
-        program, build.plan(**{**ordinary, **plan}), program.now_s, Phases(program.now_s)
-    )
-
-
 def _slopes(program: Program, **plan: Any) -> Sampled:
-    return _sampler(program, **plan).slopes()
+    return sampled(sampler(program, **plan))
 
 
 def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
     program = Program()
     _slopes(program)
-    events = [event for event in program.events if event != ("run", 0)]
+    events = [event for event in program.chains if event != ("run", 0)]
     threes = [events[place : place + 3] for place in range(0, len(events), 3)]
     assert len(threes) > 4
     for three in threes:
@@ -43,7 +34,7 @@ def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
 def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> None:
     program = Program(lambda _: 2**-10)
     _slopes(program)
-    assert program.events[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
+    assert program.chains[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
     assert program.calls.count(0) == 3 + 4
 
 
@@ -67,10 +58,10 @@ def test_a_call_that_costs_nothing_has_no_cost_that_could_be_told() -> None:
 
 
 def test_without_the_slope_a_call_s_cost_would_be_in_every_sample() -> None:
-    program = Program(call_s=lambda _: 1.0)
-    sampler = _sampler(program)
-    assert sampler.slopes().samples_s == pytest.approx((1e-3,) * 4)
-    assert sampler.single_calls().samples_s == pytest.approx((1.001,) * 4)
+    with_slope = sampled(sampler(Program(call_s=lambda _: 1.0)))
+    assert with_slope.samples_s == pytest.approx((1e-3,) * 4)
+    without = sampled(sampler(Program(call_s=lambda _: 1.0)), single=True)
+    assert without.samples_s == pytest.approx((1.001,) * 4)
 
 
 def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_from() -> None:
@@ -78,7 +69,7 @@ def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_f
     found = _slopes(program)
     assert (found.iterations, found.samples_s, found.dispatch_s) == (2, (1.0,) * 4, 0.5)
     assert 0 not in program.calls
-    assert program.events[-6:] == [
+    assert program.chains[-6:] == [
         *(("fresh", 0), ("run", 1), ("check", 1)),
         *(("fresh", 0), ("run", 2), ("check", 2)),
     ]
@@ -125,14 +116,15 @@ def test_a_clock_that_does_not_move_gives_no_time() -> None:
 
 def test_a_single_call_is_timed_as_it_is_with_what_it_costs() -> None:
     program = Program(lambda _: 0.75, call_s=lambda _: 0.25)
-    found = _sampler(program).single_calls()
+    found = sampled(sampler(program), single=True)
     assert (found.iterations, found.samples_s, found.dispatch_s) == (1, (1.0,) * 4, None)
     assert set(program.calls) == {1}
 
 
 def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> None:
     program = Program(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
-    assert _sampler(program, min_sample_s=100.0).single_calls().samples_s == (1.0,) * 4
+    found = sampled(sampler(program, min_sample_s=100.0), single=True)
+    assert found.samples_s == (1.0,) * 4
     assert program.calls == [1] * 8
 
 
@@ -160,9 +152,9 @@ def test_warming_up_ends_with_the_budget() -> None:
 
 def test_the_first_call_is_kept_apart() -> None:
     program = Program(lambda turn: 8.0 if turn == 0 else 1.0)
-    sampler = _sampler(program)
-    assert sampler.slopes().samples_s == (1.0,) * 4
-    assert sampler.first_call_s == 8.0
+    taking = sampler(program)
+    assert sampled(taking).samples_s == (1.0,) * 4
+    assert taking.first_call_s == 8.0
 
 
 def test_no_sample_is_taken_from_warming_up_or_calibrating() -> None:
@@ -170,11 +162,11 @@ def test_no_sample_is_taken_from_warming_up_or_calibrating() -> None:
     assert _slopes(program).samples_s == (6.0, 7.0, 8.0, 9.0)
 
 
-@pytest.mark.parametrize(("kind", "before"), [("slopes", 3), ("single_calls", 2)])
-def test_samples_are_kept_in_order_and_none_is_dropped(kind: str, before: int) -> None:
+@pytest.mark.parametrize(("single", "before"), [(False, 3), (True, 2)])
+def test_samples_are_kept_in_order_and_none_is_dropped(single: bool, before: int) -> None:
     times_s = [1.0] * before + [5.0, 1.0, 900.0, 2.0]
-    sampler = _sampler(Program(lambda turn: times_s[turn]))
-    assert getattr(sampler, kind)().samples_s == (5.0, 1.0, 900.0, 2.0)
+    found = sampled(sampler(Program(lambda turn: times_s[turn])), single=single)
+    assert found.samples_s == (5.0, 1.0, 900.0, 2.0)
 
 
 def test_a_case_that_takes_long_is_not_repeated_within_a_sample() -> None:
@@ -241,14 +233,13 @@ def test_calibrating_grows_by_no_more_than_eight_at_a_time() -> None:
     assert max(grown) <= 8
 
 
-@pytest.mark.parametrize("kind", ["slopes", "single_calls"])
+@pytest.mark.parametrize("single", [False, True])
 def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_that(
-    kind: str,
+    single: bool,
 ) -> None:
     def count(budget_s: float) -> int:
-        sampler = _sampler(Program(lambda _: 0.02), budget_s=budget_s, samples=12)
-        found: Sampled = getattr(sampler, kind)()
-        return len(found.samples_s)
+        taking = sampler(Program(lambda _: 0.02), budget_s=budget_s, samples=12)
+        return len(sampled(taking, single=single).samples_s)
 
     # each sample moves the clock by 200 s and a little
     assert count(0.1 * 2 * BESIDE_S) == 1
@@ -259,9 +250,9 @@ def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_th
 
 def test_the_values_of_every_chain_are_counted() -> None:
     program = Program()
-    sampler = _sampler(program)
-    sampler.slopes()
-    assert SURE * len(program.runs) == sampler.values_checked
+    taking = sampler(program)
+    sampled(taking)
+    assert SURE * len(program.runs) == taking.values_checked
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 4, 7])
@@ -271,14 +262,15 @@ def test_a_wrong_value_in_any_chain_is_raised(turn: int) -> None:
     assert caught.value.kind is FailureKind.WRONG_RESULT
 
 
-def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
+def test_time_goes_to_warming_up_anchoring_sampling_laying_out_and_checking() -> None:
     program = Program(lambda _: 0.5, call_s=lambda _: 0.25)
-    sampler = _sampler(program)
-    sampler.slopes()
+    taking = sampler(program, anchor_budget_s=1e6)
+    sampled(taking)
     chains = len(program.runs)
-    assert sampler.phases.spent_s == pytest.approx(
+    assert taking.phases.spent_s == pytest.approx(
         {
             "warming_up": 3 * 0.75 + 0.25,
+            "anchoring": 5 * PASS_S,
             "sampling": 4 * (0.75 + 0.25),
             "laying_out": chains * BESIDE_S,
             "checking": chains * BESIDE_S,

@@ -76,9 +76,8 @@ def prove(text: str, wanted: Wanted) -> Proof:
     module = hlo.read(text)
     looped = wanted.case.clock is not Clock.DISPATCH
     rounds = module.loop_bodies() if looped else (module.entry,)
-    found = [one for name in rounds for one in module.reached(name) if one.collective]
-    if wanted.part_bytes:
-        found = _without_parts(found, wanted)
+    there = [one for name in rounds for one in module.reached(name) if one.collective]
+    found = _without_parts(there, wanted) if wanted.part_bytes else there
     _check_number(module, found, wanted)
     for one in found:
         _check_one(one, wanted)
@@ -86,7 +85,7 @@ def prove(text: str, wanted: Wanted) -> Proof:
     if beside and wanted.strict:
         raise _not_it(f"the payload is copied between collectives: {beside[0].text[:_SHOWN]}")
     return Proof(
-        collectives=dict(Counter(one.collective for one in found)),
+        collectives=dict(Counter(one.collective for one in there)),
         payload_copies=len(beside),
         copies_per_call=len(_going_over(module, module.entry, wanted)) if looped else 0,
         algorithm=wanted.case.strategy,

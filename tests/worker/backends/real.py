@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from busbw import cases, driver, wire
-from busbw.model import Case, Device, Failure, Measurement, Plan, Run, Spec
+from busbw.model import Case, Device, Failure, Injection, Measurement, Plan, Run, Spec
 from tests import build
 
 # Long enough for a chain to be told from an empty call on a busy machine.
@@ -61,7 +61,7 @@ def _only(measurement: Measurement) -> Run | Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Sabotage:
-    """Python that breaks the back end, and the case that is then measured.
+    """Python that breaks the back end, and the case that is then measured, with an injection.
 
     It finds the back end as `backend`, its module with the program as `program` and that with
     the class of the back end as `door`; `put(owner, name, value)` lasts until the case is over.
@@ -69,12 +69,13 @@ class Sabotage:
 
     code: str
     case: Mapping[str, Any] = field(default_factory=dict)
+    injection: Injection | None = None
 
 
 _SCRIPT = """
 import importlib, json, sys
 from busbw import wire
-from busbw.model import Case, Device, Plan
+from busbw.model import Case, Device, Injection, Plan
 from busbw.worker import environ, measure
 from busbw.worker.backends import load
 
@@ -83,7 +84,7 @@ environ.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
-plan = Plan(launches=1, samples=2, min_sample_s=3e-3, budget_s=0.02)
+plan = Plan(launches=1, samples=5, min_sample_s=5e-3, budget_s=0.2)
 for job in jobs:
     undone = []
 
@@ -93,7 +94,8 @@ for job in jobs:
 
     exec(job["code"], {"backend": backend, "program": program, "door": door, "put": put})
     case = wire.from_json(Case, job["case"])
-    result = measure.Desk(backend=backend, launch="1").measure(case, plan)
+    injection = job["injection"] and wire.from_json(Injection, job["injection"])
+    result = measure.Desk(backend=backend, launch="1").measure(case, plan, None, injection)
     for owner, name, value in reversed(undone):
         setattr(owner, name, value)
     reply = {"kind": type(result).__name__, "value": wire.to_json(result)}
@@ -104,7 +106,11 @@ for job in jobs:
 def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> dict[str, Run | Failure]:
     """What comes of measuring one case after each of these, all in one process."""
     jobs = [
-        {"code": textwrap.dedent(one.code), "case": wire.to_json(_case(framework, one.case))}
+        {
+            "code": textwrap.dedent(one.code),
+            "case": wire.to_json(_case(framework, one.case)),
+            "injection": wire.to_json(one.injection),
+        }
         for one in sabotages.values()
     ]
     done = subprocess.run(

@@ -16,8 +16,8 @@ pytestmark = real.needs("jax")
 # Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
 ON_DEVICES = """
 from busbw.worker.backends import expected, jax_check
-put(door, "JaxProgram", lambda case, mesh, *, virtual: program.JaxProgram(
-    case, mesh, virtual=False))
+put(door, "JaxProgram", lambda case, mesh, **options: program.JaxProgram(
+    case, mesh, **{**options, "virtual": False}))
 put(jax_check, "_CHECKED_AT_ONCE", 64)
 """
 

@@ -33,8 +33,8 @@ put(jax_forms, "_collective", lambda case, axes, values: jax.lax.psum(
 THE_OTHER_AXIS = """
 from busbw.worker.backends import jax_forms
 right = jax_forms.form_of
-put(program, "form_of", lambda case, axes, rounds, *, virtual: right(
-    case, ("x",), rounds, virtual=virtual))
+put(program, "form_of", lambda case, axes, rounds, **options: right(
+    case, ("x",), rounds, **options))
 """
 
 TO_THE_RANK_BEFORE = """
@@ -55,7 +55,7 @@ put(jax_forms, "_LAX", {"all_reduce": jax_forms._all_reduce})
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
 from busbw.worker.backends import jax_forms
-def to_and_fro(one, step, turns, first, second):
+def to_and_fro(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
         second = one(first)
@@ -69,7 +69,7 @@ put(jax_forms, "_to_and_fro", to_and_fro)
 
 ONE_OF_FOUR_LEFT_OUT = """
 from busbw.worker.backends import jax_forms
-def to_and_fro(one, step, turns, first, second):
+def to_and_fro(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
         second = one(first)
@@ -148,7 +148,7 @@ put(program.JaxProgram, "run", run)
 
 BEFORE_THE_LOOP = """
 from busbw.worker.backends import jax_forms
-def to_and_fro(one, step, turns, first, second):
+def to_and_fro(one, extra, step, turns, first, second):
     for _ in range(step // 2):
         second = one(first)
         first = one(second)
@@ -169,8 +169,8 @@ put(jax_forms, "_collective", lambda case, axes, values: jax.lax.cond(
 ONE_BUFFER_ON_THE_CPU = """
 from busbw.worker.backends import jax_forms
 right = jax_forms.form_of
-put(program, "form_of", lambda case, axes, rounds, *, virtual: right(
-    case, axes, rounds, virtual=False))
+put(program, "form_of", lambda case, axes, rounds, **options: right(
+    case, axes, rounds, **{**options, "virtual": False}))
 """
 
 PERMUTE = {
