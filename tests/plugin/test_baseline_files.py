@@ -21,7 +21,7 @@ NONSENSE = {
 }
 WHERE = {
     "no JSON": ":2:3: not JSON",
-    "a time that is a word": "document.entries[0].sessions[0].times_us[0]: expected a number, got 'soon'",
+    "a time that is a word": "entries[0].sessions[0].times_us[0]: expected a number, got 'soon'",
     "a time below 0": "document.entries[0].sessions[0].times_us[0]: expected ",
     "an unknown key": "document.entries[0].sessions[0].time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",

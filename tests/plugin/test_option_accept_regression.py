@@ -1,4 +1,4 @@
-"""--accept-regression: a loss beyond the budget becomes the baseline, with a reason that is kept."""
+"""--accept-regression: a loss beyond the budget becomes the baseline, and the reason is kept."""
 
 from __future__ import annotations
 
