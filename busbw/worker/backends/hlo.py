@@ -178,9 +178,7 @@ def _mesh_groups(match: re.Match[str]) -> tuple[tuple[int, ...], ...] | None:
     return _groups(dims, tuple(turn), math.prod(int(extents[name]) for name in along))
 
 
-def _groups(
-    dims: tuple[int, ...], turn: tuple[int, ...], size: int
-) -> tuple[tuple[int, ...], ...]:
+def _groups(dims: tuple[int, ...], turn: tuple[int, ...], size: int) -> tuple[tuple[int, ...], ...]:
     """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     order = [
