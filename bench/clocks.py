@@ -49,7 +49,10 @@ def main() -> None:
 def _line(backend: Any, case: Case) -> str:
     with backend.prepared(case) as program:
         sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
-        slopes = sampler.slopes()
+        sampler.begin()
+        while not sampler.enough:
+            sampler.turn()
+        slopes = sampler.sampled()
         iterations = max(LEAST_ITERATIONS, slopes.iterations)
         with tempfile.TemporaryDirectory() as folder:
             with backend.recording(Path(folder)):

@@ -78,7 +78,12 @@ def _turn(backend: Any, case: Case, *, others: bool, own_first: bool) -> Turn:
         beside = [other(case.payload_bytes, case.ranks) for other in made]
         program = program or stack.enter_context(backend.prepared(case))
         sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
-        turn = Turn(sampler.slopes().iterations, [], {one.name: [] for one in (reference, *beside)})
+        sampler.begin()
+        while not sampler.enough:
+            sampler.turn()
+        turn = Turn(
+            sampler.sampled().iterations, [], {one.name: [] for one in (reference, *beside)}
+        )
         for one in (reference, *beside):
             _slope(one, turn.iterations)
         large = case.payload_bytes >= LARGE_BYTES

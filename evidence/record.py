@@ -74,7 +74,8 @@ def _duel(
         plan=Plan(
             launches=options.launches,
             samples=options.samples,
-            budget_s=60.0,
+            budget_s=options.budget_s,
+            anchor_budget_s=60.0,
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
         starters={FRAMEWORK: dict.fromkeys(driver.Side, starter)},
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--payloads", default="1M,4M,16M")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--launches", type=int, default=10, help="pairs in a session")
-    parser.add_argument("--samples", type=int, default=20, help="in a launch")
+    parser.add_argument("--launches", type=int, default=5, help="pairs in a session")
+    parser.add_argument("--samples", type=int, default=40, help="in a launch, at most")
+    parser.add_argument("--budget-s", type=float, default=1.5, help="time for them, of both sides")
     return parser

@@ -66,7 +66,8 @@ class Duel:
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
         """So many pairs of launches more of `cases`. Whatever interrupts it, no worker is left."""
-        self._asked += len(cases) * passes
+        # Apart, each side's launch goes over the cases by itself.
+        self._asked += len(cases) * passes * (1 if self.at_once else len(Side))
         for _ in range(passes):
             self._pass(cases)
 
@@ -125,12 +126,18 @@ class Duel:
             for side, worker in workers.items():
                 ready = worker.ask(None, START_TIMEOUT_S)
                 if isinstance(ready, Ended):
-                    return self._never_started(side, worker, ready, cases)
-            self._count("starting", begun_s)
-            return self._cases(workers, cases)
-        finally:
+                    left = self._never_started(side, worker, ready, cases)
+                    break
+            else:
+                self._count("starting", begun_s)
+                left = self._cases(workers, cases)
+        except BaseException:
             for worker in workers.values():
-                self._end(worker)
+                worker.kill()
+            raise
+        for worker in workers.values():
+            self._end(worker)
+        return left
 
     def _never_started(
         self, side: Side, worker: Worker, ended: Ended, cases: Sequence[Case]
@@ -138,6 +145,7 @@ class Duel:
         failure = failure_of(ended, worker.launch, "starting")
         for case in cases:
             self._keep(side, case, failure)
+        self._done += len(cases)
         return []
 
     def _cases(self, workers: _Workers, cases: Sequence[Case]) -> list[Case]:

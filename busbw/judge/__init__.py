@@ -5,16 +5,18 @@ Reads no file and no clock, knows no pytest; what it needs is handed in as value
 
 from .case import Judged, Terms, judge_case, may_become_baseline, summary_of
 from .further import Further, further
+from .groups import Group, groups_of_cases
 from .paired import judge_pair
 from .policy import POLICIES, Policy, Tier
 from .sequence import Looks
 from .session import Circumstances, judge_session
-from .shift import Moved, differences, moved, shift_of
+from .shift import Moved, differences, environment_shift, moved
 
 __all__ = [
     "POLICIES",
     "Circumstances",
     "Further",
+    "Group",
     "Judged",
     "Looks",
     "Moved",
@@ -22,12 +24,13 @@ __all__ = [
     "Terms",
     "Tier",
     "differences",
+    "environment_shift",
     "further",
+    "groups_of_cases",
     "judge_case",
     "judge_pair",
     "judge_session",
     "may_become_baseline",
     "moved",
-    "shift_of",
     "summary_of",
 ]

@@ -198,7 +198,7 @@ def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Te
         cases=terms.cases,
         launches=terms.launches,
     )
-    outcome = found.outcome or Outcome.REGRESSED
+    outcome = found.outcome or Outcome.NOISY
     before, now = summary_of(case, baseline.times_s), summary_of_runs(measurement)
     verdict = Verdict(
         spec=spec,
@@ -221,11 +221,13 @@ def ratio_text(
     """Times, ratio, rates and the limit in words."""
     times = f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}"
     ratio = f"{math.exp(found.log_ratio):.2f} x the time"
-    ratio += " relative to the anchor" if found.relative else ""
+    ratio += ", corrected by the anchor" if found.anchored else ""
     rates = f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
     bound = f"limit {math.exp(found.limit):.2f} x"
     if found.provisional:
         bound += f", provisional: {plural(len(baseline.sessions), 'baseline session')}"
+    if found.wanted is not None:
+        return f"{times}, {ratio}, {rates}; suspected, not yet seen again ({bound})"
     if outcome is Outcome.NOISY:
         noise = math.exp(found.noise or 0.0)
         return (

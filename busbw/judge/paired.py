@@ -52,16 +52,19 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
     floor = max(looks.floor, terms.policy.least_difference_s / least_s)
     shifts = [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
     decision = decide(shifts, looks, cases=terms.cases, floor=floor)
-    # A suspicion stands until it is refuted, as against a baseline.
-    outcome = decision.outcome or (Outcome.REGRESSED if decision.suspected else Outcome.NOISY)
+    outcome = decision.outcome or Outcome.NOISY
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
     estimate = decision.estimate or _estimate(shifts)
+    tail = _tail_ratio(pairs)
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED,
         text=_text(outcome, decision, estimate, len(pairs), before, now),
-        notes=_tail(pairs, outcome),
+        tail_ratio=tail,
+        notes=()
+        if tail is None
+        else (f"the tail grew: p90 over p25 is {tail:.2f} x the reference's",),
     )
     if estimate is not None:
         low, high = estimate.lower(_SHOWN_LEVEL), estimate.upper(_SHOWN_LEVEL)
@@ -129,22 +132,24 @@ def _text(
         f"{math.exp(estimate.mean):.3f} x the reference's time in turn "
         f"(95 %: {math.exp(low):.3f} to {math.exp(high):.3f}; {counted})"
     )
+    limit = f"limit {math.exp(decision.limit or 0.0):.3f} x"
+    if decision.suspected:
+        return f"{times}, {ratio}, {limit}: suspected, not yet seen again"
     if outcome is Outcome.NOISY:
         return f"{times}, {ratio}: undecided"
     if outcome is Outcome.REGRESSED:
-        seen = "not yet seen again" if decision.suspected else "seen again"
-        return f"{times}, {ratio}, limit {math.exp(decision.limit or 0.0):.3f} x, {seen}"
+        return f"{times}, {ratio}, {limit}, seen again"
     return f"{times}, {ratio}"
 
 
-def _tail(pairs: Sequence[tuple[Run, Run]], outcome: Outcome) -> tuple[str, ...]:
-    """Advice: the tail, p90 over p25, grew, although the time itself may not have."""
-    if len(pairs) < 2 or outcome is Outcome.FAILED:
-        return ()
+def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:
+    """Advice: by how much the tail, p90 over p25, grew, although the time itself may not have."""
+    if len(pairs) < 2:
+        return None
     growth = of_launches([_tail_log(now) - _tail_log(before) for before, now in pairs])
     if growth.mean < _TAIL_GROWTH or growth.lower(_TAIL_LEVEL) <= 0:
-        return ()
-    return (f"the tail grew: p90 over p25 is {math.exp(growth.mean):.2f} x the reference's",)
+        return None
+    return math.exp(growth.mean)
 
 
 def _tail_log(run: Run) -> float:

@@ -19,7 +19,8 @@ class Circumstances:
 
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
-    algorithms that are not those of the baseline; `shifted` says how the machine's speed changed,
+    algorithms that are not those of the baseline; `suspected` are cases that look slower and could
+    not be seen again; `shifted` says how the machine's speed changed,
     `curve` what moved without any single size showing it.
     """
 
@@ -27,6 +28,7 @@ class Circumstances:
     asked_to_skip: str = ""
     missing: tuple[str, ...] = ()
     fallen_back: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
     shifted: str = ""
     curve: tuple[str, ...] = ()
 
@@ -73,6 +75,8 @@ def _reasons(
     if about.missing:
         yield f"there are baselines that were not measured: {'; '.join(about.missing)}"
     yield from about.fallen_back
+    if about.suspected:
+        yield f"suspected and not seen again in the time: {', '.join(about.suspected)}"
     noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
     if len(noisy) > MOST_NOISY * len(verdicts):
         first = noisy[0].case.name if noisy[0].case else noisy[0].spec.id

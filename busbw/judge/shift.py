@@ -42,7 +42,7 @@ def moved(
     )
 
 
-def shift_of(cases: Sequence[Moved], policy: Policy) -> str:
+def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
     """A sentence if most cases and the anchor moved together, else nothing."""
     if len(cases) < _LEAST_CASES:
         return ""

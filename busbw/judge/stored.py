@@ -1,7 +1,7 @@
 """Today's launches against the sessions of a stored baseline.
 
 The session is the unit: what the sessions of a baseline differ by is what today may differ by.
-Relative to the anchor, where both have one and the policy says so, most of that falls out.
+Corrected by the anchor, where both have one and the policy says so, part of that falls out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ class Launches:
     times_s: tuple[float, ...]
     anchors_s: tuple[float, ...] = ()
 
-    def logs(self, *, relative: bool) -> list[float]:
-        """Log times, or log times relative to the anchor's."""
-        if not relative:
+    def logs(self, weight: float) -> list[float]:
+        """Log times less so much of the anchor's log time."""
+        if not weight:
             return [math.log(time_s) for time_s in self.times_s]
-        return [math.log(time_s / at_s) for time_s, at_s in zip(self.times_s, self.anchors_s)]
+        return [
+            math.log(time_s) - weight * math.log(anchor_s)
+            for time_s, anchor_s in zip(self.times_s, self.anchors_s)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +40,9 @@ class Compared:
     """Log ratios of today to the baseline: the median launch's and each launch's.
 
     `limit` is the log ratio beyond which it has regressed, `noise` what the noise alone would set
-    that to, None where it is not known (`provisional`). `relative`: to the anchor. `outcome` is
-    None where a suspicion waits for its confirmation, for which `wanted` launches are needed.
+    that to, None where it is not known (`provisional`). `anchored`: corrected by the anchor.
+    `outcome` is None where a suspicion waits for its confirmation, for which `wanted` launches are
+    needed.
     """
 
     outcome: Outcome | None
@@ -46,7 +50,7 @@ class Compared:
     launches: tuple[float, ...]
     limit: float
     noise: float | None
-    relative: bool
+    anchored: bool
     error: float
     wanted: int | None = None
 
@@ -69,10 +73,11 @@ def compare(
 
     `launches` is how many were asked for in the first place; more than that are a confirmation.
     """
-    relative = policy.relative and all(one.anchors_s for one in (*sessions, now))
-    levels = [statistics.median(one.logs(relative=relative)) for one in sessions]
+    anchored = all(one.anchors_s for one in (*sessions, now))
+    weight = policy.anchor_weight if anchored else 0.0
+    levels = [statistics.median(one.logs(weight)) for one in sessions]
     before = statistics.fmean(levels) if len(levels) > 2 else statistics.median(levels)
-    each = [value - before for value in now.logs(relative=relative)]
+    each = [value - before for value in now.logs(weight)]
     tier = policy.tier(payload_bytes)
     least_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
     floor = math.log1p(max(tier.floor, policy.least_difference_s / least_s))
@@ -92,7 +97,7 @@ def compare(
         launches=tuple(each),
         limit=limit,
         noise=noise,
-        relative=relative,
+        anchored=weight > 0,
         error=error,
         wanted=confirmed if unconfirmed else None,
     )

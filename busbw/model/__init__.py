@@ -22,9 +22,11 @@ from .words import (
     Outcome,
     Placement,
     SessionOutcome,
+    Where,
     bytes_text,
     payload_text,
     plural,
+    rate_text,
     seconds_text,
 )
 
@@ -59,11 +61,13 @@ __all__ = [
     "Spec",
     "Summary",
     "Verdict",
+    "Where",
     "bytes_text",
     "check_axes",
     "extents_of",
     "groups_of",
     "payload_text",
     "plural",
+    "rate_text",
     "seconds_text",
 ]

@@ -73,6 +73,19 @@ class Case:
         return ".".join((*parts, payload_text(self.payload_bytes)))
 
     @property
+    def group_name(self) -> str:
+        """What all sizes of one kind share, such as ``jax all_reduce (psum)``.
+
+        What is usual is left out.
+        """
+        parts = [f"{self.framework} {self.collective} ({self.strategy})"]
+        parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
+        parts += [self.dtype] if self.dtype != "float32" else []
+        parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
+        parts += [f"along {self.axes}"] if self.axes else []
+        return ", ".join(parts)
+
+    @property
     def clock(self) -> Clock:
         """The clock that the times are read from: the first word of the protocol."""
         return Clock(self.protocol.split("/")[0])
@@ -93,13 +106,15 @@ class Plan:
     """How hard to measure. Never changes what is measured.
 
     A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
-    of sampling are over.
+    of sampling are over. The anchor is sampled beside it for `anchor_budget_s` seconds, once at
+    least; 0: not at all.
     """
 
     launches: int = 3
     samples: int = 10
     min_sample_s: float = 0.01
     budget_s: float = 0.12
+    anchor_budget_s: float = 0.03
     timeout_s: float = 120.0
     seed: int = 0
     memory_limit_bytes: int | None = None

@@ -46,7 +46,7 @@ class Run:
     `predicted_memory_bytes` what was expected of it beforehand, `compiled_memory_bytes` what the
     compiler says that one rank's part of the program takes; None where nobody tells.
     `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
-    and writes the same buffers on the same ranks, one beside each sample. `injected` names what
+    and writes the same buffers on the same ranks, taken beside the samples. `injected` names what
     the launch was asked to do beyond the case.
     """
 

@@ -46,9 +46,10 @@ class Verdict:
     """The answer for a Case. It words itself; nobody derives anew why.
 
     `ratio` is today's time over the baseline's, or the candidate's over the reference's; of a
-    baseline with anchors, relative to the anchor. `ratio_interval` is the best and the worst
+    baseline with anchors, corrected by the anchor. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
-    of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression. `failed`
+    of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
+    `tail_ratio` is p90 over p25, now over before, where that surely grew. `failed`
     says whether the test fails; `notes` are about the measurement and change nothing.
     """
 
@@ -63,6 +64,7 @@ class Verdict:
     ratio_interval: tuple[float, float] | None = None
     ratio_error: float | None = None
     limit: float | None = None
+    tail_ratio: float | None = None
     provisional: bool = False
     expected: bool = False
     failure: Failure | None = None

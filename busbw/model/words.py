@@ -6,6 +6,7 @@ Seconds and bytes inside; text only for people.
 from __future__ import annotations
 
 import enum
+import math
 
 KIB = 1024
 MIB = 1024**2
@@ -107,6 +108,23 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("es" if what.endswith(("ch", "s", "x")) else "s")
 
 
+class Where(str, enum.Enum):
+    """Where over the payloads a regression sits; `busbw.judge` decides which.
+
+    `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
+    about the same factor. `switch`: all on one side of a boundary, as when another algorithm is
+    chosen there. `several`: none of these shapes. `tail`: only the slow samples.
+    """
+
+    LATENCY = "latency"
+    BANDWIDTH = "bandwidth"
+    ALL = "all"
+    ONE_SIZE = "one size"
+    SWITCH = "switch"
+    SEVERAL = "several"
+    TAIL = "tail"
+
+
 def payload_text(payload_bytes: int) -> str:
     """A payload as people write it: ``1K`` = 1024 bytes, ``1024M`` = 2^30; other sizes in bytes."""
     if payload_bytes and payload_bytes % MIB == 0:
@@ -124,9 +142,21 @@ def bytes_text(count: int) -> str:
     return f"{count} bytes"
 
 
-def seconds_text(seconds: float) -> str:
-    """A duration in the unit that reads best, four significant digits, such as ``812.4 us``."""
+def seconds_text(seconds: float, digits: int = 4) -> str:
+    """A duration in the unit that reads best, to some significant digits, such as ``812.4 us``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds / 1e-6:.4g} us"
+            return f"{_rounded(seconds / size, digits)} {unit}"
+    return f"{_rounded(seconds / 1e-6, digits)} us"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """To so many significant digits, without an exponent where 999.6 becomes 1000."""
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """A rate in GB/s (10^9 bytes/s), three significant digits, such as ``3.40 GB/s``."""
+    rate = bytes_per_s / 1e9
+    decimals = max(0, 2 - math.floor(math.log10(rate))) if rate > 0 else 0
+    return f"{rate:.{decimals}f} GB/s"

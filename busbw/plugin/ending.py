@@ -37,6 +37,7 @@ def _write_results(state: State, path: Path) -> None:
         measurements=state.measurements,
         measuring_s=state.measuring_s,
         spent_s=state.spent_s,
+        references=state.references,
         quantiles_s={
             spec: [stats.quantiles_s(run) for run in measurement.runs]
             for spec, measurement in state.measurements.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from busbw import judge, stats
 from busbw.model import Case, Outcome, Spec
@@ -44,8 +45,9 @@ def judge_all(
 ) -> None:
     """The verdicts of all cases and of the session."""
     assert state.plan is not None
-    for spec, one in judged(state, resolved).items():
-        state.verdicts[spec] = one.verdict
+    found = judged(state, resolved)
+    state.verdicts.update({spec: one.verdict for spec, one in found.items()})
+    _locate(state, specs)
     state.session_verdict = judge.judge_session(
         [state.verdicts[spec] for spec in specs],
         list(state.measurements.values()),
@@ -54,9 +56,32 @@ def judge_all(
             asked_to_skip=skip,
             missing=_missing(state, specs),
             fallen_back=_fallen_back(state, resolved),
+            suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             shifted=_shifted(state, resolved),
+            curve=tuple(
+                f"{group.case.group_name}: {group.shifted.text}"
+                for group in state.groups
+                if group.shifted is not None
+            ),
         ),
     )
+
+
+def _locate(state: State, specs: tuple[Spec, ...]) -> None:
+    """The curves, and below each case that got slower where over the sizes that sits."""
+    assert state.target is not None
+    state.groups = judge.groups_of_cases(
+        [state.verdicts[spec] for spec in specs],
+        judge.POLICIES[state.target.device],
+        paired=state.settings.against is not None,
+    )
+    located = {group.case.group_name: group.located for group in state.groups if group.located}
+    for spec in specs:
+        verdict = state.verdicts[spec]
+        found = located.get(verdict.case.group_name) if verdict.case else None
+        if found is not None and verdict.outcome is Outcome.REGRESSED:
+            text = f"over the sizes: {found.where.value}: {found.text}"
+            state.verdicts[spec] = replace(verdict, notes=(*verdict.notes, text))
 
 
 def _missing(state: State, specs: tuple[Spec, ...]) -> tuple[str, ...]:
@@ -112,7 +137,7 @@ def _shifted(state: State, resolved: Mapping[Spec, Case]) -> str:
                     [anchor_s for one in with_anchor for anchor_s in one.anchors_s],
                 )
             )
-    text = judge.shift_of(moved, judge.POLICIES[state.target.device])
+    text = judge.environment_shift(moved, judge.POLICIES[state.target.device])
     if not text or before is None or state.environment is None:
         return text
     now = {name: text for one in state.environment.versions.values() for name, text in one.items()}

@@ -22,7 +22,11 @@ from .state import STATE, State, spec_of, under_xdist
 from .terminal import Display
 
 # In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
-_SAMPLING_IN_TURN: Mapping[str, Any] = {"samples": 12, "budget_s": 0.6}
+_SAMPLING_IN_TURN: Mapping[str, Any] = {
+    "samples": 40,
+    "budget_s": 1.5,
+    "anchor_budget_s": 0.0,
+}
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,6 +1,6 @@
 """Verdicts as pytest outcomes: own letters and words; only what fails is counted as a failure.
 
-A case that was measured but not judged (no baseline, not comparable) is reported as skipped:
+A case that was measured but not judged (noisy, no baseline, not comparable) is reported as skipped:
 it is no failure, and it is not a pass either.
 """
 
@@ -15,7 +15,13 @@ from busbw.model import Outcome, SessionVerdict, Verdict
 
 from .state import VERDICT
 
-_NOT_JUDGED = (Outcome.NO_BASELINE, Outcome.INCOMPARABLE, Outcome.SKIPPED, Outcome.OUT_OF_MEMORY)
+_NOT_JUDGED = (
+    Outcome.NOISY,
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+    Outcome.SKIPPED,
+    Outcome.OUT_OF_MEMORY,
+)
 
 # The report's attribute that tells the next hook what the verdict was.
 OUTCOME = "busbw_outcome"

@@ -9,6 +9,7 @@ import pytest
 
 from busbw.baselines import Change, Found
 from busbw.cases import Target
+from busbw.judge import Group
 from busbw.model import (
     Environment,
     EnvironmentKey,
@@ -40,6 +41,7 @@ class State:
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     reference_probes: tuple[Probe, ...] = ()
+    groups: tuple[Group, ...] = ()
     verdicts: dict[Spec, Verdict] = field(default_factory=dict)
     session_verdict: SessionVerdict | None = None
     measuring_s: float = 0.0

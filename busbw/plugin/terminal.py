@@ -53,9 +53,16 @@ class Display:
         assert state.environment is not None and state.target is not None
         folder = baselines.folder_of(state.environment.key)
         for text in report.header_lines(
-            state.environment, state.settings.baselines, folder, state.target.unreached
+            state.environment,
+            None if state.settings.against else state.settings.baselines,
+            folder,
+            state.target.unreached,
         ):
             self.line(text)
+        for text in report.reference_lines(state.reference_probes):
+            self.line(text)
+        if state.settings.injection is not None:
+            self.line(f"busbw injected: {state.settings.injection.text}; these are no true times")
 
     def further(self, wanted: Further) -> None:
         """Which cases are measured again, and how often."""
@@ -105,6 +112,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("busbw")
     for line in report.table(tuple(state.verdicts.values())):
         terminalreporter.write_line(line.text, **line.markup)
+    for text in report.curve_lines(_curves(state)):
+        terminalreporter.write_line(text)
     if state.interrupted:
         for text in report.measured_lines(_measured(state), state.plan.launches):
             terminalreporter.write_line(text)
@@ -116,6 +125,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state.session_verdict is not None:
         found = state.session_verdict
         terminalreporter.write_line(f"{found.outcome.value}: {found.text}", red=found.failed)
+
+
+def _curves(state: State) -> list[report.CurveGroup]:
+    return [
+        report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
+        for group in state.groups
+        if group.now is not None
+    ]
 
 
 def _measured(state: State) -> list[tuple[Case, Summary]]:

@@ -3,20 +3,25 @@
 Takes values, returns lines; prints nothing, writes no file, judges nothing.
 """
 
-from .header import header_lines
+from .curve import CurveFigures, CurveGroup, curve_lines
+from .header import header_lines, reference_lines
 from .results import results
 from .table import Line, change_lines, measured_lines, table
 from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
 
 __all__ = [
     "RATES",
+    "CurveFigures",
+    "CurveGroup",
     "Line",
     "Problem",
     "Times",
     "TraceCell",
     "change_lines",
+    "curve_lines",
     "header_lines",
     "measured_lines",
+    "reference_lines",
     "results",
     "table",
     "trace_document",

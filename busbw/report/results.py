@@ -3,8 +3,8 @@
 Schema history:
 1  the first.
 2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
-3  anchors and what was injected in each launch, the ratio's error, the processor's clock, a session
-   whose machine or curve shifted.
+3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
+   processor's clock, a session whose machine or curve shifted, the reference's launches.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from busbw.model import (
@@ -37,10 +38,12 @@ def results(
     measuring_s: float,
     spent_s: Mapping[str, float],
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
+    references: Mapping[Spec, Measurement] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The document: plain dicts, lists, strings, numbers and None.
 
-    `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them.
+    `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
+    `references` is what was measured in turn with the cases, if anything was.
     """
     return {
         "schema": SCHEMA,
@@ -50,14 +53,16 @@ def results(
         "spent_s": dict(spent_s),
         "session": _fields(session) if session else None,
         "cases": [
-            _case(verdict, measurements.get(verdict.spec))
+            _case(verdict, measurements.get(verdict.spec), references.get(verdict.spec))
             | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
             for verdict in verdicts
         ],
     }
 
 
-def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
+def _case(
+    verdict: Verdict, measurement: Measurement | None, reference: Measurement | None
+) -> dict[str, Any]:
     case, interval = verdict.case, verdict.ratio_interval
     payload = payload_text(verdict.spec.payload_bytes)
     return {
@@ -73,12 +78,14 @@ def _case(verdict: Verdict, measurement: Measurement | None) -> dict[str, Any]:
         "ratio_interval": list(interval) if interval else None,
         "ratio_error": verdict.ratio_error,
         "limit": verdict.limit,
+        "tail_ratio": verdict.tail_ratio,
         "provisional": verdict.provisional,
         "failure": _fields(verdict.failure) if verdict.failure else None,
         "notes": list(verdict.notes),
         "published": _fields(verdict.reference) if verdict.reference else None,
         "launches": [_fields(run) for run in measurement.runs] if measurement else [],
         "failures": [_fields(one) for one in measurement.failures] if measurement else [],
+        "reference_launches": [_fields(run) for run in reference.runs] if reference else [],
     }
 
 

@@ -144,6 +144,7 @@ class Desk:
                 phases,
                 sleep=self.backend.sleep,
                 asleep=injection if injection and injection.extra is Extra.SLEEP else None,
+                payload_bytes=case.payload_bytes,
             )
             sampler.begin(single=case.clock is Clock.DISPATCH)
             while True:

@@ -4,7 +4,7 @@ With the clock `host` a sample is the slope between a short chain and a long one
 costs by itself is in both and falls out, and so does what a program does once in a call. With
 the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
 out before the clock starts, and every result is compared with the exact one after it has
-stopped. Beside each sample stands one of the anchor. No sample is dropped.
+stopped. Beside the samples stand some of the anchor. No sample is dropped.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    Beside each sample stands one of the anchor. With `asleep`, a fraction of what a chain takes or
-    seconds, the host sleeps so long within every fourth sample: an injected tail.
+    Beside the samples stand some of the anchor. With `asleep`, of what a chain of so large a
+    `payload_bytes` takes, the host sleeps so long within every fourth sample: an injected tail.
     """
 
     program: AbstractProgram
@@ -60,6 +60,7 @@ class Sampler:
     phases: Phases
     sleep: Callable[[float], None] = lambda seconds: None
     asleep: Injection | None = None
+    payload_bytes: int = 0
     values_checked: int = 0
     first_call_s: float | None = None
     anchors_s: list[float] = field(default_factory=list)
@@ -77,19 +78,23 @@ class Sampler:
             self._warm_s = self._warm_up()
             if not single:
                 self._iterations = self._calibrated(self._warm_s)
-        with self.phases.of("anchoring"):
-            self._passes = self._anchor_passes()
+        if self.plan.anchor_budget_s > 0:
+            with self.phases.of("anchoring"):
+                self._begin_anchor()
 
     def turn(self) -> None:
-        """One sample, and one of the anchor."""
+        """One sample, and one of the anchor while its budget lasts."""
         if self._begun_s is None:
             self._begun_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(
-                (0.0, self.timed(1)) if self._single else self.pair(self._iterations)
+                (0.0, self.timed(1, asleep=self._is_asleep()))
+                if self._single
+                else self.pair(self._iterations)
             )
-        with self.phases.of("anchoring"):
-            self.anchors_s.append(self._anchor_s(self._passes) / self._passes)
+        if self._anchored_s() < self.plan.anchor_budget_s:
+            with self.phases.of("anchoring"):
+                self._anchor()
 
     @property
     def enough(self) -> bool:
@@ -105,23 +110,27 @@ class Sampler:
             return Sampled(1, tuple(one_s for _, one_s in self._pairs))
         return self._sampled(self._iterations, self._pairs)
 
-    def _anchor_passes(self) -> int:
-        """So many passes that the anchor takes `ANCHOR_S`; the first call compiles it."""
-        self._anchor_s(1)
-        passes = 1
-        while passes < MOST_PASSES:
-            elapsed_s = self._anchor_s(passes)
-            if elapsed_s >= ANCHOR_S:
-                break
-            passes = min(
-                MOST_PASSES, max(2 * passes, int(passes * 1.2 * ANCHOR_S / max(elapsed_s, 1e-9)))
-            )
-        return passes
+    def _begin_anchor(self) -> None:
+        """Compile it, and find out how many passes take `ANCHOR_S`; the last try is a sample."""
+        self.program.anchor(0)
+        while True:
+            elapsed_s = self._anchor()
+            if elapsed_s >= ANCHOR_S or self._passes >= MOST_PASSES:
+                return
+            self.anchors_s.clear()
+            wanted = 1.2 * self._passes * ANCHOR_S / max(elapsed_s, 1e-9)
+            self._passes = min(MOST_PASSES, max(2 * self._passes, int(wanted)))
 
-    def _anchor_s(self, passes: int) -> float:
+    def _anchor(self) -> float:
+        """One sample of the anchor; seconds that it took."""
         begun_s = self.now_s()
-        self.program.anchor(passes)
-        return self.now_s() - begun_s
+        self.program.anchor(self._passes)
+        elapsed_s = self.now_s() - begun_s
+        self.anchors_s.append(elapsed_s / self._passes)
+        return elapsed_s
+
+    def _anchored_s(self) -> float:
+        return sum(self.anchors_s) * self._passes
 
     def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -183,7 +192,7 @@ class Sampler:
         begun_s = self.now_s()
         self.program.run(iterations)
         if asleep and self.asleep is not None:
-            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, 0))
+            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         return self.now_s() - begun_s
 
     def _is_over(self, begun_s: float) -> bool:

@@ -73,4 +73,4 @@ def test_the_noise_of_sessions_is_known_only_from_several(device: Device) -> Non
 
 
 def test_only_a_cpu_shares_its_machine_and_is_measured_by_the_anchor() -> None:
-    assert [device for device in Device if POLICIES[device].relative] == [Device.CPU]
+    assert [device for device in Device if POLICIES[device].anchor_weight] == [Device.CPU]

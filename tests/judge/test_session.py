@@ -116,3 +116,10 @@ def test_every_reason_against_a_session_is_said() -> None:
     text = _fine(launches=4, asked_to_skip="--x", missing=("b",), fallen_back=("c",)).text
     for words in ("fewer than 4 launches", "--x asks", "not measured: b", "c"):
         assert words in text
+
+
+def test_a_suspicion_that_could_not_be_seen_again_is_no_verdict() -> None:
+    about = Circumstances(launches=1, suspected=("jax-default-float32-4K",))
+    session = judge_session([build.verdict()], [build.measurement(1e-3)], about)
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert session.text == "suspected and not seen again in the time: jax-default-float32-4K"

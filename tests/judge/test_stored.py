@@ -18,7 +18,7 @@ from tests import build
 from .rules import POLICY
 
 STEADY = [Launches(times_s=(1e-3, 1e-3, 1e-3))] * 3
-RELATIVE = replace(POLICY, relative=True)
+CORRECTED = replace(POLICY, anchor_weight=1.0)
 
 
 def _compared(
@@ -147,21 +147,21 @@ def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
     assert _compared(2.01e-6, sessions=tiny).wanted == 6
 
 
-def test_relative_to_the_anchor_the_machine_s_mood_falls_out() -> None:
+def test_corrected_by_the_anchor_the_machine_s_mood_falls_out() -> None:
     before = [Launches(times_s=(1e-3,), anchors_s=(1e-4,))] * 3
-    moody = _compared(2e-3, sessions=before, anchors_s=(2e-4,), policy=RELATIVE)
-    assert (moody.outcome, moody.relative) == (Outcome.PASS, True)
-    hidden = _compared(1e-3, sessions=before, anchors_s=(0.5e-4,), policy=RELATIVE)
+    moody = _compared(2e-3, sessions=before, anchors_s=(2e-4,), policy=CORRECTED)
+    assert (moody.outcome, moody.anchored) == (Outcome.PASS, True)
+    hidden = _compared(1e-3, sessions=before, anchors_s=(0.5e-4,), policy=CORRECTED)
     assert hidden.wanted == 6
     absolute = _compared(2e-3, sessions=before, anchors_s=(2e-4,))
-    assert (absolute.wanted, absolute.relative) == (6, False)
+    assert (absolute.wanted, absolute.anchored) == (6, False)
 
 
 def test_where_one_session_has_no_anchor_all_are_compared_without() -> None:
     before = [*STEADY, Launches(times_s=(1e-3,), anchors_s=(1e-4,))]
-    found = _compared(1e-3, sessions=before, anchors_s=(5e-4,), policy=RELATIVE)
-    assert (found.outcome, found.relative) == (Outcome.PASS, False)
-    assert not _compared(1e-3, sessions=before[3:] * 3, policy=RELATIVE).relative
+    found = _compared(1e-3, sessions=before, anchors_s=(5e-4,), policy=CORRECTED)
+    assert (found.outcome, found.anchored) == (Outcome.PASS, False)
+    assert not _compared(1e-3, sessions=before[3:] * 3, policy=CORRECTED).anchored
 
 
 def test_the_sessions_and_the_launches_are_those_of_the_baseline_and_the_runs() -> None:

@@ -19,11 +19,12 @@ NONSENSE = {
     "another place": ('"ranks": 4', '"ranks": 5'),
     "an unknown status": ('"status": "ok"', '"status": "fine"'),
 }
+SESSION = "document.entries[0].sessions[0]"
 WHERE = {
     "no JSON": ":2:3: not JSON",
-    "a time that is a word": "entries[0].sessions[0].times_us[0]: expected a number, got 'soon'",
-    "a time below 0": "document.entries[0].sessions[0].times_us[0]: expected ",
-    "an unknown key": "document.entries[0].sessions[0].time_us: unknown key; accepted are",
+    "a time that is a word": f"{SESSION}.times_us[0]: expected a number, got 'soon'",
+    "a time below 0": f"{SESSION}.times_us[0]: expected ",
+    "an unknown key": f"{SESSION}.time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
     "another schema": "schema: this version reads 1 to 2, got 7",
     "another place": "document.environment: the file says",

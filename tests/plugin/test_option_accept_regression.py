@@ -1,4 +1,4 @@
-"""--accept-regression: a loss beyond the budget becomes the baseline, and the reason is kept."""
+"""--accept-regression: a loss beyond the budget becomes the baseline, for a reason that is kept."""
 
 from __future__ import annotations
 

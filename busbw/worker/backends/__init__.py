@@ -13,6 +13,10 @@ from .base import AbstractBackend
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
     """The back end of `framework`, opened on `device` (None: whatever there is) with `ranks`."""
     if framework == "jax":
+        from . import jax_versions
+
+        # Before what an older JAX cannot even import.
+        jax_versions.check()
         from .jax_backend import JaxBackend
 
         return JaxBackend(device, ranks)

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from . import jax_versions
+
 _ALL = PartitionSpec()
 
 
@@ -21,7 +23,9 @@ class Anchor:
     def __init__(self, mesh: jax.sharding.Mesh, buffer: jax.Array) -> None:
         self._small = NamedSharding(mesh, _ALL)
         each = PartitionSpec(mesh.axis_names)
-        mapped = jax.shard_map(_passes, mesh=mesh, in_specs=(_ALL, each), out_specs=(_ALL, each))
+        mapped = jax_versions.shard_map(
+            _passes, mesh=mesh, in_specs=(_ALL, each), out_specs=(_ALL, each)
+        )
         self._call: Any = (
             jax.jit(mapped, donate_argnums=(1,))
             .lower(

@@ -35,6 +35,7 @@ from busbw.model import (
 )
 from busbw.worker import environ, host
 
+from . import jax_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .jax_beside import beside_of
@@ -56,7 +57,7 @@ class JaxBackend(AbstractBackend):
     def __init__(self, device: Device | None, ranks: int | None) -> None:
         self._device = device
         self._ranks = ranks
-        jax.config.update("jax_num_cpu_devices", ranks or VIRTUAL_RANKS)
+        jax_versions.make_cpu_devices(ranks or VIRTUAL_RANKS)
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = _versions()
         if device is Device.CPU:
@@ -99,7 +100,7 @@ class JaxBackend(AbstractBackend):
             any_ranks=virtual,
             protocol=_protocol(device),
             strategies={"default": "psum", "psum": "psum"},
-            clocks=_CLOCKS[device],
+            clocks=_clocks(device),
             mesh=_mesh_text(found) if device is Device.TPU else "",
             cores=host.cores() if virtual else None,
             processes=jax.process_count(),
@@ -157,10 +158,13 @@ class JaxBackend(AbstractBackend):
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[None]:
         """JAX's profiler, without Python's own calls: they would be most of the trace."""
-        options = jax.profiler.ProfileOptions()
-        options.python_tracer_level = 0
-        with jax.profiler.trace(folder, profiler_options=options):
+        with jax_versions.recording(folder):
             yield
+
+
+def _clocks(device: Device) -> tuple[Clock, ...]:
+    there = jax_versions.has_quiet_profiler()
+    return tuple(clock for clock in _CLOCKS[device] if there or clock is not Clock.DEVICE)
 
 
 def _protocol(device: Device) -> str:
@@ -192,7 +196,7 @@ def _translated() -> Iterator[None]:
     """JAX's errors of running out of memory as ours; any other ends the worker, with its stack."""
     try:
         yield
-    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+    except (jax_versions.runtime_error(), MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise out_of_memory(error) from error

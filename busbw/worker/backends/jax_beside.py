@@ -21,8 +21,11 @@ from busbw.model import Case, Clock, Extra, FailureKind, Injection
 from .base import MeasuringError
 
 _TRIED_STEPS = 100_000
+_STEP_TRIES = 5
 _CALIBRATING_S = 0.005
-_CALIBRATING_PAIRS = 9
+_CALIBRATING_PAIRS = 15
+_TRIED_FACTOR = 2.0
+_TRIED = 0.2
 
 
 @dataclass(frozen=True)
@@ -70,14 +73,28 @@ def beside_of(case: Case, injection: Injection | None, make: Callable[[Beside], 
     """What `injection` means for `case`; a delay is tried out with programs from `make`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
         return Beside()
+    if case.clock is Clock.DISPATCH:
+        # Its program is the collective alone, without the loop that counts what is beside it.
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE, f"a {injection.extra.value} is for chains, not single calls"
+        )
     if injection.extra is Extra.PAYLOAD:
-        if case.collective != "all_reduce" or case.clock is Clock.DISPATCH:
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, "a second collective is for chains of all-reduces only"
-            )
-        size = jnp.dtype(case.dtype).itemsize
-        return Beside(part=max(1, round(case.payload_bytes * (injection.share or 0.0) / size)))
+        return _part(case, injection)
     return _delay(case, injection, make)
+
+
+def _part(case: Case, injection: Injection) -> Beside:
+    """Smaller than the payload, so that the proof can tell the two collectives apart."""
+    if case.collective != "all_reduce":
+        raise MeasuringError(FailureKind.UNAVAILABLE, "a second collective is for all-reduces only")
+    size = jnp.dtype(case.dtype).itemsize
+    part = max(1, round(case.payload_bytes * (injection.share or 0.0) / size))
+    if part * size >= case.payload_bytes:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE,
+            f"a second collective of {part * size} bytes is no part of {case.payload_bytes}",
+        )
+    return Beside(part=part)
 
 
 def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) -> Beside:
@@ -85,7 +102,10 @@ def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) ->
     without = make(NOTHING)
     tried = None
     try:
-        steps = max(1, round(_one_s(without) / _step_s()))
+        one_s = _one_s(without)
+        # Not much longer than what is wanted: what a rank does while it would wait costs nothing.
+        tried_s = max(_TRIED_FACTOR * injection.delay_s(one_s, case.payload_bytes), _TRIED * one_s)
+        steps = max(1, round(tried_s / _step_s()))
         tried = make(Beside(steps=steps))
         pairs = _pairs(without, tried)
     finally:
@@ -104,9 +124,13 @@ def _step_s() -> float:
     """Seconds of one step by itself, roughly."""
     busy = jax.jit(lambda start: _busy(start, _TRIED_STEPS))
     jax.block_until_ready(busy(jnp.int32(0)))
-    begun_s = time.perf_counter()
-    jax.block_until_ready(busy(jnp.int32(0)))
-    return (time.perf_counter() - begun_s) / _TRIED_STEPS
+    tries_s = []
+    for _ in range(_STEP_TRIES):
+        begun_s = time.perf_counter()
+        jax.block_until_ready(busy(jnp.int32(0)))
+        tries_s.append(time.perf_counter() - begun_s)
+    # The least of them: one that was put aside would make the tried loop too short to be seen.
+    return min(tries_s) / _TRIED_STEPS
 
 
 def _one_s(program: Timed) -> float:

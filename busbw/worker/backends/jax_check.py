@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case
 
+from . import jax_versions
 from .expected import Values
 
 _CHECKED_AT_ONCE = 2**18
@@ -49,7 +50,7 @@ class CheckOnDevices:
             for shape in (wanted.shape, (self._case.ranks * self._count,))
         ]
         each = self._sharding.spec
-        mapped = jax.shard_map(
+        mapped = jax_versions.shard_map(
             self._wrong_stretches, mesh=mesh, in_specs=(each, each), out_specs=each
         )
         return jax.jit(mapped).lower(*shapes).compile()

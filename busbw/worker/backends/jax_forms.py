@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Clock, Placement
 
+from . import jax_versions
 from .jax_beside import NOTHING, Beside, work
 
 # Few collectives in one round for payloads whose single one takes long anyway.
@@ -119,7 +120,7 @@ def _repeated(
 ) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, result = held
-        values, result = jax.lax.optimization_barrier((values, one(values)))
+        values, result = jax_versions.optimization_barrier((values, one(values)))
         return count + 1 + extra(count, result), values, result
 
     return _loop(turns, turn, values, result)
@@ -135,7 +136,7 @@ def _loop(turns: jax.Array, turn: Callable[..., Any], *buffers: jax.Array) -> tu
 def _collective(case: Case, axes: Axes, values: jax.Array) -> jax.Array:
     """The collective itself; typed as if ranks still differed, since a loop wants what it gave."""
     given: jax.Array = _LAX[case.collective](case, axes, values)
-    return jax.lax.pcast(given, axes, to="varying") if case.collective == "all_reduce" else given
+    return jax_versions.varying(given, axes) if case.collective == "all_reduce" else given
 
 
 def _all_reduce(case: Case, axes: Axes, values: jax.Array) -> Any:

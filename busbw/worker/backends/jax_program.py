@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Clock, FailureKind, Proof
 
-from . import hlo_proof
+from . import hlo_proof, jax_versions
 from .base import AbstractProgram, MeasuringError
 from .expected import Values
 from .jax_anchor import Anchor
@@ -179,7 +179,7 @@ class JaxProgram(AbstractProgram):
         """``function(small, *buffers) -> (small, *outputs)``, its small argument on every rank."""
         small = jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(self._mesh, _ALL))
         buffers = self._shapes()
-        mapped = jax.shard_map(
+        mapped = jax_versions.shard_map(
             function,
             mesh=self._mesh,
             in_specs=(_ALL, *[self._each] * len(buffers)),
@@ -206,7 +206,7 @@ class JaxProgram(AbstractProgram):
             return (tiled.reshape(counts[0]), *others)
 
         taken = shapes if donated else []
-        mapped = jax.shard_map(
+        mapped = jax_versions.shard_map(
             start,
             mesh=self._mesh,
             in_specs=(self._each,) * (1 + len(taken)),
@@ -220,7 +220,7 @@ class JaxProgram(AbstractProgram):
     def _zeros(self, count: int) -> jax.Array:
         """Typed as if ranks differed, as the other buffers are."""
         axes = tuple(self._mesh.axis_names)
-        zeros: jax.Array = jax.lax.pcast(jnp.zeros(count, self._dtype), axes, to="varying")
+        zeros: jax.Array = jax_versions.varying(jnp.zeros(count, self._dtype), axes)
         return zeros
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:

@@ -135,12 +135,31 @@ def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -
         ("[2,4]<=[4,2]T(1,0)", ((0, 2, 4, 6), (1, 3, 5, 7))),
         ("[2,4]<=[2,2,2]T(1,0,2)", ((0, 1, 4, 5), (2, 3, 6, 7))),
         ("[1,8]<=[2,2,2]T(2,1,0)", ((0, 4, 2, 6, 1, 5, 3, 7),)),
+        ("mesh['ranks'=4] {'ranks'}", ((0, 1, 2, 3),)),
+        ("mesh['x'=2,'y'=4] {'y'}", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("mesh['x'=2,'y'=2] {'x','y'}", ((0, 1, 2, 3),)),
+        ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
+        ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
     ],
 )
-def test_groups_are_read_from_lists_and_from_iota_form(
+def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
     groups: str, found: tuple[tuple[int, ...], ...]
 ) -> None:
     assert hlo.groups_of(_line("f32[256]{0}", "all-reduce", groups), 8) == found
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "mesh['x'=2,'y'=4] {'z'}",
+        "mesh['x'=2,'y'=4] {'y':(1)2}",
+        "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'x'}",
+        "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
+    ],
+)
+def test_of_groups_of_a_mesh_that_cannot_be_told_nothing_is_known(groups: str) -> None:
+    assert hlo.groups_of(_line("f32[256]{0}", "all-reduce", groups), 8) is None
 
 
 def test_a_line_without_groups_or_pairs_names_none() -> None:

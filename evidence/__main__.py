@@ -1,0 +1,101 @@
+"""`python -m evidence record|replay|page`: record launches, replay rules on them, write the page.
+
+`replay` prints what `page` writes into docs/verdict.md; `page` also writes figures.json, which a
+test holds changes of a rule to. What `record` takes stands in `record`,
+which is imported only when it is asked for, since replaying needs nothing that measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import corpus, figures, page
+from .corpus import CorpusError
+from .page import PageError
+from .replay import replay
+from .resample import ReplayError, Scheme
+from .rules import RULES
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "verdict.md"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do what is asked; what is wrong with recordings or pages ends it with a message."""
+    if arguments[:1] == ["record"]:
+        importlib.import_module("evidence.record").main(arguments[1:])
+        return
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        text = _text(options)
+        if options.command == "replay":
+            print(text)
+        else:
+            document = page.replaced(options.document.read_text(encoding="utf-8"), text)
+            options.document.write_text(document, encoding="utf-8")
+            figures.write(figures.figures(corpus.read(options.corpus)))
+    except (CorpusError, PageError, ReplayError, OSError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+def _text(options: argparse.Namespace) -> str:
+    scheme = Scheme(
+        replays=options.replays,
+        launches=options.launches,
+        baseline_sessions=options.baseline_sessions,
+        baseline_launches=options.baseline_launches,
+        seed=options.seed,
+    )
+    sessions = corpus.read(options.corpus)
+    replays = replay(sessions, RULES, scheme=scheme)
+    return page.generated(replays, sessions, rules=RULES, scheme=scheme)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("record", help="record sessions of launch pairs")
+    for name, text in (
+        ("replay", "replay every rule on the corpus and print the tables"),
+        ("page", "the same, written between the marks of a page"),
+    ):
+        _add_options(commands.add_parser(name, help=text))
+    commands.choices["page"].add_argument(
+        "--document", type=Path, default=DOCUMENT, help=f"default: docs/{DOCUMENT.name}"
+    )
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    usual = Scheme()
+    texts = {
+        "replays": "draws for the unchanged sessions, and for each slowdown",
+        "baseline_sessions": "sessions in a stored baseline",
+        "baseline_launches": "launches from each of them",
+        "seed": "of the draws",
+    }
+    parser.add_argument("--corpus", type=Path, default=corpus.FOLDER, help="a folder")
+    parser.add_argument("--launches", type=_positive, help="of now; default: as recorded")
+    for name, text in texts.items():
+        default = getattr(usual, name)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=_positive,
+            default=default,
+            help=f"{text}; default: {default}",
+        )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Tests of the evidence: recordings, rules and what is made of them."""

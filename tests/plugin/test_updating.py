@@ -1,0 +1,119 @@
+"""What a session hands on to baselines, by its own verdict and by each case's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from busbw import baselines, cases
+from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
+from busbw.plugin import updating
+from busbw.plugin.settings import Settings
+from busbw.plugin.state import State
+from tests import build
+
+
+class Asked:
+    """The settings that decide what is written."""
+
+    def __init__(self, root: Path, **settings: Any) -> None:
+        self.baselines = root
+        self.update_baselines = "all"
+        self.accept_regression = self.rebase = ""
+        self.prune_baselines = False
+        vars(self).update(settings)
+
+
+def settings(root: Path, **changes: Any) -> Settings:
+    return cast(Settings, Asked(root, **changes))
+
+
+def state(
+    root: Path,
+    *,
+    outcome: Outcome = Outcome.NO_BASELINE,
+    session: SessionOutcome = SessionOutcome.FINE,
+) -> State:
+    """A session that measured one case, at its end."""
+    spec = build.spec()
+    target = cases.choose_target(
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+    )
+    return State(
+        settings=settings(root),
+        grid=(spec,),
+        target=target,
+        environment=build.environment(commit="abc"),
+        keys={spec: build.key()},
+        measurements={spec: build.measurement(1e-3, 1.1e-3)},
+        verdicts={spec: build.verdict(outcome)},
+        session_verdict=SessionVerdict(outcome=session, text="because"),
+    )
+
+
+def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
+    ended = state(tmp_path)
+    assert updating.write(ended) is None
+    (change,) = ended.changes
+    assert change.after is not None
+    assert change.after.times_s == (1e-3, 1.1e-3)
+    assert change.after.sessions[0].commit == "abc"
+
+
+@pytest.mark.parametrize(
+    "session", [one for one in SessionOutcome if one is not SessionOutcome.FINE]
+)
+def test_no_other_session_writes_anything_and_it_says_why(
+    tmp_path: Path, session: SessionOutcome
+) -> None:
+    ended = state(tmp_path, session=session)
+    assert updating.write(ended) is None
+    assert ended.notes == [f"no baseline was written: {session.value}: because"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
+    ended = state(tmp_path, outcome=Outcome.NOISY)
+    assert updating.write(ended) is None
+    assert ended.notes == ["jax.all_reduce.psum.float32.4K: the baseline was not written: NOISY"]
+    assert ended.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sessions"),
+    [(Outcome.PASS, 2), (Outcome.IMPROVED, 1), (Outcome.REGRESSED, 1)],
+)
+def test_only_what_passed_joins_what_is_stored(
+    tmp_path: Path, outcome: Outcome, sessions: int
+) -> None:
+    updating.write(state(tmp_path))
+    updating.write(state(tmp_path, outcome=outcome))
+    found = baselines.find(tmp_path, build.key(), build.case()).baseline
+    assert found is not None
+    assert len(found.sessions) == sessions
+
+
+@pytest.mark.parametrize(
+    ("time_s", "changes", "taken"),
+    [
+        (1.09e-3, {}, True),
+        (1.11e-3, {}, False),
+        (1.11e-3, {"accept_regression": "why"}, True),
+        (1.09e-3, {"update_baselines": "new"}, False),
+        (1.09e-3, {"update_baselines": "improved"}, False),
+    ],
+)
+def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
+    tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
+) -> None:
+    asked = settings(tmp_path, **changes)
+    found = updating.takes_slower(asked, build.baseline(1e-3), build.measurement(time_s), 0.10)
+    assert found is taken
+
+
+def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
+    asked, slow = settings(tmp_path), build.measurement(9.0)
+    for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
+        assert updating.takes_slower(asked, stored, slow, 0.10)
