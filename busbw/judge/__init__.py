@@ -4,6 +4,7 @@ Reads no file and no clock, knows no pytest; what it needs is handed in as value
 """
 
 from .case import Judged, Terms, judge_case, may_become_baseline, summary_of
+from .curve import Curve, Shift, SizeShift, fit, shift_of
 from .further import Further, further
 from .groups import Group, groups_of_cases
 from .paired import judge_pair
@@ -11,26 +12,35 @@ from .policy import POLICIES, Policy, Tier
 from .sequence import Looks
 from .session import Circumstances, judge_session
 from .shift import Moved, differences, environment_shift, moved
+from .where import Located, curve_shift, locate
 
 __all__ = [
     "POLICIES",
     "Circumstances",
+    "Curve",
     "Further",
     "Group",
     "Judged",
+    "Located",
     "Looks",
     "Moved",
     "Policy",
+    "Shift",
+    "SizeShift",
     "Terms",
     "Tier",
+    "curve_shift",
     "differences",
     "environment_shift",
+    "fit",
     "further",
     "groups_of_cases",
     "judge_case",
     "judge_pair",
     "judge_session",
+    "locate",
     "may_become_baseline",
     "moved",
+    "shift_of",
     "summary_of",
 ]

@@ -23,8 +23,8 @@ criterion's own penalty, the logarithm of the number of sizes, is next to nothin
 so here it is constant.
 
 Sizes on one side only of the half payload (at which half of the time is latency) do not tell
-LATENCY or BANDWIDTH from ALL; then neither is a candidate. A SWITCH at the half payload looks
-like one of those two, and they are taken, since they have no boundary to choose.
+LATENCY or BANDWIDTH from ALL; then neither is a candidate. A SWITCH next to the half payload looks
+like one of those two, and near the noise it is taken for it about as often as not.
 """
 
 from __future__ import annotations
