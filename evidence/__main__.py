@@ -1,6 +1,7 @@
 """`python -m evidence record|replay|page`: record launches, replay rules on them, write the page.
 
-`replay` prints what `page` writes into docs/verdict.md. What `record` takes stands in `record`,
+`replay` prints what `page` writes into docs/verdict.md; `page` also writes figures.json, which a
+test holds changes of a rule to. What `record` takes stands in `record`,
 which is imported only when it is asked for, since replaying needs nothing that measures.
 """
 
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import corpus, page
+from . import corpus, figures, page
 from .corpus import CorpusError
 from .page import PageError
 from .replay import replay
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> None:
         else:
             document = page.replaced(options.document.read_text(encoding="utf-8"), text)
             options.document.write_text(document, encoding="utf-8")
+            figures.write(figures.figures(corpus.read(options.corpus)))
     except (CorpusError, PageError, ReplayError, OSError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 

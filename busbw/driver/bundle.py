@@ -12,7 +12,18 @@ from pathlib import Path
 
 import busbw
 
-_DOOR = "from busbw.worker.__main__ import main\n\nmain()\n"
+# Any Python can read this, so that one that is too old says so and no more.
+_DOOR = """
+import platform
+import sys
+
+if sys.version_info < (3, 10):
+    sys.exit("Python " + platform.python_version() + " is too old: the oldest is 3.10")
+
+from busbw.worker.__main__ import main
+
+main()
+"""
 _ROOMS = ("model", "collectives", "traces", "worker")
 _NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
 

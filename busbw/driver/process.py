@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,10 +26,16 @@ STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 _READ_AT_ONCE = 65536
 
+# Where pytest's interpreter finds its packages: another one would import them before its own.
+_OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    """How to start a worker: which interpreter, for which framework and device."""
+    """How to start a worker: which interpreter, for which framework and device.
+
+    `environment` is added to pytest's own, and holds under every interpreter.
+    """
 
     python: str
     framework: str
@@ -45,9 +52,17 @@ class Starter:
         return [*command, f"--requests={requests}", f"--replies={replies}"]
 
 
-def _environment(bundle: Bundle, extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours, with byte code of the frameworks kept: without it they take seconds more to import."""
-    environment = {**os.environ, **extra}
+def _environment(starter: Starter) -> dict[str, str]:
+    """Ours, with byte code of the frameworks kept: without it they take seconds more to import.
+
+    Another interpreter than `sys.executable` gets no PYTHONPATH and no PYTHONHOME of ours, unless
+    the starter has one for it. An activated venv needs no such care: it is only a PATH.
+    """
+    environment = dict(os.environ)
+    if starter.python != sys.executable:
+        for name in _OF_THIS_PYTHON:
+            environment.pop(name, None)
+    environment |= starter.environment
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
@@ -79,7 +94,7 @@ class Worker:
                 stderr=log,
                 pass_fds=(requests_out, replies_in),
                 start_new_session=True,
-                env=_environment(bundle, starter.environment),
+                env=_environment(starter),
             )
         os.close(requests_out)
         os.close(replies_in)

@@ -76,13 +76,14 @@ def compare(
     anchored = all(one.anchors_s for one in (*sessions, now))
     weight = policy.anchor_weight if anchored else 0.0
     levels = [statistics.median(one.logs(weight)) for one in sessions]
-    before = statistics.fmean(levels) if len(levels) > 2 else statistics.median(levels)
+    before = statistics.median(levels)
     each = [value - before for value in now.logs(weight)]
     tier = policy.tier(payload_bytes)
     least_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
     floor = math.log1p(max(tier.floor, policy.least_difference_s / least_s))
     ceiling = max(math.log1p(tier.ceiling), floor)
-    noise, error = _noise(levels, policy, cases)
+    excess = _excess([one.logs(weight) for one in sessions], each)
+    noise, error = _noise(levels, excess, policy, cases)
     limit = ceiling if noise is None else min(max(noise, floor), ceiling)
     confirmed = launches + policy.confirming
     outcome: Outcome | None = _outcome(each, limit, floor, ceiling, noise)
@@ -116,7 +117,20 @@ def now_of(runs: Sequence[Run]) -> Launches:
     )
 
 
-def _noise(levels: Sequence[float], policy: Policy, cases: int) -> tuple[float | None, float]:
+def _excess(before: Sequence[Sequence[float]], now: Sequence[float]) -> float:
+    """The variance of today's median that its launches differ by more than those of the baseline.
+
+    A session whose launches lie far apart is one in which something else was going on.
+    """
+    usual = [statistics.variance(one) for one in before if len(one) > 1]
+    if not usual or len(now) < 2:
+        return 0.0
+    return max(0.0, statistics.variance(now) - statistics.fmean(usual)) / len(now)
+
+
+def _noise(
+    levels: Sequence[float], excess: float, policy: Policy, cases: int
+) -> tuple[float | None, float]:
     """How far one session more may lie above the mean of `levels`; None for too few. Its error.
 
     The variance is moderated by the usual one (G. K. Smyth, "Linear models and empirical Bayes
@@ -125,12 +139,18 @@ def _noise(levels: Sequence[float], policy: Policy, cases: int) -> tuple[float |
     """
     count, usual = len(levels), policy.usual_noise**2
     if count < max(2, policy.full_sessions):
-        return None, math.sqrt(usual * (1 + 1 / count))
+        return None, math.sqrt(usual * (1 + 1 / count) + excess)
     freedom = policy.usual_freedom + count - 1
-    variance = policy.usual_freedom * usual + (count - 1) * statistics.variance(levels)
-    error = math.sqrt(variance / freedom * (1 + 1 / count))
+    variance = policy.usual_freedom * usual + (count - 1) * _spread(levels) ** 2
+    error = math.sqrt(variance / freedom * (1 + 1 / count) + excess)
     bound = Estimate(mean=0.0, error=error, freedom=freedom)
     return bound.upper(policy.false_alarms / cases), error
+
+
+def _spread(levels: Sequence[float]) -> float:
+    """1.4826 x the median absolute deviation: one odd session among many does not count."""
+    middle = statistics.median(levels)
+    return 1.4826 * statistics.median(abs(level - middle) for level in levels)
 
 
 def _outcome(

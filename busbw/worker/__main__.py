@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from busbw.model import Device
 from busbw.worker import environ, guard
@@ -21,11 +22,17 @@ def main() -> None:
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
     from busbw.worker.backends import load
+    from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import Channel, serve
 
     with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
         channel = Channel(requests=requests, replies=replies)
-        serve(channel, load(options.framework, device, options.ranks), launch=options.launch)
+        try:
+            backend = load(options.framework, device, options.ranks)
+        except MeasuringError as error:
+            # The driver shows a log's last line: one sentence, and no stack above it.
+            sys.exit(str(error))
+        serve(channel, backend, launch=options.launch)
 
 
 def _parser() -> argparse.ArgumentParser:

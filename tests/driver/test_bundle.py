@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import platform
+import subprocess
 import sys
 import sysconfig
 import venv
+from dataclasses import replace
 from pathlib import Path
 
-from busbw.driver import Bundle, Worker
+import pytest
+
+from busbw.driver import Bundle, Starter, Worker
 
 from .scripts import starter
 
@@ -44,23 +49,68 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_a_foreign_interpreter_sees_its_own_packages_and_none_of_ours(
-    bundle: Bundle, tmp_path: Path
-) -> None:
-    home = tmp_path / "foreign"
-    venv.create(home, symlinks=True)
-    (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "sitecustomize.py").write_text(SHOWN)
-    worker = Worker(starter(str(home / "bin" / "python")), bundle, "1.fake")
+def path_of(begin: Starter, bundle: Bundle) -> list[str]:
+    """Where a worker that shows it imports from."""
+    worker = Worker(begin, bundle, "1.fake")
     try:
         assert worker.ask(None, 60) == ("ready", None)
     finally:
         worker.kill()
-    log = bundle.log_path("1.fake.fake").read_text()
-    path = ast.literal_eval(log.splitlines()[-1].removeprefix("path: "))
+    lines = bundle.log_path("1.fake.fake").read_text().splitlines()
+    path = ast.literal_eval(lines[-1].removeprefix("path: "))
+    assert isinstance(path, list)
+    return path
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A virtual environment whose interpreter shows its path as it starts."""
+    home = tmp_path / "foreign"
+    venv.create(home, symlinks=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "sitecustomize.py").write_text(SHOWN)
+    return home
+
+
+def test_a_foreign_interpreter_sees_its_own_packages_and_none_of_ours(
+    bundle: Bundle, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{sysconfig.get_path('purelib')}:{Path(__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    path = path_of(starter(str(foreign / "bin" / "python")), bundle)
+    (packages,) = foreign.glob("lib/python*/site-packages")
     assert str(packages) in path
     assert sysconfig.get_path("purelib") not in path
     assert str(Path(__file__).parents[2]) not in path
+
+
+def test_what_a_starter_says_of_the_path_holds_for_a_foreign_interpreter_too(
+    bundle: Bundle, foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
+    begin = starter(str(foreign / "bin" / "python"))
+    given = {**begin.environment, "PYTHONPATH": str(tmp_path)}
+    path = path_of(replace(begin, environment=given), bundle)
+    assert str(tmp_path) in path
+    assert sysconfig.get_path("purelib") not in path
+
+
+def test_pytest_s_own_interpreter_keeps_the_user_s_path(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SHOWN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert str(tmp_path) in path_of(starter(), bundle)
+
+
+def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: Bundle) -> None:
+    aged = "import runpy, sys; sys.version_info = (3, 9, 1); runpy.run_path(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", aged, str(bundle.path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"Python {platform.python_version()} is too old: the oldest is 3.10\n"
 
 
 def test_removing_it_leaves_nothing(bundle: Bundle) -> None:

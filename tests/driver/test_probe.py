@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,22 @@ def test_a_worker_that_dies_is_told_with_the_last_line_of_its_log(bundle: Bundle
 def test_a_worker_that_does_not_start_is_told_too(bundle: Bundle) -> None:
     with pytest.raises(ProbeFailed, match=r"^/bin/false: .*exit code 1.*nothing in its log"):
         probe(starter("/bin/false"), bundle)
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "oldest"),
+    [("jax", "0.4.29", "0.4.30"), ("tensorflow", "2.12.1", "2.13")],
+)
+def test_a_framework_that_is_too_old_is_told_in_one_sentence(
+    bundle: Bundle, tmp_path: Path, framework: str, version: str, oldest: str
+) -> None:
+    (tmp_path / f"{framework}.py").write_text(f"__version__ = {version!r}\n")
+    old = replace(starter(), framework=framework, environment={"PYTHONPATH": str(tmp_path)})
+    with pytest.raises(ProbeFailed) as told:
+        probe(old, bundle)
+    said = f"{framework} {version} is too old: the oldest that busbw measures is {oldest}"
+    assert str(told.value).endswith(f"looking for devices with {framework}: {said}")
+    assert (bundle.log_path(f"probe.{framework}")).read_text().strip() == said
 
 
 def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:

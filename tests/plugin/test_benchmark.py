@@ -25,7 +25,7 @@ def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> No
     for row, payload in zip(rows(folder), ("1K", "1M")):
         case = ran.case(payload)
         samples = [sample for launch in case["launches"] for sample in launch["samples_s"]]
-        assert row["stats"]["rounds"] == len(samples) == 20
+        assert row["stats"]["rounds"] == len(samples) >= 4
         assert all(abs(a / b - 1) < 1e-9 for a, b in zip(row["stats"]["data"], samples))
         extra = row["extra_info"]
         assert extra["busbw_gb_per_s"] == case["measured"]["busbw_gb_per_s"]

@@ -29,7 +29,7 @@ def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder
         session = folder.start()
         assert wait_until(lambda: "another busbw session is measuring" in folder.output)
     assert session.wait(60) == 0
-    assert "1 cases measured in 1 launches each" in folder.output
+    assert "1 case measured in 1 launch each" in folder.output
 
 
 def test_nonsense_is_a_usage_error(folder: Folder) -> None:

@@ -12,7 +12,7 @@ def test_a_case_has_samples_of_as_many_launches_as_were_asked_for(folder: Folder
     launches = ran.case()["launches"]
     assert [launch["launch"] for launch in launches] == ["1.fake", "2.fake", "3.fake", "4.fake"]
     assert all(len(launch["samples_s"]) >= 2 for launch in launches)
-    assert "1 cases measured in 4 launches each" in ran.text
+    assert "1 case measured in 4 launches each" in ran.text
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "few", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> N
 def test_a_program_that_is_no_python_is_a_usage_error_when_it_is_asked(folder: Folder) -> None:
     ran = folder.run("--python=fake=/bin/false", exit_code=4)
     assert "/bin/false: the worker ended with exit code 1" in ran.sentence
+
+
+def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
+    folder: Folder,
+) -> None:
+    (folder.path / "old").mkdir()
+    (folder.path / "old" / "jax.py").write_text("__version__ = '0.3.25'\n")
+    folder.environment.setenv("PYTHONPATH", str(folder.path / "old"), prepend=os.pathsep)
+    ran = folder.run("--frameworks=jax", exit_code=4)
+    assert "jax 0.3.25 is too old: the oldest that busbw measures is 0.4.30" in ran.sentence
 
 
 @pytest.mark.parametrize("text", ["fake", "keras=python3", "=python3"])

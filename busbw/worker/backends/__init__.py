@@ -11,7 +11,10 @@ from .base import AbstractBackend
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
-    """The back end of `framework`, opened on `device` (None: whatever there is) with `ranks`."""
+    """The back end of `framework`, opened on `device` (None: whatever there is) with `ranks`.
+
+    Raises MeasuringError UNAVAILABLE where the framework is too old.
+    """
     if framework == "jax":
         from . import jax_versions
 
@@ -21,6 +24,9 @@ def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBa
 
         return JaxBackend(device, ranks)
     if framework == "tensorflow":
+        from . import tensorflow_versions
+
+        tensorflow_versions.check()
         from .tensorflow_backend import TensorflowBackend
 
         return TensorflowBackend(device, ranks)

@@ -68,11 +68,13 @@ def optimization_barrier(values: Any) -> Any:
 
 def runtime_error() -> type[Exception]:
     """What JAX raises when a program fails as it runs."""
-    if hasattr(jax.errors, "JaxRuntimeError"):
-        current: type[Exception] = jax.errors.JaxRuntimeError
-        return current
-    older: type[Exception] = importlib.import_module("jaxlib.xla_extension").XlaRuntimeError
-    return older
+    public = hasattr(jax.errors, "JaxRuntimeError")
+    found: type[Exception] = (
+        jax.errors.JaxRuntimeError
+        if public
+        else importlib.import_module("jaxlib.xla_extension").XlaRuntimeError
+    )
+    return found
 
 
 def has_quiet_profiler() -> bool:

@@ -1,7 +1,7 @@
 """How old a framework may be: below that its program could not be proved, or not be run at all.
 
 Text in, one sentence out; standard library only. What an older version calls otherwise is in
-`jax_versions`.
+`jax_versions` and `tensorflow_versions`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from .base import MeasuringError
 
 def check(framework: str, found: str, oldest: str) -> None:
     """Raise MeasuringError UNAVAILABLE where the version `found` comes before `oldest`."""
-    if _numbers(found) < _numbers(oldest):
+    if is_before(found, oldest):
         raise MeasuringError(
             FailureKind.UNAVAILABLE,
             f"{framework} {found} is too old: the oldest that busbw measures is {oldest}",
         )
 
 
+def is_before(found: str, other: str) -> bool:
+    """Whether the version `found` comes before `other`; what precedes a release counts as it."""
+    return _numbers(found) < _numbers(other)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
-    """``0.4.30`` of ``0.4.30.dev20240701``: what comes before a release counts as the release."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in match[0].split(".")) if match else ()

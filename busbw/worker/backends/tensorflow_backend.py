@@ -1,6 +1,6 @@
 """TensorFlow: which devices it reaches, and cases as `tensorflow_program.TensorflowProgram`.
 
-The only rooms that import tensorflow are this file and `tensorflow_program`.
+The only rooms that import tensorflow are this file and its neighbours `tensorflow_*`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from busbw.model import (
 )
 from busbw.worker import environ, host
 
+from . import tensorflow_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .tensorflow_program import TensorflowProgram, make_strategy
@@ -116,7 +117,7 @@ class TensorflowBackend(AbstractBackend):
             any_ranks=virtual,
             protocol=_protocol(device),
             strategies=_STRATEGIES[device],
-            clocks=_CLOCKS[device],
+            clocks=_clocks(device),
             cores=host.cores() if virtual else None,
         )
 
@@ -197,6 +198,11 @@ def _logical_devices(device: Device) -> list[str]:
     elif not tf.config.list_physical_devices(device.value.upper()):
         raise MeasuringError(FailureKind.UNAVAILABLE, f"TensorFlow sees no {device.value.upper()}")
     return [found.name for found in tf.config.list_logical_devices(device.value.upper())]
+
+
+def _clocks(device: Device) -> tuple[Clock, ...]:
+    there = tensorflow_versions.has_whole_profiler()
+    return tuple(clock for clock in _CLOCKS[device] if there or clock is not Clock.DEVICE)
 
 
 def _device_kind(device: Device) -> str:

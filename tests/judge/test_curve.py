@@ -1,0 +1,191 @@
+"""The curve t = latency + S / bandwidth: what is fitted, when it is not, how far it moved."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.judge import Curve, Shift, SizeShift, fit, shift_of
+
+LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
+SIZES = tuple(1024 * 4**step for step in range(9))
+CURVE = Curve(latency_s=LATENCY_S, bandwidth_bytes_per_s=BANDWIDTH, rms_log_error=0.0)
+
+
+def _points(sizes: tuple[int, ...] = SIZES, **changed: float) -> dict[int, float]:
+    latency_s = changed.get("latency_s", LATENCY_S)
+    return {size: latency_s + size / changed.get("bandwidth", BANDWIDTH) for size in sizes}
+
+
+def _fit(points: Mapping[int, float]) -> Curve:
+    curve = fit(points)
+    assert curve is not None
+    return curve
+
+
+def _shifts(before: Mapping[int, float], now: Mapping[int, float]) -> list[SizeShift]:
+    return [
+        SizeShift(
+            payload_bytes=size,
+            log_ratio=math.log(now[size] / before[size]),
+            standard_error=0.03,
+            significant=False,
+        )
+        for size in before
+    ]
+
+
+def _shift(curve: Curve, sizes: list[SizeShift]) -> Shift:
+    shift = shift_of(curve, sizes)
+    assert shift is not None
+    return shift
+
+
+def test_times_on_a_curve_give_that_curve() -> None:
+    curve = _fit(_points())
+    assert pytest.approx(LATENCY_S, rel=1e-3) == curve.latency_s
+    assert pytest.approx(BANDWIDTH, rel=1e-3) == curve.bandwidth_bytes_per_s
+    assert curve.rms_log_error < 1e-3
+
+
+def test_a_curve_gives_the_time_of_a_payload_and_the_part_of_it_that_is_latency() -> None:
+    curve = Curve(latency_s=1e-3, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
+    assert pytest.approx(4e-3) == curve.seconds(3_000_000)
+    assert pytest.approx(0.25) == curve.latency_share(3_000_000)
+
+
+def test_the_order_of_the_points_changes_nothing() -> None:
+    points = _points()
+    assert fit(dict(reversed(points.items()))) == fit(points)
+
+
+@pytest.mark.parametrize("size", [SIZES[0], SIZES[3], SIZES[4], SIZES[8]])
+@pytest.mark.parametrize("factor", [0.3, 3.0])
+def test_one_size_that_lies_off_hardly_moves_the_curve(size: int, factor: float) -> None:
+    points = _points()
+    points[size] *= factor
+    curve = _fit(points)
+    assert pytest.approx(LATENCY_S, rel=0.05) == curve.latency_s
+    assert pytest.approx(BANDWIDTH, rel=0.05) == curve.bandwidth_bytes_per_s
+    assert pytest.approx(math.log(3) / 3, rel=0.1) == curve.rms_log_error
+
+
+def test_noise_of_five_percent_moves_the_figures_by_no_more_than_a_few_of_them() -> None:
+    for seed in range(50):
+        source = random.Random(seed)
+        curve = _fit({size: t * math.exp(source.gauss(0, 0.05)) for size, t in _points().items()})
+        assert pytest.approx(LATENCY_S, rel=0.15) == curve.latency_s
+        assert pytest.approx(BANDWIDTH, rel=0.15) == curve.bandwidth_bytes_per_s
+
+
+def test_a_curve_that_caches_bend_is_as_steady_as_its_times() -> None:
+    """Past 1M and past 32M each byte costs more, as on a CPU."""
+    bent = {
+        size: t + max(0, size - 2**20) / 4e9 + max(0, size - 2**25) / 2e9
+        for size, t in _points(tuple(1024 * 2**step for step in range(21))).items()
+    }
+    still = _fit(bent)
+    for seed in range(20):
+        source = random.Random(seed)
+        curve = _fit({size: t * math.exp(source.gauss(0, 0.03)) for size, t in bent.items()})
+        assert pytest.approx(still.latency_s, rel=0.15) == curve.latency_s
+        assert pytest.approx(still.bandwidth_bytes_per_s, rel=0.15) == curve.bandwidth_bytes_per_s
+
+
+def test_times_in_proportion_to_the_payload_have_no_latency() -> None:
+    curve = _fit(_points(latency_s=0.0))
+    assert pytest.approx(0.0, abs=1e-9) == curve.latency_s
+    assert pytest.approx(BANDWIDTH, rel=1e-3) == curve.bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize("sizes", [(), SIZES[:3], (1024, 2048, 4096, 8192)])
+def test_too_few_sizes_or_too_close_ones_give_no_curve(sizes: tuple[int, ...]) -> None:
+    assert fit(_points(sizes)) is None
+
+
+def test_four_sizes_over_a_factor_of_sixteen_are_enough() -> None:
+    assert fit(_points((2**16, 2**17, 2**18, 2**20))) is not None
+
+
+def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
+    assert fit({size: 1e-3 for size in SIZES}) is None
+    told = [
+        fit(
+            {
+                size: 1e-3 * math.exp(random.Random(seed * 100 + step).gauss(0, 0.05))
+                for step, size in enumerate(SIZES)
+            }
+        )
+        for seed in range(50)
+    ]
+    assert told.count(None) >= 48
+
+
+def test_times_that_fall_with_size_tell_no_bandwidth() -> None:
+    assert fit({size: 1 / size for size in SIZES}) is None
+
+
+@given(st.dictionaries(st.integers(1, 2**34), st.floats(1e-9, 1e4), min_size=4, max_size=24))
+def test_whatever_the_times_a_curve_is_sound(points: dict[int, float]) -> None:
+    curve = fit(points)
+    assert curve is None or (
+        0 <= curve.latency_s < math.inf
+        and 0 < curve.bandwidth_bytes_per_s < math.inf
+        and 0 <= curve.rms_log_error < math.inf
+    )
+
+
+@given(st.floats(1e-3, 1e3))
+def test_a_machine_slower_by_a_factor_has_both_parts_slower_by_it(factor: float) -> None:
+    source = random.Random(7)
+    points = {size: t * math.exp(source.gauss(0, 0.1)) for size, t in _points().items()}
+    one, other = _fit(points), _fit({size: t * factor for size, t in points.items()})
+    assert pytest.approx(one.latency_s * factor, rel=1e-6) == other.latency_s
+    assert pytest.approx(one.bandwidth_bytes_per_s / factor) == other.bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.15, 4.0])
+def test_a_changed_latency_is_seen_as_that_and_nothing_else(factor: float) -> None:
+    shift = _shift(CURVE, _shifts(_points(), _points(latency_s=LATENCY_S * factor)))
+    assert pytest.approx(factor - 1, abs=1e-3) == shift.latency_change
+    assert pytest.approx(0, abs=1e-3) == shift.transfer_change
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.15, 4.0])
+def test_a_changed_bandwidth_is_seen_as_time_per_byte(factor: float) -> None:
+    shift = _shift(CURVE, _shifts(_points(), _points(bandwidth=BANDWIDTH / factor)))
+    assert pytest.approx(factor - 1, abs=1e-3) == shift.transfer_change
+    assert pytest.approx(0, abs=1e-3) == shift.latency_change
+
+
+def test_the_standard_errors_are_those_that_noise_makes() -> None:
+    latencies, transfers = [], []
+    for seed in range(400):
+        source = random.Random(seed)
+        now = {size: t * math.exp(source.gauss(0, 0.03)) for size, t in _points().items()}
+        shift = _shift(CURVE, _shifts(_points(), now))
+        latencies.append(shift.latency_change / shift.latency_error)
+        transfers.append(shift.transfer_change / shift.transfer_error)
+    for ratios in (latencies, transfers):
+        assert pytest.approx(1, rel=0.15) == math.sqrt(sum(r * r for r in ratios) / len(ratios))
+
+
+@pytest.mark.parametrize("sizes", [(), SIZES[:1]])
+def test_fewer_than_two_sizes_tell_no_shift(sizes: tuple[int, ...]) -> None:
+    assert shift_of(CURVE, _shifts(_points(sizes), _points(sizes))) is None
+
+
+def test_a_curve_without_latency_tells_no_shift_of_it() -> None:
+    curve = Curve(latency_s=0.0, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
+    assert shift_of(curve, _shifts(_points(), _points())) is None
+
+
+def test_equal_launches_are_not_taken_for_certainty() -> None:
+    sure = SizeShift(payload_bytes=1024, log_ratio=0.0, standard_error=0.0, significant=False)
+    other = SizeShift(payload_bytes=2**26, log_ratio=0.0, standard_error=0.0, significant=False)
+    assert _shift(CURVE, [sure, other]).latency_error >= 1e-3

@@ -1,0 +1,1 @@
+"""Older versions of the frameworks; run by `tox -e old` only, since they must be downloaded."""

@@ -1,0 +1,131 @@
+"""Sessions that mean nothing: each fails, whatever its cases say, and writes no baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from . import standing_in
+from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
+
+SHORT = """\
+from busbw import driver
+
+
+def run(self):
+    self.passes(tuple(self.cases), self.plan.launches - 1)
+
+
+driver.Sweep.run = run
+"""
+TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+THREE = "--payloads=512K,1M,2M"
+
+
+def session_failure(ran: Ran) -> str:
+    """What JUnit says of the session's own failed item."""
+    assert ran.junit is not None
+    (item,) = (case for case in ran.junit.iter("testcase") if case.get("name") == "session")
+    (failure,) = item.iter("failure")
+    return (failure.get("message") or "") + (failure.text or "")
+
+
+def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
+    """The session fails with these words, and the update that it was asked for is refused."""
+    before = {path: path.read_bytes() for path in folder.baseline_files}
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
+    ran = folder.pytest(*command, "--update-baselines", *options, exit_code=1)
+    assert said in session_failure(ran), ran.text
+    assert ran.results is not None and ran.results["session"]["outcome"] == said.split(":")[0]
+    assert f"note: no baseline was written: {said}" in ran.text
+    assert {path: path.read_bytes() for path in folder.baseline_files} == before
+    return ran
+
+
+def test_fewer_launches_than_were_asked_for(folder: Folder) -> None:
+    (folder.path / "short.py").write_text(SHORT)
+    options = ("--frameworks=fake", "-p", "short", "--launches=3")
+    said = "NO_VERDICT: 1 case with fewer than 3 launches, first fake.all_reduce.fake.float32.1M"
+    ran = assert_not_green(folder, *options, said=said)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_more_than_a_tenth_of_the_cases_too_noisy(folder: Folder) -> None:
+    for slower in (1.0, 1.0, 0.55):
+        folder.script(**SLOW, cases=[{"slower": slower}])
+        folder.with_baselines()
+    said = "NO_VERDICT: 1 of 1 case too noisy to judge, first fake.all_reduce.fake.float32.1M"
+    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    assert ran.outcomes == {"1M": "NOISY"}
+
+
+def test_a_clock_that_fell_back_unless_it_was_asked_for(folder: Folder) -> None:
+    folder.script(**SLOW, clocks=["device", "host"])
+    folder.with_baselines()
+    folder.script(**SLOW, clocks=["host"])
+    said = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
+    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "INCOMPARABLE"}
+
+
+def test_a_default_strategy_that_is_another_unless_it_was_asked_for(folder: Folder) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    text = path.read_text().replace('"strategy": "fake"', '"strategy": "ring"')
+    path.with_name("fake.all_reduce.ring.json").write_text(text)
+    path.unlink()
+    said = "NO_VERDICT: fake: the default is fake now, the baseline is of ring"
+    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert folder.run("--strategies=fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_a_framework_that_has_baselines_and_reaches_the_device_no_more(folder: Folder) -> None:
+    python = standing_in.interpreter(folder)
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    for framework in ("jax", "tensorflow"):
+        standing_in.script(folder, framework, **TPU)
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *both)
+    folder.pytest(*command, "--update-baselines", exit_code=0)
+    assert len(folder.baseline_files) == 2
+    standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
+    said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not found"
+    ran = assert_not_green(folder, *both, said=said)
+    assert ran.results is not None
+    outcomes = [case["outcome"] for case in ran.results["cases"]]
+    assert sorted(outcomes) == ["PASS", "SKIPPED"]
+
+
+def test_a_framework_without_baselines_that_is_skipped_is_only_said(folder: Folder) -> None:
+    python = standing_in.interpreter(folder)
+    standing_in.script(folder, "jax", **TPU)
+    standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *both)
+    ran = folder.pytest(*command, exit_code=0)
+    assert "1 passed, 1 skipped, 1 without baseline" in ran.last_line
+
+
+@pytest.mark.parametrize(("factor", "word"), [(2, "slower"), (0.5, "faster")])
+def test_a_machine_at_another_speed(folder: Folder, factor: float, word: str) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(THREE)
+    moved: dict[str, Any] = {"anchor_slower": factor, "slower": factor}
+    folder.script(**SLOW, cases=[moved])
+    said = f"ENV_SHIFT: the machine is {word} than with the baselines: the anchor"
+    ran = assert_not_green(folder, "--frameworks=fake", THREE, said=said)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert "and with it moved 3 of 3 cases; " in ran.text
+
+
+def test_a_collective_that_is_slower_beside_a_steady_anchor_is_its_own_fault(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(THREE)
+    folder.script(**SLOW, cases=[{"slower": 3}])
+    ran = folder.run(THREE, exit_code=1)
+    assert set(ran.outcomes.values()) == {"REGRESSED"}
+    assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"

@@ -1,0 +1,91 @@
+"""--inject: the gate is tried with a slowdown that is really there, and it closes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import SLOW, Folder
+from .test_option_against import AGAINST
+from .test_option_against_env import junit_failures
+
+PAIRS = (AGAINST, "--launches=2")
+
+
+def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
+    (words,) = junit_failures(ran)
+    assert "1.100 x the reference's time" in words
+    assert {launch["injected"] for launch in ran.case()["launches"]} == {"delay:10%@1M"}
+    assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
+
+
+def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M", "--inject=delay:100us", exit_code=1)
+    assert ran.outcomes == {"1K": "REGRESSED", "1M": "REGRESSED"}
+    assert len(junit_failures(ran)) == 2
+
+
+def test_a_delay_for_each_mebibyte_fails_the_large_payloads(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--payloads=1K,4M", "--inject=delay:100us/M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "4M": "REGRESSED"}
+
+
+def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--inject=sleep:100%", exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    (note,) = ran.case()["notes"]
+    assert note.startswith("the tail grew: p90 over p25 is ")
+    assert note in ran.text
+
+
+def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
+    ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    (words,) = junit_failures(ran)
+    assert "needs 128.0 MiB" in words
+    assert "; the reference fits" in words
+
+
+def test_against_baselines_a_second_collective_is_a_regression(folder: Folder) -> None:
+    folder.script(latency_s=1e-5, gb_per_s=1.0)
+    folder.with_baselines("--payloads=16M")
+    ran = folder.run("--payloads=16M", "--inject=payload:150%", exit_code=1)
+    assert ran.outcomes == {"16M": "REGRESSED"}
+    assert ran.case("16M")["ratio"] == pytest.approx(2.5, rel=0.02)
+
+
+def test_what_was_slowed_down_on_purpose_becomes_no_baseline(folder: Folder) -> None:
+    for writing in ("--update-baselines", "--rebase=why", "--prune-baselines"):
+        ran = folder.run("--inject=delay:5%", writing, exit_code=4)
+        said = f"{writing.split('=')[0]}: not with --inject: these are no times for a baseline"
+        assert said in ran.sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "chaos",
+        "delay",
+        "delay:",
+        "delay:0%",
+        "delay:-5%",
+        "delay:5",
+        "delay:5%/M",
+        "payload:20us",
+        "sleep:often",
+    ],
+)
+def test_nonsense_is_a_usage_error_that_says_what_is_accepted(folder: Folder, text: str) -> None:
+    ran = folder.run(f"--inject={text}", exit_code=4)
+    assert f"busbw: --inject: {text!r}; accepted is delay:AMOUNT" in ran.sentence
+
+
+@pytest.mark.parametrize("text", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"])
+def test_a_size_that_is_none_is_a_usage_error(folder: Folder, text: str) -> None:
+    ran = folder.run(f"--inject={text}", exit_code=4)
+    assert "--inject: " in ran.sentence and "is not a size" in ran.sentence
