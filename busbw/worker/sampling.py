@@ -21,6 +21,9 @@ LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
 SETTLED = 0.7
 
+# A chain that takes so many times as long as the warm-up's, for its length, met a stall.
+STALLED = 2.0
+
 # What takes so many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
@@ -223,15 +226,27 @@ class Sampler:
         iterations = program.shortest + program.step
         if step_s >= plan.budget_s:
             return iterations
-        short_s, long_s = self.pair(iterations)
-        while long_s - short_s < plan.min_sample_s and iterations < program.most_iterations:
-            wanted = 1.2 * plan.min_sample_s / max(long_s - short_s, 1e-9)
+        gained_s = self._gained_s(iterations, step_s)
+        while gained_s < plan.min_sample_s and iterations < program.most_iterations:
+            wanted = 1.2 * plan.min_sample_s / max(gained_s, 1e-9)
             steps = max(
                 int(iterations * min(8.0, wanted)) // program.step, iterations // program.step + 1
             )
             iterations = min(steps * program.step, program.most_iterations)
-            short_s, long_s = self.pair(iterations)
+            gained_s = self._gained_s(iterations, step_s)
         return iterations
+
+    def _gained_s(self, iterations: int, step_s: float) -> float:
+        """Seconds that a chain takes beyond the shortest one; once more if the machine stalled.
+
+        A stall would end the calibration at a chain that is too short to be told from none.
+        """
+        short_s, long_s = self.pair(iterations)
+        steps = (iterations - self.program.shortest) / self.program.step
+        if long_s - short_s <= STALLED * steps * step_s:
+            return long_s - short_s
+        again_short_s, again_long_s = self.pair(iterations)
+        return min(long_s - short_s, again_long_s - again_short_s)
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:

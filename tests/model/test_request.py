@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_an_injection_is_written_as_it_is_asked_for(injection: Injection, text: 
     ],
 )
 def test_a_delay_is_fixed_a_share_of_the_time_or_goes_with_the_payload(
-    amount: dict[str, float], delay_s: float
+    amount: dict[str, Any], delay_s: float
 ) -> None:
     injection = Injection(extra=Extra.DELAY, **amount)
     assert injection.delay_s(2.0, 4096) == delay_s

@@ -23,6 +23,21 @@ def test_begin_warms_up_and_calibrates_but_takes_no_sample() -> None:
     assert taking.values_checked == SURE * len(program.runs)
 
 
+def test_a_stall_while_calibrating_is_tried_again_and_ends_nothing_early() -> None:
+    # Turns: two to warm up, then the shortest chain, which stalls.
+    program = Program(lambda turn: 2**-10 if turn != 2 else 0.5)
+    taking = sampler(program)
+    taking.begin()
+    assert program.calls == [1, 1, *[0, 1] * 2, 0, 8, 0, 12]
+
+
+def test_what_stalls_twice_is_what_it_takes() -> None:
+    program = Program(lambda turn: 2**-10 if turn < 2 else 0.5)
+    taking = sampler(program)
+    taking.begin()
+    assert program.calls == [1, 1, *[0, 1] * 2]
+
+
 def test_begin_for_single_calls_warms_up_only() -> None:
     program = Program(lambda _: 2**-10)
     sampler(program).begin(single=True)
@@ -153,7 +168,7 @@ def test_an_injected_sleep_is_in_every_fourth_sample_only(single: bool) -> None:
     [({"seconds": 0.5}, 0.5), ({"share": 0.25}, 0.25), ({"seconds_per_byte": 2**-12}, 1.0)],
 )
 def test_a_sleep_is_as_long_as_asked_in_seconds_as_a_share_or_by_payload(
-    amount: dict[str, float], seconds: float
+    amount: dict[str, Any], seconds: float
 ) -> None:
     assert _asleep(4, **amount) == (1.0, 1.0, 1.0, 1.0 + seconds)
 

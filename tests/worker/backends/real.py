@@ -84,7 +84,7 @@ environ.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
-plan = Plan(launches=1, samples=5, min_sample_s=5e-3, budget_s=0.2)
+plan = Plan(launches=1, samples=5, min_sample_s=1e-2, budget_s=0.3)
 for job in jobs:
     undone = []
 

@@ -29,6 +29,8 @@ import tensorflow as tf
 right = program.TensorflowProgram.anchor
 def anchor(self, passes):
     right(self, passes)
+    if passes:
+        return
     begun = [value.numpy() for value in self._on_ranks(self._start)]
     for count in (0, 1, 2, 5):
         ended = self._on_ranks(self._anchor(self._start, tf.constant(count)))
