@@ -20,8 +20,8 @@ from busbw import cases, driver, wire
 from busbw.model import Case, Device, Failure, Injection, Measurement, Plan, Run, Spec
 from tests import build
 
-# Long enough for a chain to be told from an empty call on a busy machine.
-QUICK = Plan(launches=1, samples=3, min_sample_s=5e-3, budget_s=0.05)
+# Long enough for a chain to be told from an empty call on a machine that stalls.
+QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 
@@ -84,7 +84,7 @@ environ.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
-plan = Plan(launches=1, samples=5, min_sample_s=1e-2, budget_s=0.3)
+plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []
 
