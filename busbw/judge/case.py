@@ -212,7 +212,7 @@ def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Te
         limit=math.exp(found.limit),
         provisional=found.provisional,
     )
-    return Judged(verdict=verdict, wanted=found.wanted, suspected=found.wanted is not None)
+    return Judged(verdict=verdict, wanted=found.wanted, suspected=found.suspected)
 
 
 def ratio_text(
@@ -226,12 +226,12 @@ def ratio_text(
     bound = f"limit {math.exp(found.limit):.2f} x"
     if found.provisional:
         bound += f", provisional: {plural(len(baseline.sessions), 'baseline session')}"
-    if found.wanted is not None:
+    if found.suspected:
         return f"{times}, {ratio}, {rates}; suspected, not yet seen again ({bound})"
     if outcome is Outcome.NOISY:
         noise = math.exp(found.noise or 0.0)
         return (
-            f"{times}, {ratio}, {rates}; the baseline's sessions differ so much that only "
+            f"{times}, {ratio}, {rates}; launches and sessions differ so much that only "
             f"{noise:.2f} x would show ({bound})"
         )
     if outcome is Outcome.REGRESSED:

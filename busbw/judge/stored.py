@@ -41,8 +41,8 @@ class Compared:
 
     `limit` is the log ratio beyond which it has regressed, `noise` what the noise alone would set
     that to, None where it is not known (`provisional`). `anchored`: corrected by the anchor.
-    `outcome` is None where a suspicion waits for its confirmation, for which `wanted` launches are
-    needed.
+    `outcome` is None where a suspicion waits for its confirmation (`suspected`), or where today's
+    launches lie too far apart; `wanted` launches are needed for that.
     """
 
     outcome: Outcome | None
@@ -53,6 +53,7 @@ class Compared:
     anchored: bool
     error: float
     wanted: int | None = None
+    suspected: bool = False
 
     @property
     def provisional(self) -> bool:
@@ -87,8 +88,10 @@ def compare(
     limit = ceiling if noise is None else min(max(noise, floor), ceiling)
     confirmed = launches + policy.confirming
     outcome: Outcome | None = _outcome(each, limit, floor, ceiling, noise)
-    unconfirmed = outcome is Outcome.REGRESSED and len(each) < confirmed
-    if unconfirmed:
+    suspected = outcome is Outcome.REGRESSED and len(each) < confirmed
+    # Today's launches lie far apart: more of them may say what three do not.
+    unclear = outcome is Outcome.NOISY and excess > 0 and len(each) < confirmed
+    if suspected or unclear:
         outcome = None
     elif outcome is Outcome.REGRESSED and not _seen_again(each[launches:], limit, floor):
         outcome = Outcome.PASS
@@ -100,7 +103,8 @@ def compare(
         noise=noise,
         anchored=weight > 0,
         error=error,
-        wanted=confirmed if unconfirmed else None,
+        wanted=confirmed if suspected or unclear else None,
+        suspected=suspected,
     )
 
 

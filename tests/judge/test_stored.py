@@ -70,7 +70,9 @@ def test_one_launch_within_the_limit_is_no_suspicion() -> None:
 def test_launches_that_lie_further_apart_than_the_baseline_s_widen_the_limit() -> None:
     even, apart = _compared(1.2e-3, 1.2e-3, 1.2e-3), _compared(1.0e-3, 1.2e-3, 1.4e-3)
     assert (even.noise or 0.0) < (apart.noise or 0.0)
-    assert Outcome.NOISY is _compared(1.1e-3, 1.5e-3, 1.4e-3).outcome
+    few = _compared(1.1e-3, 1.5e-3, 1.4e-3)
+    assert (few.outcome, few.wanted, few.suspected) == (None, 6, False)
+    assert Outcome.NOISY is _compared(*[0.8e-3, 2e-3] * 3).outcome
 
 
 def test_a_time_is_within_the_limit_up_to_the_limit_itself() -> None:
