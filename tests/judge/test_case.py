@@ -101,7 +101,7 @@ def test_sessions_that_differ_beyond_the_ceiling_are_noisy_and_no_failure() -> N
     wild = build.pooled(*(build.session(time_s) for time_s in (0.5e-3, 1e-3, 2e-3, 4e-3)))
     verdict = _verdict(build.measurement(1e-3), wild)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
-    assert "the baseline's sessions differ so much that only" in verdict.text
+    assert "launches and sessions differ so much that only" in verdict.text
 
 
 def test_where_it_is_corrected_by_the_anchor_the_words_say_so() -> None:
