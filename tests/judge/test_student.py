@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.judge import student
@@ -49,11 +49,13 @@ def test_half_lies_above_nothing_and_the_halves_mirror_each_other(freedom: float
     assert student.quantile(0.9, freedom) == -student.quantile(0.1, freedom)
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=1e-5, max_value=0.5), st.floats(min_value=1, max_value=200))
 def test_a_quantile_is_what_its_tail_says(level: float, freedom: float) -> None:
     assert student.tail(student.quantile(level, freedom), freedom) == pytest.approx(level, rel=1e-4)
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=0, max_value=50), st.floats(min_value=0.01, max_value=10))
 def test_further_out_lies_less(value: float, further: float) -> None:
     assert student.tail(value + further, 4) < student.tail(value, 4)
