@@ -11,6 +11,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from . import corpus, figures, page
@@ -37,7 +38,9 @@ def main(arguments: Sequence[str]) -> None:
         else:
             document = page.replaced(options.document.read_text(encoding="utf-8"), text)
             options.document.write_text(document, encoding="utf-8")
-            figures.write(figures.figures(corpus.read(options.corpus)))
+            scheme = replace(figures.SCHEME, baseline_sessions=options.baseline_sessions)
+            found = figures.figures(corpus.read(options.corpus), scheme)
+            figures.write(found, options.corpus.parent / figures.NAME)
     except (CorpusError, PageError, ReplayError, OSError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 

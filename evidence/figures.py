@@ -16,7 +16,8 @@ from .replay import GroupReplay, replay
 from .resample import Scheme
 from .rules import OWN
 
-PATH = Path(__file__).parent / "figures.json"
+NAME = "figures.json"
+PATH = Path(__file__).parent / NAME
 
 # Few enough replays for every run of the tests; the page has more.
 SCHEME = Scheme(replays=200, seed=1)
@@ -40,14 +41,14 @@ class Figures:
         return found
 
 
-def figures(sessions: Sequence[RecordedSession]) -> dict[str, Figures]:
+def figures(sessions: Sequence[RecordedSession], scheme: Scheme = SCHEME) -> dict[str, Figures]:
     """The figures of every rule of ours on `sessions`."""
     return {
         one.rule: Figures(
             false_alarms=one.unchanged.alarm_share,
             seen={_name(group): group.alarm_share for group in one.injected},
         )
-        for one in replay(sessions, OWN, scheme=SCHEME)
+        for one in replay(sessions, OWN, scheme=scheme)
     }
 
 

@@ -53,16 +53,25 @@ def test_as_many_launches_are_drawn_as_are_asked_for() -> None:
     assert {len(pairs) for pairs in draw.now.values()} == {11}
 
 
-def test_either_side_of_an_unchanged_session_may_be_the_candidate_in_all_its_pairs() -> None:
+def test_either_side_of_an_unchanged_pair_may_be_the_candidate_at_all_its_payloads() -> None:
     sessions = synthetic.corpus(5)
     references = {one.reference for session in sessions for one in session.launches}
     ways = [
-        {one.reference in references for pairs in draw.now.values() for one in pairs}
+        {pairs[place].reference in references for pairs in draw.now.values()}
         for _, draw in _drawn(sessions, sessions)
+        for place in range(len(next(iter(draw.now.values()))))
     ]
     assert all(len(way) == 1 for way in ways)
     assert {True} in ways
     assert {False} in ways
+
+
+def test_further_launches_begin_with_those_of_now() -> None:
+    sessions = synthetic.corpus(5)
+    for _, draw in _drawn(sessions, sessions):
+        for payload, pairs in draw.further.items():
+            assert pairs[: len(draw.now[payload])] == draw.now[payload]
+            assert len(pairs) == Scheme().further
 
 
 def test_the_sides_of_an_injected_session_stay_what_they_are() -> None:
@@ -119,5 +128,11 @@ def test_a_session_as_recorded_has_its_launches_in_their_order() -> None:
 
 
 def test_a_rule_cannot_know_which_session_it_judges() -> None:
-    assert {one.name for one in fields(Draw)} == {"framework", "ranks", "now", "baseline"}
+    assert {one.name for one in fields(Draw)} == {
+        "framework",
+        "ranks",
+        "now",
+        "further",
+        "baseline",
+    }
     assert {one.name for one in fields(Side)} == {"samples_s", "anchors_s"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import median
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert "not written" not in ran.text
     after = document(folder)
     (entry,) = after["entries"]
-    assert [entry["pinned_us"]] == entry["sessions"][0]["times_us"]
+    assert entry["pinned_us"] == pytest.approx(median(entry["sessions"][0]["times_us"]))
     assert after["history"][-1]["reason"] == "a slower switch"
     assert after["history"][-1]["accepted_regression"] is True
     assert abs(after["history"][-1]["worst_percent"] - 200) < 1
