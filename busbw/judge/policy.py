@@ -97,7 +97,8 @@ _LOOKS = Looks(
 # below their median; 1.8 times has been seen from other work alone.
 _CPU = Policy(
     tiers=(Tier(up_to_bytes=None, floor=0.05, ceiling=1.00),),
-    usual_noise=0.08,
+    # What the recorded sessions need for no more than one false alarm in a hundred.
+    usual_noise=0.10,
     # All of the anchor would over-correct: what slows memory down slows small sums down by less.
     # Half lowers the spread of sessions by a third at 1M, 4M and 16M alike (docs/verdict.md).
     anchor_weight=0.5,

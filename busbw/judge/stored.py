@@ -87,7 +87,7 @@ def compare(
     noise, error = _noise(levels, excess, policy, cases)
     limit = ceiling if noise is None else min(max(noise, floor), ceiling)
     confirmed = launches + policy.confirming
-    outcome: Outcome | None = _outcome(each, limit, floor, ceiling, noise)
+    outcome: Outcome | None = _outcome(each, limit, ceiling, noise)
     suspected = outcome is Outcome.REGRESSED and len(each) < confirmed
     # Today's launches lie far apart: more of them may say what three do not.
     unclear = outcome is Outcome.NOISY and excess > 0 and len(each) < confirmed
@@ -157,15 +157,10 @@ def _spread(levels: Sequence[float]) -> float:
     return 1.4826 * statistics.median(abs(level - middle) for level in levels)
 
 
-def _outcome(
-    each: Sequence[float], limit: float, floor: float, ceiling: float, noise: float | None
-) -> Outcome:
-    """A real slowdown shows in every launch: none may lie below the floor, or the ceiling.
-
-    Which of the two depends on whether the noise is known.
-    """
+def _outcome(each: Sequence[float], limit: float, ceiling: float, noise: float | None) -> Outcome:
+    """A real slowdown shows in every launch: even the best one must lie beyond the limit."""
     middle = statistics.median(each)
-    if middle > limit and min(each) > (ceiling if noise is None else floor):
+    if min(each) > limit:
         return Outcome.REGRESSED
     if noise is not None and noise > ceiling:
         return Outcome.NOISY
