@@ -76,6 +76,9 @@ class Stored:
             )
             if found.outcome is not None or found.wanted is None:
                 return found.outcome or Verdict.NOISY
+            if found.wanted > len(candidates):
+                # Launches end before it could be seen again: counted against the rule.
+                return Verdict.REGRESSED if found.suspected else Verdict.NOISY
             count = found.wanted
 
 
