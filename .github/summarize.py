@@ -10,6 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_COMPILED_HEAD = """\
+| topology | payload | compiler | outcome | what |
+|---|---:|---|---|---|"""
+
 _HEAD = """\
 | case | payload | busbw GB/s | baseline GB/s | ratio | outcome |
 |---|---:|---:|---:|---:|---|"""
@@ -33,6 +37,31 @@ def summary(document: dict[str, Any]) -> str:
             *rows,
         ]
     )
+
+
+def compiled_summary(document: dict[str, Any]) -> str:
+    """The session's verdict and a row for each case that is not as its baseline says."""
+    session = document["session"]
+    verdict = f"**{session['outcome']}**: {_cell(session['text'])}" if session else "**No verdict**"
+    told = [one for one in document["cases"] if one["outcome"] != "PASS" and not one["expected"]]
+    failed = sum(case["failed"] for case in told)
+    lines = [
+        "## What compilers make of it, without the hardware",
+        "",
+        f"{verdict}. {failed} of {len(document['cases'])} cases failed, "
+        f"{len(told)} are not as the baselines say.",
+    ]
+    if told:
+        rows = [_compiled_row(one) for one in sorted(told, key=lambda one: not one["failed"])]
+        lines += ["", _COMPILED_HEAD, *rows]
+    return "\n".join(lines)
+
+
+def _compiled_row(case: dict[str, Any]) -> str:
+    outcome = f"**{case['outcome']}**" if case["failed"] else case["outcome"]
+    payload = case["id"].rsplit("-", 1)[1]
+    cells = (case["spec"]["topology"], payload, case["release"], outcome, case["text"])
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
 
 def _rank(case: dict[str, Any]) -> tuple[bool, float]:
@@ -67,7 +96,8 @@ def main(path: Path) -> str:
     """The summary of the file at `path`, or that there is none."""
     if not path.exists():
         return "No results were written; the log says why."
-    return summary(json.loads(path.read_text(encoding="utf-8")))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return compiled_summary(document) if "compilers" in document else summary(document)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ writes files; judges nothing and starts nothing. How much a baseline may lose is
 """
 
 from .changes import Change, Refusal, Saved
+from .compiled import AcceptedCompiled, CompiledChange, find_compiled, save_compiled
 from .document import BaselineError
 from .entries import Accepted, Occasion
 from .key import folder_of
@@ -16,8 +17,10 @@ from .upkeep import prune, rebase
 
 __all__ = [
     "Accepted",
+    "AcceptedCompiled",
     "BaselineError",
     "Change",
+    "CompiledChange",
     "Found",
     "Occasion",
     "Published",
@@ -26,10 +29,12 @@ __all__ = [
     "Saved",
     "beyond",
     "find",
+    "find_compiled",
     "find_published",
     "folder_of",
     "frameworks_at",
     "prune",
     "rebase",
     "save",
+    "save_compiled",
 ]

@@ -192,10 +192,14 @@ def _check_microseconds(value_us: float, where: str) -> None:
 
 def dumps(document: Document) -> str:
     """The file's text: entries sorted, one line each, so that a review shows what changed."""
-    head = wire.to_json(document) | {"entries": [], "history": []}
-    text = json.dumps(head, indent=2)
     entries = sorted(document.entries, key=lambda entry: entry.place)
-    for key, rows in (("entries", entries), ("history", document.history)):
+    return one_line_each(document, {"entries": entries, "history": document.history})
+
+
+def one_line_each(document: Any, lists: Mapping[str, Sequence[Any]]) -> str:
+    """`document` as JSON, in which each row of its `lists` has a line of its own."""
+    text = json.dumps(wire.to_json(document) | {key: [] for key in lists}, indent=2)
+    for key, rows in lists.items():
         lines = ",\n".join("    " + json.dumps(_without_empty(wire.to_json(row))) for row in rows)
         if rows:
             text = text.replace(f'"{key}": []', f'"{key}": [\n{lines}\n  ]')

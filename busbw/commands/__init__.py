@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import trace
+from . import compilers, trace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     trace.add_to(commands)
+    compilers.add_to(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

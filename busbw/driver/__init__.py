@@ -4,6 +4,7 @@ It never imports the worker: it hands a foreign interpreter a private folder and
 """
 
 from .bundle import Bundle
+from .compiling import Compiling, Job
 from .duel import Duel, Side
 from .endings import Ended, failure_of
 from .passes import Progress
@@ -13,8 +14,10 @@ from .sweep import Sweep
 
 __all__ = [
     "Bundle",
+    "Compiling",
     "Duel",
     "Ended",
+    "Job",
     "ProbeFailed",
     "Progress",
     "Side",

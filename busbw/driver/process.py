@@ -176,6 +176,11 @@ class Worker:
         self.kill()
         return ended
 
+    def interrupt(self) -> None:
+        """End the process from another thread than the one that asks, which then sees its end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     def kill(self) -> None:
         """End the worker's whole process group and wait for it."""
         self._close_pipes()

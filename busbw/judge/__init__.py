@@ -4,6 +4,13 @@ Reads no file and no clock, knows no pytest; what it needs is handed in as value
 """
 
 from .case import Judged, Terms, judge_case, may_become_baseline, summary_of
+from .compiled import (
+    COMPILE_POLICY,
+    CompilePolicy,
+    CompileTerms,
+    judge_compiled,
+    judge_compiled_session,
+)
 from .curve import Curve, Shift, SizeShift, fit, shift_of
 from .further import Further, further
 from .groups import Group, groups_of_cases
@@ -15,8 +22,11 @@ from .shift import Moved, differences, environment_shift, moved
 from .where import Located, curve_shift, locate
 
 __all__ = [
+    "COMPILE_POLICY",
     "POLICIES",
     "Circumstances",
+    "CompilePolicy",
+    "CompileTerms",
     "Curve",
     "Further",
     "Group",
@@ -36,6 +46,8 @@ __all__ = [
     "further",
     "groups_of_cases",
     "judge_case",
+    "judge_compiled",
+    "judge_compiled_session",
     "judge_pair",
     "judge_session",
     "locate",

@@ -6,11 +6,20 @@ bytes; a unit is in the name. No value here knows pytest, a framework, a file or
 """
 
 from .baseline import Baseline, BaselineSession
+from .compiled import (
+    Compiled,
+    CompiledBaseline,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    Difference,
+    Topology,
+)
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
-from .verdict import Reference, SessionVerdict, Summary, Verdict
+from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     KIB,
     MIB,
@@ -38,9 +47,16 @@ __all__ = [
     "Baseline",
     "BaselineSession",
     "Case",
+    "Ceiling",
     "Clock",
+    "CompileSpec",
+    "Compiled",
+    "CompiledBaseline",
+    "CompiledVerdict",
+    "Compiler",
     "Device",
     "DeviceSet",
+    "Difference",
     "Environment",
     "EnvironmentKey",
     "Extra",
@@ -60,6 +76,7 @@ __all__ = [
     "SessionVerdict",
     "Spec",
     "Summary",
+    "Topology",
     "Verdict",
     "Where",
     "bytes_text",

@@ -19,7 +19,8 @@ class Proof:
     `collectives` counts those in one round of the loop by kind, `array_bytes` is what one of
     them gives on one rank, `groups` the ranks that each runs over. `payload_copies` counts
     copies of the payload between one collective and the next, `copies_per_call` those that a
-    call makes once, however many collectives it chains. `read_from` is what it was read from.
+    call makes once, however many collectives it chains. `chosen` is what the compiler published
+    of how the collective is done, such as ``colors``. `read_from` is what it was read from.
     """
 
     collectives: Mapping[str, int]
@@ -29,6 +30,7 @@ class Proof:
     array_bytes: int | None = None
     groups: tuple[tuple[int, ...], ...] = ()
     read_from: str = "optimised HLO"
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,6 +42,21 @@ class Reference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Ceiling:
+    """What links or memory allow, as busbw in bytes per second, and which of them that is.
+
+    `most_bytes_per_s` is what no all-reduce can exceed, by whatever algorithm, with adding up in
+    the switch where it can (`in_switch`). `sure` says that the figures are trusted.
+    """
+
+    bytes_per_s: float
+    most_bytes_per_s: float
+    text: str
+    sure: bool
+    in_switch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
     """The answer for a Case. It words itself; nobody derives anew why.
 
@@ -50,7 +65,8 @@ class Verdict:
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
     `tail_ratio` is p90 over p25, now over before, where that surely grew. `failed`
-    says whether the test fails; `notes` are about the measurement and change nothing.
+    says whether the test fails; `ceiling` is what the hardware allows, where that is known;
+    `notes` are about the measurement and change nothing.
     """
 
     spec: Spec
@@ -69,6 +85,7 @@ class Verdict:
     expected: bool = False
     failure: Failure | None = None
     reference: Reference | None = None
+    ceiling: Ceiling | None = None
     notes: tuple[str, ...] = ()
 
     def headline(self) -> str:

@@ -31,6 +31,7 @@ class FailureKind(str, enum.Enum):
     WRONG_RESULT = "WRONG_RESULT"
     NOT_A_COLLECTIVE = "NOT_A_COLLECTIVE"
     WRONG_WORLD = "WRONG_WORLD"
+    COMPILE_ERROR = "COMPILE_ERROR"
 
 
 class Clock(str, enum.Enum):
@@ -75,7 +76,10 @@ class Found(str, enum.Enum):
 
 
 class Outcome(str, enum.Enum):
-    """The answer for one case; `busbw.judge` decides which."""
+    """The answer for one case; `busbw.judge` decides which.
+
+    CHANGED and COMPILE_ERROR are answers for what was compiled and not measured.
+    """
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"
@@ -86,6 +90,8 @@ class Outcome(str, enum.Enum):
     INCOMPARABLE = "INCOMPARABLE"
     FAILED = "FAILED"
     SKIPPED = "SKIPPED"
+    CHANGED = "CHANGED"
+    COMPILE_ERROR = "COMPILE_ERROR"
 
 
 class SessionOutcome(str, enum.Enum):

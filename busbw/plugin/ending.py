@@ -9,7 +9,7 @@ import pytest
 
 from busbw import report, stats
 
-from . import updating
+from . import updating, updating_compiled
 from .state import STATE, State, under_xdist
 
 _WRITE_AFTER = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -18,7 +18,12 @@ _WRITE_AFTER = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Nothing is written after an interrupt, and no baseline unasked."""
     state = session.config.stash.get(STATE, None)
-    if state is None or under_xdist(session.config) or not state.measurements:
+    if state is None or under_xdist(session.config):
+        return
+    if state.compiled and not state.interrupted and exitstatus in _WRITE_AFTER:
+        session.exitstatus = updating_compiled.write(state) or exitstatus
+        _write_compiled(state)
+    if not state.measurements:
         return
     over = exitstatus in _WRITE_AFTER and not state.interrupted
     if over:
@@ -44,3 +49,11 @@ def _write_results(state: State, path: Path) -> None:
         },
     )
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_compiled(state: State) -> None:
+    verdicts = tuple(state.compiled.values())
+    if state.settings.results is not None:
+        document = report.compiled_document(verdicts, state.session_verdict, state.compilers)
+        text = json.dumps(document, indent=1) + "\n"
+        state.settings.results.write_text(text, encoding="utf-8")

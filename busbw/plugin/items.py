@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Outcome, Spec, Verdict
+from busbw.model import CompiledVerdict, CompileSpec, Outcome, Spec, Verdict
 
 from .benchmark import replay
-from .properties import properties_of
+from .properties import compiled_properties_of, properties_of
 from .state import STATE, VERDICT, under_xdist
 
 RUN_WITHOUT_XDIST = (
@@ -32,6 +32,20 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     return found
 
 
+@pytest.fixture
+def compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
+    """The CompiledVerdict of the parameter's CompileSpec; compiling is over by now."""
+    spec: CompileSpec = request.param
+    state = request.config.stash[STATE]
+    reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not compiled"
+    found = state.compiled.get(spec) or CompiledVerdict(
+        spec=spec, outcome=Outcome.FAILED, failed=True, text=reason
+    )
+    request.node.stash[VERDICT] = found
+    request.node.user_properties.extend(compiled_properties_of(found))
+    return found
+
+
 def _unmeasured(spec: Spec, reason: str) -> Verdict:
     """A failure of the test itself: an error of its set-up would not count as one."""
     return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=reason)
@@ -46,7 +60,7 @@ class SessionItem(pytest.Item):
             pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
         found = self.config.stash[STATE].session_verdict
         if found is None:
-            pytest.fail("nothing was measured", pytrace=False)
+            pytest.fail("nothing was measured or compiled", pytrace=False)
         self.stash[VERDICT] = found
         if found.failed:
             pytest.fail(f"{found.outcome.value}: {found.text}", pytrace=False)

@@ -17,8 +17,9 @@ from busbw import baselines, cases, driver
 from busbw.model import Case, Outcome, Plan, Probe, Spec, Verdict, extents_of
 
 from . import judging, machine, rounds
+from .compiling import compile_all
 from .settings import Settings
-from .state import STATE, State, spec_of, under_xdist
+from .state import STATE, State, compile_spec_of, spec_of, under_xdist
 from .terminal import Display
 
 # In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
@@ -31,15 +32,19 @@ _SAMPLING_IN_TURN: Mapping[str, Any] = {
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Measure what was selected, then let the tests read their verdicts."""
-    specs = [spec for item in session.items if (spec := spec_of(item)) is not None]
-    if specs and _will_run(session):
+    """Measure or compile what was selected, then let the tests read their verdicts."""
+    specs = [spec for spec in map(spec_of, session.items) if spec is not None]
+    compiled = [spec for spec in map(compile_spec_of, session.items) if spec is not None]
+    if (specs or compiled) and _will_run(session):
         state = session.config.stash[STATE]
         display = Display(session.config)
-        with _bundle() as bundle, _alone(state, display):
-            _measure(
-                state, tuple(dict.fromkeys(specs)), bundle, display, _asked_to_skip(session.config)
-            )
+        skip = _asked_to_skip(session.config)
+        with _bundle() as bundle:
+            if compiled:
+                compile_all(state, tuple(dict.fromkeys(compiled)), bundle, display, skip)
+            if specs:
+                with _alone(state, display):
+                    _measure(state, tuple(dict.fromkeys(specs)), bundle, display, skip)
     return (yield)
 
 

@@ -157,6 +157,28 @@ OPTIONS = (
         metavar="FILE",
         help="write the session as JSON (docs/results.schema.json) to FILE",
     ),
+    Option(
+        name="topology",
+        default="",
+        metavar="LIST",
+        help="measure nothing; compile for chips that need not be here, such as "
+        "v5e:2x4,tpu7x:2x2x1,h100:8, and compare what the compilers make of the same programs; "
+        "all: one topology of every chip whose compiler is installed",
+    ),
+    Option(
+        name="libtpu",
+        default="",
+        metavar="LIST",
+        help="with --topology, compile for TPUs with these instead of the installed libtpu: "
+        "versions (fetched once with pip) and paths; several are compared with one another",
+    ),
+    Option(
+        name="compile_cache",
+        default="",
+        metavar="DIR",
+        help="with --topology, where compiled programs and fetched compilers are kept; none: "
+        "nowhere (default: busbw in the user's cache folder)",
+    ),
 )
 
 
@@ -181,6 +203,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("busbw_python", "as --python, one a line", type="linelist", default=[])
     _add_reference(parser, group)
     _add_writing(group)
+    group.addoption(
+        "--accept-compiled-changes",
+        action="store_true",
+        help="with --topology: another algorithm is reported and is no failure",
+    )
     group.addoption(
         "--require-baselines",
         action="store_true",

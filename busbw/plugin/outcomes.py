@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Outcome, SessionVerdict, Verdict
+from busbw.model import CompiledVerdict, Outcome, SessionVerdict, Verdict
 
 from .state import VERDICT
 
@@ -35,6 +35,8 @@ _LETTERS = {
     Outcome.OUT_OF_MEMORY: ("M", "out of memory"),
     Outcome.INCOMPARABLE: ("i", "incomparable"),
     Outcome.SKIPPED: ("s", "skipped"),
+    Outcome.CHANGED: ("C", "changed"),
+    Outcome.COMPILE_ERROR: ("E", "compile errors"),
 }
 
 
@@ -58,7 +60,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def not_judged(verdict: Verdict) -> bool:
+def not_judged(verdict: Verdict | CompiledVerdict) -> bool:
     """Whether a verdict that does not fail is no pass either."""
     return not verdict.failed and not verdict.expected and verdict.outcome in _NOT_JUDGED
 

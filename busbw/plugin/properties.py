@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model import Verdict
+from busbw.model import CompiledVerdict, Verdict
 
 
 def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
@@ -25,4 +25,23 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
         found.append(("ratio", verdict.ratio))
     if verdict.limit is not None:
         found.append(("limit", verdict.limit))
+    return found
+
+
+def compiled_properties_of(verdict: CompiledVerdict) -> list[tuple[str, object]]:
+    """Name and value of what was compiled; the unit is in the name."""
+    found: list[tuple[str, object]] = [
+        ("outcome", verdict.outcome.value),
+        ("topology", verdict.spec.topology),
+    ]
+    if verdict.release:
+        found.append(("compiler", verdict.release))
+    if verdict.case is not None:
+        found += [("payload_bytes", verdict.case.payload_bytes), ("ranks", verdict.case.ranks)]
+    if verdict.now is not None:
+        found += [
+            ("algorithm", verdict.now.algorithm_text),
+            ("temporary_bytes", verdict.now.temporary_bytes),
+            ("peak_bytes", verdict.now.peak_bytes),
+        ]
     return found

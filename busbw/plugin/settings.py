@@ -11,15 +11,23 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from busbw import cases, metrics
-from busbw.model import Clock, Device, Injection, Placement, check_axes, extents_of
+from busbw.model import (
+    Clock,
+    Device,
+    Injection,
+    Placement,
+    check_axes,
+    extents_of,
+)
 
 from .against import Against, against_of, injection_of, program
+from .compile_settings import COMPILED_FRAMEWORKS, CompileSettings, compile_settings_of
 from .options import OPTIONS, Option
+from .parsing import checked, file_of, flag, one_of, seconds_of, whole, words_of
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -60,6 +68,7 @@ class Settings:
     require_baselines: bool
     memory_limit_bytes: int | None
     results: Path | None
+    compile: CompileSettings | None
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -82,36 +91,39 @@ def _settings(config: pytest.Config) -> Settings:
     return Settings(
         device=None
         if texts["device"] == "auto"
-        else Device(_one_of("device", texts["device"], _DEVICES)),
+        else Device(one_of("device", texts["device"], _DEVICES)),
         ranks=_ranks(texts["ranks"]),
-        frameworks=_frameworks(texts["frameworks"], named=named, pythons=pythons),
+        frameworks=_frameworks(
+            texts["frameworks"], named=named, pythons=pythons, compiled=bool(texts["topology"])
+        ),
         frameworks_named=named,
         pythons=pythons,
-        strategies=_words("strategies", texts["strategies"], _all_strategies()),
-        collectives=_words("collectives", texts["collectives"], tuple(cases.COLLECTIVES)),
-        reduce_ops=_words("reduce_ops", texts["reduce_ops"], cases.REDUCE_OPS),
-        placements=_words("placement", texts["placement"], _PLACEMENTS),
+        strategies=words_of("strategies", texts["strategies"], _all_strategies()),
+        collectives=words_of("collectives", texts["collectives"], tuple(cases.COLLECTIVES)),
+        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], cases.REDUCE_OPS),
+        placements=words_of("placement", texts["placement"], _PLACEMENTS),
         mesh=_mesh(texts["mesh"]),
         axes=_axes(texts["axes"], texts["mesh"]),
-        clock=_one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
-        payloads=_checked("payloads", metrics.parse_payloads, texts["payloads"]),
-        dtypes=_words("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
+        clock=one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
+        payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
+        dtypes=words_of("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
         launches=_launches(config, texts["launches"], paired=against is not None),
-        time_budget_s=_seconds("time_budget", texts["time_budget"]),
+        time_budget_s=seconds_of("time_budget", texts["time_budget"]),
         against=against,
-        injection=_checked("inject", injection_of, texts["inject"]),
-        case_timeout_s=_seconds("case_timeout", texts["case_timeout"]),
-        device_wait_s=_seconds("device_wait", texts["device_wait"]),
+        injection=checked("inject", injection_of, texts["inject"]),
+        case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
+        device_wait_s=seconds_of("device_wait", texts["device_wait"]),
         baselines=config.rootpath / texts["baselines"],
         update_baselines=config.getoption("update_baselines"),
         accept_regression=_accept_regression(config),
         prune_baselines=config.getoption("prune_baselines"),
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
-        memory_limit_bytes=_checked("memory_limit", metrics.parse_payload, texts["memory_limit"])
+        memory_limit_bytes=checked("memory_limit", metrics.parse_payload, texts["memory_limit"])
         if texts["memory_limit"]
         else None,
-        results=_results(texts["results"]),
+        results=file_of("results", texts["results"]),
+        compile=compile_settings_of(config, texts, pythons),
     )
 
 
@@ -120,49 +132,16 @@ def _text(config: pytest.Config, option: Option) -> str:
     return str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _one_of(name: str, text: str, accepted: Sequence[str]) -> str:
-    if text not in accepted:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted are {', '.join(accepted)}")
-    return text
-
-
-def _checked(name: str, parse: Any, text: str) -> Any:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ValueError(f"{_flag(name)}: {error}") from error
-
-
-def _whole(name: str, text: str, *, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted is a whole number from {least}")
-    return int(text)
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < 1e7:
-        raise ValueError(f"{_flag(name)}: {text!r}; accepted is a number of seconds above 0")
-    return seconds
-
-
 def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
     if not text and config.getoption("launches") is None:
         return _LAUNCHES_PAIRED if paired else _LAUNCHES
-    return _whole("launches", text, least=1)
+    return whole("launches", text, least=1)
 
 
 def _check_paired(config: pytest.Config, *, paired: bool, injected: bool) -> None:
     """Nothing is learned from a comparison of stacks, or from what was slowed down on purpose."""
     writing = [
-        _flag(name)
+        flag(name)
         for name in ("update_baselines", "rebase", "prune_baselines")
         if config.getoption(name)
     ]
@@ -176,12 +155,12 @@ def _ranks(text: str) -> int | None:
         return None
     if text.isdecimal() and int(text) < 2:
         raise ValueError(f"--ranks: {text}: fewer than two ranks are not a collective")
-    return _whole("ranks", text, least=2)
+    return whole("ranks", text, least=2)
 
 
 def _mesh(text: str) -> str:
     """The shape as it was given; a single rank is no mesh."""
-    extents = _checked("mesh", extents_of, text) if text else ()
+    extents = checked("mesh", extents_of, text) if text else ()
     if extents and math.prod(extents) < 2:
         raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
     return "x".join(map(str, extents))
@@ -193,24 +172,21 @@ def _axes(text: str, mesh: str) -> str:
         return ""
     if not mesh:
         raise ValueError("--axes: there is no --mesh whose axes they could be")
-    axes = str(_checked("axes", lambda words: check_axes(words, mesh), text))
+    axes = str(checked("axes", lambda words: check_axes(words, mesh), text))
     return "" if len(axes) == len(extents_of(mesh)) else axes
-
-
-def _words(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in accepted:
-            raise ValueError(f"{_flag(name)}: {word!r}; accepted are {', '.join(accepted)}")
-    return tuple(dict.fromkeys(words))
 
 
 def _all_strategies() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for known in cases.STRATEGIES.values() for name in known))
 
 
-def _frameworks(text: str, *, named: bool, pythons: Mapping[str, str]) -> tuple[str, ...]:
-    wanted = _words("frameworks", text, cases.FRAMEWORKS) if named else _DEFAULT_FRAMEWORKS
+def _frameworks(
+    text: str, *, named: bool, pythons: Mapping[str, str], compiled: bool
+) -> tuple[str, ...]:
+    wanted = words_of("frameworks", text, cases.FRAMEWORKS) if named else _DEFAULT_FRAMEWORKS
+    if compiled and named and not set(wanted) <= set(COMPILED_FRAMEWORKS):
+        raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
+    wanted = tuple(name for name in wanted if not compiled or name in COMPILED_FRAMEWORKS)
     there = tuple(name for name in wanted if name in pythons or _installed(name))
     missing = [name for name in wanted if name not in there]
     if named and missing:
@@ -268,16 +244,5 @@ def _reason(config: pytest.Config, name: str) -> str:
     """Why, in somebody's words: it goes into the files' history. Empty where it is not asked."""
     given = config.getoption(name)
     if given is not None and not given.strip():
-        raise ValueError(f"{_flag(name)}: {given!r}; accepted is a reason in words")
+        raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")
     return " ".join(given.split()) if given else ""
-
-
-def _results(text: str) -> Path | None:
-    if not text:
-        return None
-    path = Path(text).absolute()
-    if not path.parent.is_dir():
-        raise ValueError(f"--results: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ValueError(f"--results: {path} is a folder; accepted is a file")
-    return path

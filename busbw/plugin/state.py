@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from busbw.baselines import Change, Found
+from busbw.baselines import Change, CompiledChange, Found
 from busbw.cases import Target
 from busbw.judge import Group
 from busbw.model import (
+    Case,
+    Compiled,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
     Environment,
     EnvironmentKey,
+    Failure,
     Measurement,
     Plan,
     Probe,
@@ -23,6 +29,8 @@ from busbw.model import (
 )
 
 from .settings import Settings, settings_of
+
+CompileResult = tuple[EnvironmentKey, Case, "Compiled | Failure"]
 
 
 @dataclass
@@ -46,13 +54,18 @@ class State:
     session_verdict: SessionVerdict | None = None
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
+    compile_grid: tuple[CompileSpec, ...] = ()
+    compilers: tuple[Compiler, ...] = ()
+    compiled: dict[CompileSpec, CompiledVerdict] = field(default_factory=dict)
+    compiled_results: Mapping[CompileSpec, CompileResult] = field(default_factory=dict)
+    compiled_changes: tuple[CompiledChange, ...] = ()
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
     changes: tuple[Change, ...] = ()
 
 
 STATE = pytest.StashKey[State]()
-VERDICT = pytest.StashKey["Verdict | SessionVerdict"]()
+VERDICT = pytest.StashKey["Verdict | CompiledVerdict | SessionVerdict"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,6 +81,16 @@ def under_xdist(config: pytest.Config) -> bool:
 
 def spec_of(item: pytest.Item) -> Spec | None:
     """The Spec of a perf item, None for any other."""
-    callspec = getattr(item, "callspec", None)
-    spec = callspec.params.get("verdict") if callspec is not None else None
+    spec = _parameter(item, "verdict")
     return spec if isinstance(spec, Spec) else None
+
+
+def compile_spec_of(item: pytest.Item) -> CompileSpec | None:
+    """The CompileSpec of an item that reads what was compiled, None for any other."""
+    spec = _parameter(item, "compiled")
+    return spec if isinstance(spec, CompileSpec) else None
+
+
+def _parameter(item: pytest.Item, name: str) -> object:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get(name) if callspec is not None else None

@@ -6,15 +6,18 @@ The lines are made in `busbw.report`; here they are only put on the screen.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from busbw import baselines, judge, report, stats
-from busbw.driver import Progress
+from busbw.driver import Job, Progress
 from busbw.judge import Further
-from busbw.model import Case, Summary, payload_text, plural
+from busbw.model import Case, Compiler, Summary, payload_text, plural
 
+from .compile_settings import CompileSettings
+from .compilers import missing
 from .state import STATE, State
 
 QUIET_STEP_S = 10.0
@@ -23,6 +26,8 @@ QUIET_STEP_S = 10.0
 def pytest_report_header(config: pytest.Config) -> str:
     """What will be measured; on which device is known when the probe has looked."""
     settings = config.stash[STATE].settings
+    if settings.compile is not None:
+        return _compile_header(settings.compile, len(settings.payloads))
     device = settings.device.value if settings.device else "auto"
     sizes = settings.payloads
     span = f"{payload_text(sizes[0])} to {payload_text(sizes[-1])}" if sizes else "none"
@@ -31,6 +36,14 @@ def pytest_report_header(config: pytest.Config) -> str:
         f"({span}), {', '.join(settings.dtypes)}, {settings.launches} launches"
         + (" of each side" if settings.against else "")
     )
+
+
+def _compile_header(asked: CompileSettings, payloads: int) -> str:
+    """What will be compiled for, and of `all` what is left out because nothing compiles for it."""
+    names = ", ".join(one.name for one in asked.topologies)
+    absent = missing() if asked.whatever_is_there and not asked.libtpus else {}
+    left_out = [f"; {why}" for why in absent.values()]
+    return f"busbw: compiling for {names}, {payloads} payloads" + "".join(left_out)
 
 
 class Display:
@@ -73,15 +86,31 @@ class Display:
 
     def progress(self, progress: Progress) -> None:
         """Which pass, which case, how long to go."""
+        self._progressed(_progress_text(progress))
+
+    def _progressed(self, text: str) -> None:
         if self._reporter is None:
             return
-        text = _progress_text(progress)
         if self._reporter.isatty:
             self._reporter.rewrite(text, erase=True)
             self._open = True
         elif time.monotonic() - self._last_s >= QUIET_STEP_S:
             self._last_s = time.monotonic()
             self.line(text)
+
+    def compilers(self, compilers: Sequence[Compiler]) -> None:
+        """Which compilers there are, and for what."""
+        for text in report.compiler_lines(compilers):
+            self.line(text)
+
+    def compiled(self, done: int, total: int, job: Job) -> None:
+        """How many of the cases are compiled; called by one thread at a time."""
+        self._progressed(f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}")
+
+    def done_compiling(self, seconds: float) -> None:
+        """Close the progress line."""
+        self._close()
+        self.line(f"busbw: compiled in {seconds:.0f} s")
 
     def done(self, state: State) -> None:
         """Close the progress line."""
@@ -107,6 +136,8 @@ def _progress_text(progress: Progress) -> str:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One line per case, then what was written; where interrupted, what there is."""
     state = config.stash.get(STATE, None)
+    if state is not None and state.compiled:
+        _compile_summary(terminalreporter, state)
     if state is None or state.plan is None:
         return
     terminalreporter.section("busbw")
@@ -122,6 +153,25 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     changes = [(str(c.path), c.case, c.before, c.after) for c in state.changes]
     for text in report.change_lines(changes):
         terminalreporter.write_line(text)
+    _session_line(terminalreporter, state)
+
+
+def _compile_summary(terminalreporter: Any, state: State) -> None:
+    terminalreporter.section("busbw")
+    verdicts = tuple(state.compiled.values())
+    for line in report.compiled_table(verdicts):
+        terminalreporter.write_line(line.text, **line.markup)
+    for text in report.release_lines(verdicts):
+        terminalreporter.write_line(text)
+    for note in state.notes:
+        terminalreporter.write_line(f"note: {note}", yellow=True)
+    changes = [(str(one.path), one.before, one.after) for one in state.compiled_changes]
+    for text in report.compiled_change_lines(changes):
+        terminalreporter.write_line(text)
+    _session_line(terminalreporter, state)
+
+
+def _session_line(terminalreporter: Any, state: State) -> None:
     if state.session_verdict is not None:
         found = state.session_verdict
         terminalreporter.write_line(f"{found.outcome.value}: {found.text}", red=found.failed)

@@ -3,6 +3,13 @@
 Takes values, returns lines; prints nothing, writes no file, judges nothing.
 """
 
+from .compiled import (
+    compiled_change_lines,
+    compiled_document,
+    compiled_table,
+    compiler_lines,
+    release_lines,
+)
 from .curve import CurveFigures, CurveGroup, curve_lines
 from .header import header_lines, reference_lines
 from .results import results
@@ -18,10 +25,15 @@ __all__ = [
     "Times",
     "TraceCell",
     "change_lines",
+    "compiled_change_lines",
+    "compiled_document",
+    "compiled_table",
+    "compiler_lines",
     "curve_lines",
     "header_lines",
     "measured_lines",
     "reference_lines",
+    "release_lines",
     "results",
     "table",
     "trace_document",

@@ -47,11 +47,11 @@ def results(
     """
     return {
         "schema": SCHEMA,
-        "environment": _fields(environment),
-        "plan": _fields(plan),
+        "environment": fields_of(environment),
+        "plan": fields_of(plan),
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
-        "session": _fields(session) if session else None,
+        "session": fields_of(session) if session else None,
         "cases": [
             _case(verdict, measurements.get(verdict.spec), references.get(verdict.spec))
             | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
@@ -67,29 +67,29 @@ def _case(
     payload = payload_text(verdict.spec.payload_bytes)
     return {
         "id": verdict.spec.id,
-        "case": {**_fields(case), "payload": payload} if case else None,
+        "case": {**fields_of(case), "payload": payload} if case else None,
         "outcome": verdict.outcome.value,
         "failed": verdict.failed,
         "expected": verdict.expected,
         "text": verdict.text,
-        "measured": _fields(verdict.now) if verdict.now else None,
-        "baseline": _fields(verdict.baseline) if verdict.baseline else None,
+        "measured": fields_of(verdict.now) if verdict.now else None,
+        "baseline": fields_of(verdict.baseline) if verdict.baseline else None,
         "ratio": verdict.ratio,
         "ratio_interval": list(interval) if interval else None,
         "ratio_error": verdict.ratio_error,
         "limit": verdict.limit,
         "tail_ratio": verdict.tail_ratio,
         "provisional": verdict.provisional,
-        "failure": _fields(verdict.failure) if verdict.failure else None,
+        "failure": fields_of(verdict.failure) if verdict.failure else None,
         "notes": list(verdict.notes),
-        "published": _fields(verdict.reference) if verdict.reference else None,
-        "launches": [_fields(run) for run in measurement.runs] if measurement else [],
-        "failures": [_fields(one) for one in measurement.failures] if measurement else [],
-        "reference_launches": [_fields(run) for run in reference.runs] if reference else [],
+        "published": fields_of(verdict.reference) if verdict.reference else None,
+        "launches": [fields_of(run) for run in measurement.runs] if measurement else [],
+        "failures": [fields_of(one) for one in measurement.failures] if measurement else [],
+        "reference_launches": [fields_of(run) for run in reference.runs] if reference else [],
     }
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def fields_of(value: Any) -> dict[str, Any]:
     """A frozen value as plain dicts and lists; an enum as its word."""
     return dataclasses.asdict(value, dict_factory=_plain)
 

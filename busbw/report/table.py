@@ -34,13 +34,15 @@ _HEAD = _COLUMNS.format(
 )
 _UNITS = _COLUMNS.format("", "", "", "GB/s", "GB/s", "%", "", "", "", "").rstrip()
 
-_MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
+MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.REGRESSED: {"red": True, "bold": True},
     Outcome.FAILED: {"red": True, "bold": True},
     Outcome.OUT_OF_MEMORY: {"yellow": True},
     Outcome.IMPROVED: {"cyan": True},
     Outcome.INCOMPARABLE: {"yellow": True},
     Outcome.NO_BASELINE: {},
+    Outcome.CHANGED: {"red": True},
+    Outcome.COMPILE_ERROR: {"red": True, "bold": True},
 }
 
 
@@ -97,7 +99,7 @@ def _case_lines(verdict: Verdict) -> list[Line]:
         f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",
         _outcome(verdict),
     )
-    markup = dict(_MARKUP.get(verdict.outcome, {}))
+    markup = dict(MARKUP.get(verdict.outcome, {}))
     if verdict.failed:
         markup = {"red": True, "bold": True}
     lines = [Line(text=text.rstrip(), markup=markup)]

@@ -21,12 +21,15 @@ def main() -> None:
     environ.prepare(options.framework, device)
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
-    from busbw.worker.backends import load
+    from busbw.worker.backends import COMPILERS, load, load_compiler
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import Channel, serve
+    from busbw.worker.serve import Channel, serve, serve_compiler
 
     with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
         channel = Channel(requests=requests, replies=replies)
+        if options.framework in COMPILERS:
+            serve_compiler(channel, load_compiler(options.framework), launch=options.launch)
+            return
         try:
             backend = load(options.framework, device, options.ranks)
         except MeasuringError as error:

@@ -21,7 +21,23 @@ _VARIABLES = {
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "TF_CPP_MIN_LOG_LEVEL": "1",
     },
+    # Compilers alone: no hardware is looked for, here or in a cloud's metadata.
+    "xla": {
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        # Several may compile at once: there is no chip to be had by one alone.
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    },
 }
+
+# Tells a worker which release of a compiler its library is of, where that cannot be looked up.
+RELEASE = "BUSBW_COMPILER_RELEASE"
+
+# What steers a compiler, and nothing else.
+_COMPILER_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_COMPILER", "JAX_ENABLE", "JAX_DEFAULT")
 
 
 def prepare(framework: str, device: Device | None) -> None:
@@ -32,6 +48,9 @@ def prepare(framework: str, device: Device | None) -> None:
     """
     for name, value in _VARIABLES.get(framework, {}).items():
         os.environ.setdefault(name, value)
+    if framework == "xla":
+        # The private folder that this process was started from, which is removed afterwards.
+        os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
     if device is Device.CPU and framework == "jax":
         os.environ["JAX_PLATFORMS"] = "cpu"
     if device is Device.CPU:
@@ -40,6 +59,12 @@ def prepare(framework: str, device: Device | None) -> None:
         others = os.environ.get("GLIBC_TUNABLES", "")
         os.environ["GLIBC_TUNABLES"] = f"{others}:{HUGE_PAGES}" if others else HUGE_PAGES
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def compiler_flags() -> dict[str, str]:
+    """The variables of the environment that steer a compiler, as they stand."""
+    names = sorted(name for name in os.environ if name.startswith(_COMPILER_FLAGS))
+    return {name: os.environ[name] for name in names}
 
 
 def allocator() -> str:

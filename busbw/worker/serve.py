@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run
-from busbw.worker import measure
+from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run, Topology
+from busbw.worker import compile, measure
 from busbw.worker.backends.base import AbstractBackend
+from busbw.worker.backends.compiler import AbstractCompiler
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,20 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
     desk = measure.Desk(backend=backend, launch=launch)
     for request in channel.received():
         channel.send(*_answer(request, backend, desk))
+
+
+def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str) -> None:
+    """``describe`` a topology's compiler and ``compile`` cases for it, until there are no more."""
+    channel.send("ready", None)
+    bench = compile.Bench(compiler=compiler, launch=launch)
+    for request in channel.received():
+        topology = wire.from_json(Topology, request["topology"], "topology")
+        if request["request"] == "describe":
+            channel.send("Compiler", bench.describe(topology))
+            continue
+        bench.cache = Path(request["cache"]) if request["cache"] else None
+        answer = bench.compile(wire.from_json(Case, request["case"], "case"), topology)
+        channel.send(type(answer).__name__, answer)
 
 
 def _answer(

@@ -8,6 +8,10 @@ from __future__ import annotations
 from busbw.model import Device
 
 from .base import AbstractBackend
+from .compiler import AbstractCompiler
+
+# Frameworks whose compilers work without the hardware that they are for.
+COMPILERS = ("xla", "fake_xla")
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
@@ -35,3 +39,16 @@ def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBa
 
         return FakeBackend(device, ranks)
     raise ValueError(f"no back end for {framework!r}; there are jax, tensorflow and fake")
+
+
+def load_compiler(name: str) -> AbstractCompiler:
+    """The compilers called `name`: ``xla`` those that JAX has, ``fake_xla`` made-up ones."""
+    if name == "xla":
+        from .jax_compiler import JaxCompiler
+
+        return JaxCompiler()
+    if name == "fake_xla":
+        from .fake_compiler import FakeCompiler
+
+        return FakeCompiler()
+    raise ValueError(f"no compilers called {name!r}; there are {', '.join(COMPILERS)}")

@@ -27,6 +27,9 @@ _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
 
+# An array's layout, with the number of its memory behind an S where it is not the main one.
+_MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
+
 _LISTED_GROUPS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _IOTA_GROUPS = re.compile(
     r"replica_groups=\[(?P<groups>\d+),(?P<size>\d+)\]<=\[(?P<dims>[\d,]+)\]"
@@ -78,6 +81,12 @@ class Instruction:
         if self.op.endswith("-start") and self.collective != "all-reduce":
             return self.array_bytes[1] if len(self.array_bytes) > 1 else sum(self.array_bytes)
         return sum(self.array_bytes)
+
+    @property
+    def moves_between_memories(self) -> bool:
+        """Whether it starts a copy from one of the chip's memories to another, as to its own."""
+        memories = _MEMORY.findall(self.text.partition("copy-start(")[0])
+        return self.op == "copy-start" and len(set(memories[:2])) > 1
 
     @property
     def called(self) -> tuple[str, ...]:

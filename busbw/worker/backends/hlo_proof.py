@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case, Clock, FailureKind, Proof
 
-from . import hlo
+from . import hlo, hlo_chosen
 from .base import MeasuringError
 
 _SHOWN = 300
+
+# How a collective is started that is waited for apart, by itself or within a computation.
+_STARTS = {"call-start", "async-start", *(f"{kind}-start" for kind in hlo.COLLECTIVES)}
 
 # What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.
 _WRITES_NOTHING = {
@@ -71,8 +74,54 @@ class Wanted:
         return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
 
 
+def wanted(
+    case: Case, per_round: int, *, virtual: bool, plain: bool = True, part_bytes: int = 0
+) -> Wanted:
+    """What the program of `case` must hold, on `virtual` devices or real ones.
+
+    It is not `plain` if something is injected beside it. What a single call costs is what users
+    feel, copies included.
+    """
+    strict = (
+        COLLECTIVES[case.collective].copy_free
+        and plain
+        and case.clock is not Clock.DISPATCH
+        and (virtual or case.collective == "all_reduce")
+    )
+    return Wanted(case=case, per_round=per_round, strict=strict, part_bytes=part_bytes)
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What one turn of a proved program's loop holds, and what goes over the payload.
+
+    `collectives` are all of the turn's, `beside` what else goes over a part of the payload in it,
+    `once` what does so in a call, outside of the loop. `starts` says that the collective is started
+    and waited for apart.
+    """
+
+    collectives: tuple[hlo.Instruction, ...]
+    beside: tuple[hlo.Instruction, ...]
+    once: tuple[hlo.Instruction, ...]
+    starts: bool = False
+
+
 def prove(text: str, wanted: Wanted) -> Proof:
     """What the module holds. Raises MeasuringError NOT_A_COLLECTIVE with the offending text."""
+    found = find(text, wanted)
+    return Proof(
+        collectives=dict(Counter(one.collective for one in found.collectives)),
+        payload_copies=len(found.beside),
+        copies_per_call=len(found.once),
+        algorithm=wanted.case.strategy,
+        chosen=hlo_chosen.algorithm_of(found.collectives),
+        array_bytes=wanted.result_bytes,
+        groups=wanted.case.groups,
+    )
+
+
+def find(text: str, wanted: Wanted) -> Proved:
+    """The proved program's parts. Raises MeasuringError NOT_A_COLLECTIVE as `prove` does."""
     module = hlo.read(text)
     looped = wanted.case.clock is not Clock.DISPATCH
     rounds = module.loop_bodies() if looped else (module.entry,)
@@ -82,15 +131,15 @@ def prove(text: str, wanted: Wanted) -> Proof:
     for one in found:
         _check_one(one, wanted)
     beside = [one for name in rounds for one in _going_over(module, name, wanted)]
-    if beside and wanted.strict:
-        raise _not_it(f"the payload is copied between collectives: {beside[0].text[:_SHOWN]}")
-    return Proof(
-        collectives=dict(Counter(one.collective for one in there)),
-        payload_copies=len(beside),
-        copies_per_call=len(_going_over(module, module.entry, wanted)) if looped else 0,
-        algorithm=wanted.case.strategy,
-        array_bytes=wanted.result_bytes,
-        groups=wanted.case.groups,
+    # A TPU may hold a small payload in its own memory while the collective runs.
+    copies = [one for one in beside if not one.moves_between_memories]
+    if copies and wanted.strict:
+        raise _not_it(f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}")
+    return Proved(
+        collectives=tuple(there),
+        beside=tuple(beside),
+        once=tuple(_going_over(module, module.entry, wanted)) if looped else (),
+        starts=any(one.op in _STARTS for name in rounds for one in module.reached(name)),
     )
 
 

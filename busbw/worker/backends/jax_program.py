@@ -11,18 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.collectives import COLLECTIVES
-from busbw.model import MIB, Case, Clock, FailureKind, Proof
+from busbw.model import MIB, Case, FailureKind
 
-from . import hlo_proof, jax_versions
+from . import hlo_proof, jax_lowering, jax_versions
 from .base import AbstractProgram, MeasuringError
 from .expected import Values
 from .jax_anchor import Anchor
 from .jax_beside import NOTHING, Beside
 from .jax_check import CheckOnDevices
 from .jax_forms import form_of
-
-_ALL = PartitionSpec()
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
@@ -61,10 +58,19 @@ class JaxProgram(AbstractProgram):
         self._each = PartitionSpec(mesh.axis_names)
         self._peak_before_bytes = self._peak_bytes()
         begun_s = time.perf_counter()
-        self._call = self._compiled(self._form.function, (), np.int32, self._form.outputs)
+        self._call = jax_lowering.lowered(case, mesh, self._form).compile()
         self.compile_s = time.perf_counter() - begun_s
-        self.compiled_memory_bytes = _memory_bytes(self._call)
-        self.proof = self._prove(virtual=virtual)
+        self.compiled_memory_bytes = jax_lowering.memory_bytes(self._call)
+        self.proof = hlo_proof.prove(
+            self._call.as_text(),
+            hlo_proof.wanted(
+                case,
+                self.step,
+                virtual=virtual,
+                plain=beside == NOTHING,
+                part_bytes=beside.part * self._dtype.itemsize,
+            ),
+        )
         self._draws = [self._on_ranks(self._values.start, number) for number in range(_DRAWS)]
         self._start = self._compiled_start(self._draws[0], donated=True)
         self._check_on_devices = None if virtual else CheckOnDevices(case, mesh, self._values)
@@ -90,7 +96,9 @@ class JaxProgram(AbstractProgram):
 
     def run(self, iterations: int) -> None:
         """`iterations` collectives in one call, and wait for it."""
-        turns = jax.device_put(np.int32(iterations // self.step), NamedSharding(self._mesh, _ALL))
+        turns = jax.device_put(
+            np.int32(iterations // self.step), NamedSharding(self._mesh, PartitionSpec())
+        )
         self._counted, *buffers = self._call(turns, *self._buffers)
         jax.block_until_ready(buffers)
         self._result = buffers[self._form.result]
@@ -146,48 +154,11 @@ class JaxProgram(AbstractProgram):
                 FailureKind.WRONG_WORLD, f"{there} devices take part, expected {self._case.ranks}"
             )
 
-    def _prove(self, *, virtual: bool) -> Proof:
-        copy_free = COLLECTIVES[self._case.collective].copy_free
-        wanted = hlo_proof.Wanted(
-            case=self._case,
-            per_round=self.step,
-            part_bytes=self._beside.part * self._dtype.itemsize,
-            # What a single call costs is what users feel, copies included.
-            strict=copy_free
-            and self._beside == NOTHING
-            and self._case.clock is not Clock.DISPATCH
-            and (virtual or self._case.collective == "all_reduce"),
-        )
-        return hlo_proof.prove(self._call.as_text(), wanted)
-
     def _on_ranks(self, values: Callable[..., Any], *arguments: int) -> jax.Array:
         """``values(rank, ...)``, of shape (blocks, period), on each rank its own."""
         table = np.stack([values(rank, *arguments) for rank in range(self._case.ranks)])
         placed: jax.Array = jax.device_put(table, NamedSharding(self._mesh, self._each))
         return placed
-
-    def _shapes(self) -> list[jax.ShapeDtypeStruct]:
-        sharding = NamedSharding(self._mesh, self._each)
-        return [
-            jax.ShapeDtypeStruct((self._case.ranks * count,), self._dtype, sharding=sharding)
-            for count in self._form.counts
-        ]
-
-    def _compiled(
-        self, function: Callable[..., Any], shape: tuple[int, ...], dtype: Any, outputs: int
-    ) -> Any:
-        """``function(small, *buffers) -> (small, *outputs)``, its small argument on every rank."""
-        small = jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(self._mesh, _ALL))
-        buffers = self._shapes()
-        mapped = jax_versions.shard_map(
-            function,
-            mesh=self._mesh,
-            in_specs=(_ALL, *[self._each] * len(buffers)),
-            out_specs=(_ALL, *[self._each] * outputs),
-        )
-        numbers = tuple(range(1, len(buffers) + 1)) if self._form.donated else ()
-        jitted = jax.jit(mapped, donate_argnums=numbers, keep_unused=True)
-        return jitted.lower(small, *buffers).compile()
 
     def _compiled_start(
         self, draw: jax.Array, *, donated: bool
@@ -196,7 +167,7 @@ class JaxProgram(AbstractProgram):
 
         Not `donated`: ``(draw) -> buffers``, new ones.
         """
-        shapes = self._shapes()
+        shapes = jax_lowering.shapes(self._case, self._mesh, self._form)
         counts, (_, blocks, period) = self._form.counts, draw.shape
 
         def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
@@ -225,20 +196,7 @@ class JaxProgram(AbstractProgram):
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
         """Small ones come from the host, which is quicker than a program for that once."""
-        shapes = self._shapes()
+        shapes = jax_lowering.shapes(self._case, self._mesh, self._form)
         if self._case.payload_bytes > _FROM_HOST_BYTES:
             return self._compiled_start(self._draws[0], donated=False)(self._draws[0])
         return tuple(jax.device_put(np.zeros(one.shape, one.dtype), one.sharding) for one in shapes)
-
-
-def _memory_bytes(compiled: Any) -> int | None:
-    """What one rank's part of a program takes, arguments and results included."""
-    stats = compiled.memory_analysis()
-    if stats is None:
-        return None
-    return int(
-        stats.argument_size_in_bytes
-        + stats.output_size_in_bytes
-        - stats.alias_size_in_bytes
-        + stats.temp_size_in_bytes
-    )

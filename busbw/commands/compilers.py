@@ -1,0 +1,151 @@
+"""`python -m busbw compilers`: which releases of libtpu pip can see, and which are meant to fit.
+
+What the installed JAX says of itself decides what fits; pip says what there is. Nothing is
+installed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+PACKAGE = "libtpu"
+_TIMEOUT_S = 120.0
+
+
+class LookupFailed(Exception):
+    """pip could not be asked, or there is no JAX; the message says which."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Releases:
+    """What there is of libtpu for an installed JAX.
+
+    `wanted` is what JAX asks for, such as ``==0.0.42.*``; `visible` are pip's, newest first;
+    `installed` is empty where there is none.
+    """
+
+    jax: str
+    jaxlib: str
+    wanted: str
+    installed: str
+    visible: tuple[str, ...]
+
+    def fits(self, version: str) -> bool:
+        """Whether `version` is one that the installed JAX asks for."""
+        return Version(version) in SpecifierSet(self.wanted)
+
+
+def add_to(commands: Any) -> None:
+    """The command's options."""
+    parser = commands.add_parser(
+        "compilers",
+        help="which releases of libtpu can be had, and which fit the installed JAX",
+        description=__doc__,
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON instead of lines")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what there is; the exit code."""
+    try:
+        found = releases()
+    except LookupFailed as error:
+        print(f"busbw compilers: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(_document(found), indent=1) if options.json else "\n".join(_lines(found)))
+    return 0
+
+
+def releases() -> Releases:
+    """What pip sees and what JAX asks for. Raises LookupFailed."""
+    try:
+        jax, jaxlib = (importlib.metadata.version(name) for name in ("jax", "jaxlib"))
+    except importlib.metadata.PackageNotFoundError as error:
+        raise LookupFailed('JAX is not installed here: pip install "busbw[jax]"') from error
+    try:
+        installed = importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        installed = ""
+    return Releases(
+        jax=jax, jaxlib=jaxlib, wanted=_wanted(), installed=installed, visible=_visible()
+    )
+
+
+def _wanted() -> str:
+    """What the extra `tpu` of the installed JAX asks for; empty, hence any, where it does not."""
+    for text in importlib.metadata.requires("jax") or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if requirement.name == PACKAGE and marker and marker.evaluate({"extra": "tpu"}):
+            return str(requirement.specifier)
+    return ""
+
+
+def _visible() -> tuple[str, ...]:
+    command = [sys.executable, "-m", "pip", "index", "versions", PACKAGE]
+    command += ["--disable-pip-version-check"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LookupFailed(f"pip did not answer within {_TIMEOUT_S:g} s") from error
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines()
+        raise LookupFailed(f"pip sees no {PACKAGE}: {words[-1] if words else 'it said nothing'}")
+    return parsed(done.stdout)
+
+
+def parsed(text: str) -> tuple[str, ...]:
+    """The versions in the answer of ``pip index versions``, newest first."""
+    for line in text.splitlines():
+        name, colon, rest = line.partition(":")
+        if colon and name.strip() == "Available versions":
+            return tuple(word for part in rest.split(",") if (word := part.strip()) and _is(word))
+    return ()
+
+
+def _is(word: str) -> bool:
+    try:
+        Version(word)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _document(found: Releases) -> dict[str, Any]:
+    return {
+        "jax": found.jax,
+        "jaxlib": found.jaxlib,
+        "wanted": PACKAGE + found.wanted,
+        "installed": found.installed or None,
+        "releases": [{"version": one, "fits": found.fits(one)} for one in found.visible],
+    }
+
+
+def _lines(found: Releases) -> list[str]:
+    fitting = [one for one in found.visible if found.fits(one)]
+    others = [one for one in found.visible if not found.fits(one)]
+    asks = f"asks for {PACKAGE}{found.wanted}" if found.wanted else f"asks for no {PACKAGE}"
+    return [
+        f"jax {found.jax}, jaxlib {found.jaxlib}: {asks}",
+        f"installed: {found.installed or 'none'}",
+        f"meant to fit: {', '.join(fitting) or 'none that pip can see'}",
+        f"others that pip can see: {', '.join(others) or 'none'}",
+        f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={_example(found)}",
+    ]
+
+
+def _example(found: Releases) -> str:
+    return ",".join(reversed(found.visible[:2])) or "VERSION"

@@ -1,0 +1,169 @@
+"""Cases compiled for topologies: several workers at once, each with one case at a time.
+
+Compiling is not timed, so that all cores may work. A compiler that crashes or hangs takes its
+process with it: that costs the one case, and a new worker takes the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from busbw import wire
+from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, Topology
+
+from .bundle import Bundle
+from .endings import Ended, failure_of
+from .process import Starter, Worker
+from .sweep import START_TIMEOUT_S
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One case to be compiled for one topology by the compiler called `compiler`."""
+
+    case: Case
+    topology: Topology
+    compiler: str = ""
+
+
+@dataclass
+class Compiling:
+    """Compiles with up to `workers` processes at once; `starters` has one Starter per compiler.
+
+    `cache` is the folder where programs are kept between sessions, None for none. Whatever ends
+    it, no worker is left.
+    """
+
+    starters: Mapping[str, Starter]
+    bundle: Bundle
+    workers: int
+    timeout_s: float
+    cache: Path | None = None
+    on_progress: Callable[[int, int, Job], None] = lambda done, total, job: None
+    results: dict[Job, Compiled | Failure] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _alive: set[Worker] = field(default_factory=set)
+    _stopped: bool = False
+    _number: int = 0
+
+    def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
+        """What `compiler` is for each topology; one that a crash hides is missing, and says so."""
+        found = []
+        with contextlib.ExitStack() as held:
+            worker: Worker | Failure | None = None
+            for topology in topologies:
+                if worker is None:
+                    worker = self._started(compiler, held)
+                answer = (
+                    worker
+                    if isinstance(worker, Failure)
+                    else self._asked(worker, _request("describe", topology), topology.name)
+                )
+                if isinstance(answer, Failure):
+                    found.append(Compiler(topology=topology.name, missing=_words(answer)))
+                    worker = None
+                    continue
+                found.append(wire.from_json(Compiler, answer[1], "compiler"))
+        return found
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Compile all `jobs`; what becomes of each is in `results` as soon as it is known."""
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        size = max(1, min(self.workers, len(jobs)))
+        with ThreadPoolExecutor(size) as threads:
+            done = [threads.submit(self._work, waiting, len(jobs)) for _ in range(size)]
+            try:
+                for one in done:
+                    one.result()
+            except BaseException:
+                self._stop()
+                raise
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            alive = list(self._alive)
+        for worker in alive:
+            worker.interrupt()
+
+    def _work(self, waiting: queue.SimpleQueue[Job], total: int) -> None:
+        """One thread: jobs from the queue, in a worker of its own for each compiler."""
+        with contextlib.ExitStack() as held:
+            workers: dict[str, Worker] = {}
+            while not self._stopped:
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                answer = self._compiled(job, workers, held)
+                with self._lock:
+                    if self._stopped:
+                        return
+                    self.results[job] = answer
+                    self.on_progress(len(self.results), total, job)
+
+    def _compiled(
+        self, job: Job, workers: dict[str, Worker], held: contextlib.ExitStack
+    ) -> Compiled | Failure:
+        worker = workers.get(job.compiler) or self._started(job.compiler, held)
+        if isinstance(worker, Failure):
+            return worker
+        workers[job.compiler] = worker
+        request = _request("compile", job.topology) | {
+            "case": wire.to_json(job.case),
+            "cache": str(self.cache) if self.cache else "",
+        }
+        answer = self._asked(worker, request, f"compiling {job.case.name} for {job.topology.name}")
+        if isinstance(answer, Failure):
+            del workers[job.compiler]
+            return answer
+        name, value = answer
+        kind: type[Any] = Compiled if name == "Compiled" else Failure
+        found: Compiled | Failure = wire.from_json(kind, value, name)
+        return found
+
+    def _started(self, compiler: str, held: contextlib.ExitStack) -> Worker | Failure:
+        with self._lock:
+            self._number += 1
+            launch = f"compile-{self._number}"
+        worker = held.enter_context(self._worker(self.starters[compiler], launch))
+        ready = worker.ask(None, START_TIMEOUT_S)
+        return failure_of(ready, launch, "starting") if isinstance(ready, Ended) else worker
+
+    @contextlib.contextmanager
+    def _worker(self, starter: Starter, launch: str) -> Iterator[Worker]:
+        worker = Worker(starter, self.bundle, launch)
+        with self._lock:
+            self._alive.add(worker)
+            if self._stopped:
+                worker.interrupt()
+        try:
+            yield worker
+        finally:
+            with self._lock:
+                self._alive.discard(worker)
+            worker.kill()
+
+    def _asked(
+        self, worker: Worker, request: dict[str, Any], doing: str
+    ) -> tuple[str, Any] | Failure:
+        answer = worker.ask(request, self.timeout_s)
+        return failure_of(answer, worker.launch, doing) if isinstance(answer, Ended) else answer
+
+
+def _request(name: str, topology: Topology) -> dict[str, Any]:
+    return {"request": name, "topology": wire.to_json(topology)}
+
+
+def _words(failure: Failure) -> str:
+    last = failure.log.splitlines()[-1] if failure.log else "nothing in its log"
+    return f"{failure.message}: {last}" if failure.kind is not FailureKind.UNAVAILABLE else last

@@ -1,0 +1,28 @@
+"""Chips, slices and links: figures with their sources, and the bandwidth that they allow.
+
+Imports the model and nothing else. Where no trusted figure is known there is none here: no
+ceiling is better than a made-up one. What was measured is judged elsewhere.
+"""
+
+from .ceiling import ceiling_of
+from .chips import CHIPS, Chip, Confidence, Fabric, chip_of
+from .gpus import GPUS, Gpu
+from .slices import SLICES, Generation, wraps
+from .topologies import USUAL_TOPOLOGIES, known_topologies, topology_of
+
+__all__ = [
+    "CHIPS",
+    "GPUS",
+    "SLICES",
+    "USUAL_TOPOLOGIES",
+    "Chip",
+    "Confidence",
+    "Fabric",
+    "Generation",
+    "Gpu",
+    "ceiling_of",
+    "chip_of",
+    "known_topologies",
+    "topology_of",
+    "wraps",
+]

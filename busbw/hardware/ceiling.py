@@ -1,0 +1,119 @@
+"""The bus bandwidth that links and memory allow: a bound derived from topology, not a measurement.
+
+**Links.** An all-reduce of S bytes over c chips sends at least 2 (c-1) S bytes over the links
+between chips if every adding up happens on a chip: for each element c-1 partial sums have to leave
+a chip before the sum is complete, and the sum has to reach c-1 chips. The links can carry, in all
+directions together, C bytes per second. So t >= 2 (c-1) S / C, and with n ranks
+
+    busbw = 2 (n-1)/n S/t <= (n-1)/n C / (c-1)
+
+which for one rank a chip is C / n: what a chip can send, the mean over chips. An algorithm of k
+colors (libtpu's word: parts of the payload that go their own ways at the same time) lets each chip
+send on k links at a time, so that C is at most k b c, with b one link's bandwidth. All-gather and
+reduce-scatter send half as much and have half the bus factor: the same bound.
+
+**Memory.** A rank reads its payload and writes the result, 2 S bytes at least, so that
+busbw <= (n-1)/n M for memory of M bytes per second; where the payload is larger than what chips
+keep on themselves, which is where it binds.
+
+**In the switch.** A switch that adds up sends each rank S bytes and takes S from it, so t >= S / L
+and busbw <= 2 (n-1)/n L: twice what links allow without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from busbw.model import MIB, Case, Ceiling, EnvironmentKey, extents_of, rate_text
+
+from .chips import Chip, Confidence, Fabric, chip_of
+from .slices import wraps
+
+# Larger than any chip's own memory or cache, so that every round goes through the main memory.
+_BEYOND_CACHES_BYTES = 256 * MIB
+
+_BOUNDED = ("all_reduce", "all_gather", "reduce_scatter")
+
+
+def ceiling_of(
+    key: EnvironmentKey, case: Case, algorithm: Mapping[str, str] | None = None
+) -> Ceiling | None:
+    """What links and memory allow `case` on `key`, in busbw; None where no trusted figure is known.
+
+    `algorithm` is what the compiler said of its choice; its ``colors`` count. There is none for a
+    collective along a part of the axes, between hosts of GPUs, and for all-to-all and permute.
+    """
+    chip = chip_of(key.device_kind)
+    if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
+        return None
+    if case.axes or case.collective not in _BOUNDED:
+        return None
+    if chip.fabric in (Fabric.TORUS_2D, Fabric.TORUS_3D):
+        found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
+    else:
+        found = _of_switch(chip, chip.link_bytes_per_s, key)
+    return _with_memory(found, chip, case) if found is not None else None
+
+
+def _of_torus(
+    chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, algorithm: Mapping[str, str]
+) -> Ceiling | None:
+    chips = key.ranks // chip.devices
+    if not key.mesh or math.prod(extents_of(key.mesh)) != chips or chips < 2:
+        return None
+    one_bytes_per_s = link_bytes_per_s / chip.links
+    used = directed_links(key.mesh)
+    colors = int(algorithm["colors"]) if algorithm.get("colors", "").isdecimal() else 0
+    by_algorithm = min(used, colors * chips) if colors else used
+    share = (key.ranks - 1) / key.ranks / (chips - 1)
+    mean = f"{used / chips:.2g} of {chip.links} links of {rate_text(one_bytes_per_s)} in use"
+    chosen = f", {colors} colors" if by_algorithm < used else ""
+    return Ceiling(
+        bytes_per_s=share * by_algorithm * one_bytes_per_s,
+        most_bytes_per_s=share * used * one_bytes_per_s,
+        text=f"links: {mean}{chosen}",
+        sure=chip.confidence is Confidence.HIGH,
+    )
+
+
+def _of_switch(chip: Chip, link_bytes_per_s: float, key: EnvironmentKey) -> Ceiling | None:
+    if key.hosts > 1:
+        return None
+    with_switch = 2 * (key.ranks - 1) / key.ranks * link_bytes_per_s
+    return Ceiling(
+        bytes_per_s=link_bytes_per_s,
+        most_bytes_per_s=max(link_bytes_per_s, with_switch)
+        if chip.reduces_in_switch
+        else link_bytes_per_s,
+        text=f"links: {chip.links} of {rate_text(link_bytes_per_s / chip.links)}",
+        sure=chip.confidence is Confidence.HIGH,
+        in_switch=chip.reduces_in_switch,
+    )
+
+
+def directed_links(shape: str) -> int:
+    """How many links a slice of `shape` has, each direction counted; two chips share one link.
+
+    An axis of two has one link, which closes nothing.
+    """
+    extents = extents_of(shape)
+    chips = math.prod(extents)
+    total = 0
+    for extent, closed in zip(extents, wraps(shape), strict=True):
+        ring = closed and extent > 2
+        total += 2 * (chips // extent) * (extent if ring else extent - 1)
+    return total
+
+
+def _with_memory(found: Ceiling, chip: Chip, case: Case) -> Ceiling:
+    bytes_per_s = chip.memory_bytes_per_s / chip.devices * (case.group_size - 1) / case.group_size
+    if case.payload_bytes < _BEYOND_CACHES_BYTES or bytes_per_s >= found.bytes_per_s:
+        return found
+    return Ceiling(
+        bytes_per_s=bytes_per_s,
+        most_bytes_per_s=max(bytes_per_s, found.most_bytes_per_s),
+        text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices)}",
+        sure=found.sure,
+        in_switch=found.in_switch,
+    )

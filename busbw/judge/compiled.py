@@ -1,0 +1,228 @@
+"""What a compiler made of a case, held against what it made of it before. Nothing is timed here.
+
+A compiler gives the same program every time: one answer is enough, and any difference is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from busbw.model import (
+    MIB,
+    Case,
+    Compiled,
+    CompiledBaseline,
+    CompiledVerdict,
+    CompileSpec,
+    Difference,
+    Failure,
+    FailureKind,
+    Outcome,
+    SessionOutcome,
+    SessionVerdict,
+    bytes_text,
+)
+
+from .failures import memory_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompilePolicy:
+    """When a compiled case fails.
+
+    Memory of one rank may grow by `memory_growth` of what it was, or by `least_growth_bytes`, the
+    larger of both: a compiler's scratch space changes by some KiB from release to release, and
+    a hundredth of a chip's memory decides about no payload in steps of two.
+    """
+
+    memory_growth: float = 0.01
+    least_growth_bytes: int = MIB
+
+
+COMPILE_POLICY = CompilePolicy()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileTerms:
+    """What the user asked for.
+
+    With `accept_changes` another algorithm is no failure; with `accept_all` nothing that can be
+    stored is one, because it will be stored, and with `accept_new` no missing baseline is. `before`
+    names the other side.
+    """
+
+    policy: CompilePolicy = COMPILE_POLICY
+    require_baselines: bool = False
+    accept_changes: bool = False
+    accept_all: bool = False
+    accept_new: bool = False
+    before: str = "the baseline"
+
+
+def judge_compiled(
+    spec: CompileSpec,
+    case: Case,
+    now: Compiled | Failure,
+    baseline: CompiledBaseline | None,
+    terms: CompileTerms,
+    *,
+    release: str = "",
+) -> CompiledVerdict:
+    """The verdict on one case; `release` is the compiler's that gave `now`."""
+    verdict = (
+        _failure(spec, now, baseline, terms)
+        if isinstance(now, Failure)
+        else _program(spec, now, baseline, terms, case)
+    )
+    return replace(verdict, case=case, release=release, baseline=baseline)
+
+
+def _failure(
+    spec: CompileSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+) -> CompiledVerdict:
+    if failure.kind is FailureKind.OUT_OF_MEMORY:
+        return _out_of_memory(spec, failure, baseline, terms)
+    if failure.kind is FailureKind.COMPILE_ERROR:
+        outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
+    else:
+        outcome = Outcome.FAILED
+        text = f"{failure.kind.value.lower().replace('_', ' ')}: {failure.message}"
+    return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
+
+
+def _out_of_memory(
+    spec: CompileSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+) -> CompiledVerdict:
+    text = memory_text(failure)
+    if baseline is None:
+        failed = terms.require_baselines and not terms.accept_new
+        expected, text = terms.accept_new, f"{text}; no baseline"
+    elif baseline.compiled is None:
+        failed, expected, text = False, True, f"{text}; expected, as in {terms.before}"
+    else:
+        failed, expected = not terms.accept_all, terms.accept_all
+        text = f"{text}; it compiled in {terms.before} ({baseline.release})"
+    return CompiledVerdict(
+        spec=spec,
+        outcome=Outcome.OUT_OF_MEMORY,
+        failed=failed,
+        expected=expected,
+        text=text,
+        failure=failure,
+    )
+
+
+def _program(
+    spec: CompileSpec,
+    now: Compiled,
+    baseline: CompiledBaseline | None,
+    terms: CompileTerms,
+    case: Case,
+) -> CompiledVerdict:
+    def verdict(
+        outcome: Outcome, text: str, *, failed: bool = False, found: Sequence[Difference] = ()
+    ) -> CompiledVerdict:
+        return CompiledVerdict(
+            spec=spec, outcome=outcome, failed=failed, text=text, now=now, differences=tuple(found)
+        )
+
+    if baseline is None:
+        return verdict(
+            Outcome.NO_BASELINE,
+            f"{now.algorithm_text}; nothing to compare with",
+            failed=terms.require_baselines and not terms.accept_new,
+        )
+    if baseline.case.protocol != case.protocol:
+        return verdict(
+            Outcome.INCOMPARABLE,
+            f"another program: {baseline.case.protocol} in {terms.before}, {case.protocol} now",
+        )
+    if baseline.compiled is None:
+        return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
+    found = tuple(
+        _accepted(one, terms) for one in differences(baseline.compiled, now, terms.policy)
+    )
+    if not found:
+        return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
+    return verdict(
+        Outcome.CHANGED,
+        "; ".join(one.text for one in found),
+        failed=any(one.fails for one in found),
+        found=found,
+    )
+
+
+def _accepted(one: Difference, terms: CompileTerms) -> Difference:
+    takes = terms.accept_all or (terms.accept_changes and one.what not in _MEMORY)
+    return replace(one, fails=False, accepted=True) if one.fails and takes else one
+
+
+_MEMORY = ("temporary memory", "peak memory")
+
+
+def differences(
+    before: Compiled, now: Compiled, policy: CompilePolicy = COMPILE_POLICY
+) -> tuple[Difference, ...]:
+    """Everything that is not as it was, the algorithm first. Memory that shrank is no failure."""
+    return (
+        *_algorithm(before.algorithm, now.algorithm),
+        *_counts("collectives", before.collectives, now.collectives),
+        *_texts("groups", before.groups, now.groups),
+        *_texts("started apart", _yes(before.starts), _yes(now.starts)),
+        *_counts("in each turn of the loop beside it", before.around, now.around),
+        *_counts("once in a call", before.around_loop, now.around_loop),
+        *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes, policy),
+        *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes, policy),
+    )
+
+
+def _algorithm(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Difference]:
+    if bool(before) is not bool(now):
+        sides = ["published" if side else "not published" for side in (before, now)]
+        yield Difference(what="algorithm", before=sides[0], now=sides[1], fails=True)
+        return
+    for name in sorted({*before, *now}):
+        yield from _texts(name, before.get(name, ""), now.get(name, ""))
+
+
+def _texts(what: str, before: str, now: str) -> Iterator[Difference]:
+    if before != now:
+        yield Difference(what=what, before=before, now=now, fails=True)
+
+
+def _counts(what: str, before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[Difference]:
+    yield from _texts(what, _counted(before), _counted(now))
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+
+
+def _yes(condition: bool) -> str:
+    return "yes" if condition else "no"
+
+
+def _bytes(what: str, before: int, now: int, policy: CompilePolicy) -> Iterator[Difference]:
+    if before == now:
+        return
+    most = before + max(policy.memory_growth * before, policy.least_growth_bytes)
+    yield Difference(what=what, before=bytes_text(before), now=bytes_text(now), fails=now > most)
+
+
+def judge_compiled_session(
+    verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = ""
+) -> SessionVerdict:
+    """FINE when everything that was asked for was tried: what became of it, each case has said."""
+    if asked_to_skip:
+        return SessionVerdict(
+            outcome=SessionOutcome.NO_VERDICT, text=f"asked not to run ({asked_to_skip})"
+        )
+    releases = sorted({one.release for one in verdicts if one.release})
+    if not releases:
+        return SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text="nothing was compiled")
+    topologies = len({one.spec.topology for one in verdicts})
+    count = f"{len(verdicts)} {'case' if len(verdicts) == 1 else 'cases'}"
+    where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
+    by = ", ".join(releases)
+    return SessionVerdict(outcome=SessionOutcome.FINE, text=f"{count} for {where} compiled by {by}")

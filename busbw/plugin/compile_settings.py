@@ -1,0 +1,70 @@
+"""What --topology and its companions ask for, checked; what is wrong raises ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from busbw.model import Topology
+
+from .compilers import Libtpu, cache_of, libtpus_of, topologies_of
+from .parsing import checked, flag
+
+# Whose programs there are compilers for.
+COMPILED_FRAMEWORKS = ("jax", "fake")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileSettings:
+    """What is to be compiled, and with what; `libtpus` is empty for the installed one.
+
+    With `whatever_is_there` a topology whose compiler is missing is left out, and that is said;
+    otherwise it is an error.
+    """
+
+    topologies: tuple[Topology, ...]
+    libtpus: tuple[Libtpu, ...]
+    whatever_is_there: bool
+    cache: Path | None
+    accept_changes: bool
+
+
+# Options that say how or on what to measure, and those that are about measured baselines.
+_MEASURING = (
+    *("device", "ranks", "launches", "time_budget", "against", "against_env", "inject"),
+    *("memory_limit", "accept_regression", "prune_baselines", "rebase"),
+)
+_COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
+
+
+def compile_settings_of(
+    config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str]
+) -> CompileSettings | None:
+    """What --topology and the options beside it ask for; None without it."""
+    if not texts["topology"]:
+        for name in _COMPILING:
+            if config.getoption(name):
+                raise ValueError(f"{flag(name)}: only with --topology")
+        return None
+    for name in _MEASURING:
+        if config.getoption(name):
+            raise ValueError(f"{flag(name)}: not with --topology, which measures nothing")
+    libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
+    if len(libtpus) > 1 and config.getoption("update_baselines"):
+        raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
+    everywhere = bool(set(pythons) & set(COMPILED_FRAMEWORKS)) or bool(libtpus)
+    everywhere = everywhere or texts["frameworks"] == "fake"
+    return CompileSettings(
+        topologies=checked(
+            "topology",
+            lambda text: topologies_of(text, everywhere=everywhere),
+            texts["topology"],
+        ),
+        libtpus=libtpus,
+        whatever_is_there="all" in [word.strip() for word in texts["topology"].split(",")],
+        cache=cache_of(texts["compile_cache"]),
+        accept_changes=config.getoption("accept_compiled_changes"),
+    )

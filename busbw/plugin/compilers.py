@@ -1,0 +1,157 @@
+"""Which compilers are meant: options to values, and releases of libtpu brought here by pip.
+
+What is wrong raises ValueError with what is accepted. Nothing is fetched before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import hardware
+from busbw.model import Device, Topology
+
+_VERSION = re.compile(r"\d+(\.\d+)+\w*")
+_FETCH_TIMEOUT_S = 900.0
+_SHOWN_LINES = 3
+_LIBRARY = "libtpu.so"
+
+# Which packages hold a compiler, for the names of `hardware`.
+_PACKAGES = {
+    Device.TPU: ("libtpu",),
+    Device.GPU: ("jax_cuda13_plugin", "jax_cuda12_plugin"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Libtpu:
+    """One libtpu: a release that pip can fetch, or a library that lies somewhere."""
+
+    label: str
+    version: str = ""
+    library: Path | None = None
+
+
+def libtpus_of(text: str) -> tuple[Libtpu, ...]:
+    """The libtpus of ``--libtpu``: versions, and paths of libraries or of folders with one."""
+    found = tuple(_libtpu(word.strip()) for word in text.split(",") if word.strip())
+    labels = [one.label for one in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"{label} stands twice")
+    return found
+
+
+def _libtpu(word: str) -> Libtpu:
+    if _VERSION.fullmatch(word) and not Path(word).exists():
+        return Libtpu(label=word, version=word)
+    path = Path(word).expanduser().absolute()
+    libraries = [path] if path.is_file() else sorted(path.glob(f"**/{_LIBRARY}"))
+    if not libraries:
+        raise ValueError(
+            f"{word!r}; accepted is a version such as 0.0.42.1, or the path of a {_LIBRARY} or of "
+            "a folder with one"
+        )
+    return Libtpu(label=_version_beside(libraries[0]) or path.name, library=libraries[0])
+
+
+def _version_beside(library: Path) -> str:
+    """The version that pip left beside the library's package; empty where there is none."""
+    found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    return found[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if found else ""
+
+
+def topologies_of(text: str, *, everywhere: bool) -> tuple[Topology, ...]:
+    """The topologies of ``--topology``; ``all``: the usual ones of every compiler that is here.
+
+    With `everywhere` the compilers are another interpreter's, and all topologies are taken.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    names: list[str] = []
+    for word in words:
+        names += usual(everywhere=everywhere) if word == "all" else [word]
+    found = tuple(hardware.topology_of(name) for name in dict.fromkeys(names))
+    if words and not found:
+        raise ValueError("all: no compiler is installed here; " + "; ".join(missing().values()))
+    return found
+
+
+def usual(*, everywhere: bool) -> list[str]:
+    """One topology of each chip whose compiler is installed here, or of all."""
+    absent = {} if everywhere else missing()
+    return [
+        name
+        for name in hardware.USUAL_TOPOLOGIES
+        if hardware.topology_of(name).device not in absent
+    ]
+
+
+def missing() -> Mapping[Device, str]:
+    """The classes of device that no compiler is installed here for, and how to get it."""
+    extras = {Device.TPU: "tpu", Device.GPU: "cuda"}
+    return {
+        device: f'no compiler for {device.value.upper()}s: pip install "busbw[{extras[device]}]"'
+        for device, names in _PACKAGES.items()
+        if not any(_installed(name) for name in names)
+    }
+
+
+def _installed(name: str) -> bool:
+    return any((Path(folder) / name).is_dir() for folder in sys.path if folder)
+
+
+def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
+    """The library of `libtpu`, fetched with pip into the cache if it is not there yet.
+
+    Raises ValueError with pip's own words.
+    """
+    if libtpu.library is not None:
+        return libtpu.library
+    if cache is None:
+        raise ValueError(f"--libtpu={libtpu.label}: needs a --compile-cache to be fetched into")
+    folder = cache / "libtpu" / libtpu.version
+    if not folder.exists():
+        _fetch(libtpu.version, folder)
+    found = sorted(folder.glob(f"**/{_LIBRARY}"))
+    if not found:
+        raise ValueError(f"--libtpu={libtpu.label}: there is no {_LIBRARY} in {folder}")
+    return found[0]
+
+
+def _fetch(version: str, folder: Path) -> None:
+    """Whole or not at all, however many sessions do it at the same time."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{version}."))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--disable-pip-version-check", "--target", str(new), f"libtpu=={version}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, check=False, text=True, timeout=_FETCH_TIMEOUT_S
+        )
+        if done.returncode != 0:
+            words = "; ".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
+            raise ValueError(f"--libtpu={version}: pip could not fetch it: {words}")
+        if not folder.exists():
+            os.replace(new, folder)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"--libtpu={version}: pip did not end within {_FETCH_TIMEOUT_S:g} s"
+        ) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def cache_of(text: str) -> Path | None:
+    """Where programs and releases are kept: ``none`` for nowhere, empty for the user's cache."""
+    if text == "none":
+        return None
+    if text:
+        return Path(text).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"

@@ -1,0 +1,248 @@
+"""With --topology: before the first test runs, compile and judge. Nothing is measured then."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from busbw import baselines, cases, driver, judge
+from busbw.model import (
+    Case,
+    Compiled,
+    CompiledBaseline,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    EnvironmentKey,
+    Failure,
+    FailureKind,
+    Outcome,
+    Probe,
+    Topology,
+)
+
+from .compile_settings import CompileSettings
+from .compilers import Libtpu, library_of
+from .state import State
+from .terminal import Display
+
+# What a worker is asked for, by the framework whose programs are compiled.
+_WORKERS = {"jax": "xla", "fake": "fake_xla"}
+_RELEASE = "BUSBW_COMPILER_RELEASE"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolved:
+    """A CompileSpec with its topology, and where its baseline is."""
+
+    topology: Topology
+    case: Case
+    key: EnvironmentKey
+
+
+def compile_all(
+    state: State,
+    specs: Sequence[CompileSpec],
+    bundle: driver.Bundle,
+    display: Display,
+    skip: str,
+) -> None:
+    """Compile what `specs` ask for; verdicts are in `state`."""
+    asked = state.settings.compile
+    assert asked is not None
+    framework = specs[0].spec.framework
+    compiling = driver.Compiling(
+        starters=_starters(state, asked, framework),
+        bundle=bundle,
+        workers=len(os.sched_getaffinity(0)),
+        timeout_s=state.settings.case_timeout_s,
+        cache=asked.cache,
+        on_progress=display.compiled,
+    )
+    compilers = _described(compiling, specs, asked)
+    state.compilers = tuple(compilers.values())
+    display.compilers(state.compilers)
+    resolved = _resolved(state, specs, asked, compilers)
+    stored = _stored(state, resolved)
+    begun_s = time.monotonic()
+    try:
+        compiling.run([_job(spec, one) for spec, one in resolved.items()])
+    except KeyboardInterrupt:
+        state.interrupted = True
+        raise
+    finally:
+        display.done_compiling(time.monotonic() - begun_s)
+    found = {spec: compiling.results[_job(spec, one)] for spec, one in resolved.items()}
+    _judge(state, resolved, found, stored, compilers)
+    state.session_verdict = judge.judge_compiled_session(
+        list(state.compiled.values()), asked_to_skip=skip
+    )
+    state.compiled_results = {
+        spec: (one.key, one.case, found[spec]) for spec, one in resolved.items()
+    }
+
+
+def _job(spec: CompileSpec, one: Resolved) -> driver.Job:
+    return driver.Job(case=one.case, topology=one.topology, compiler=spec.compiler)
+
+
+def _starters(state: State, asked: CompileSettings, framework: str) -> dict[str, driver.Starter]:
+    python = state.settings.pythons.get(framework, sys.executable)
+    libtpus: Sequence[Libtpu | None] = asked.libtpus or (None,)
+    labels = labels_of(asked)
+    try:
+        return {
+            label: driver.Starter(
+                python=python,
+                framework=_WORKERS[framework],
+                environment=_environment(libtpu, asked, fake=framework == "fake"),
+            )
+            for label, libtpu in zip(labels, libtpus, strict=True)
+        }
+    except ValueError as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
+
+
+def labels_of(asked: CompileSettings) -> tuple[str, ...]:
+    """What tells several compilers apart; one alone needs no name."""
+    several = len(asked.libtpus) > 1
+    return tuple(f"libtpu{one.label}" for one in asked.libtpus) if several else ("",)
+
+
+def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -> dict[str, str]:
+    if libtpu is None:
+        return {}
+    release = {_RELEASE: f"libtpu {libtpu.label}"}
+    if fake:
+        return release
+    return {"TPU_LIBRARY_PATH": str(library_of(libtpu, asked.cache)), **release}
+
+
+Described = Mapping[tuple[str, str], Compiler]
+
+
+def _described(
+    compiling: driver.Compiling, specs: Sequence[CompileSpec], asked: CompileSettings
+) -> Described:
+    """Every compiler for every topology that is selected; at least one must be there."""
+    topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
+    found = {
+        (label, one.topology): one
+        for label in dict.fromkeys(spec.compiler for spec in specs)
+        for one in compiling.describe(label, topologies)
+    }
+    absent = [one for one in found.values() if one.missing]
+    if absent and (not asked.whatever_is_there or len(absent) == len(found)):
+        raise pytest.UsageError(f"busbw: --topology={absent[0].topology}: {absent[0].missing}")
+    return found
+
+
+def _resolved(
+    state: State, specs: Sequence[CompileSpec], asked: CompileSettings, compilers: Described
+) -> dict[CompileSpec, Resolved]:
+    by_name = {one.name: one for one in asked.topologies}
+    resolved = {}
+    for spec in specs:
+        compiler = compilers[spec.compiler, spec.topology]
+        if compiler.devices is None:
+            state.compiled[spec] = CompiledVerdict(
+                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
+            )
+            continue
+        resolved[spec] = _one(spec, by_name[spec.topology], compiler)
+    return resolved
+
+
+def _one(spec: CompileSpec, topology: Topology, compiler: Compiler) -> Resolved:
+    assert compiler.devices is not None
+    probe = Probe(
+        framework=spec.spec.framework,
+        framework_path="",
+        devices=(compiler.devices,),
+        missing={},
+        versions=compiler.versions,
+    )
+    try:
+        target = cases.choose_target(
+            device=topology.device, ranks=None, probes=[probe], named=[probe.framework]
+        )
+        return Resolved(
+            topology=topology,
+            case=cases.resolve(spec.spec, target),
+            key=target.key(spec.spec),
+        )
+    except cases.GridError as error:
+        raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
+
+
+def _stored(
+    state: State, resolved: Mapping[CompileSpec, Resolved]
+) -> dict[CompileSpec, CompiledBaseline | None]:
+    """Read before anything is compiled: a damaged file is found at once."""
+    try:
+        return {
+            spec: baselines.find_compiled(state.settings.baselines, one.key, one.case)
+            for spec, one in resolved.items()
+        }
+    except baselines.BaselineError as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
+
+
+def _judge(
+    state: State,
+    resolved: Mapping[CompileSpec, Resolved],
+    found: Mapping[CompileSpec, Compiled | Failure],
+    stored: Mapping[CompileSpec, CompiledBaseline | None],
+    compilers: Described,
+) -> None:
+    """The first compiler is held against what is stored, a further one against the one before."""
+    previous: dict[tuple[str, str], CompiledBaseline | None] = {}
+    labels = list(dict.fromkeys(label for label, _ in compilers))
+    for spec in sorted(resolved, key=lambda one: labels.index(one.compiler)):
+        release = compilers[spec.compiler, spec.topology].release
+        place = (spec.topology, spec.spec.id)
+        first = place not in previous
+        before = stored[spec] if first else previous[place]
+        state.compiled[spec] = judge.judge_compiled(
+            spec,
+            resolved[spec].case,
+            found[spec],
+            before,
+            _terms(state, "" if first or before is None else before.release),
+            release=release,
+        )
+        previous[place] = _as_baseline(resolved[spec].case, found[spec], release)
+
+
+def _terms(state: State, other: str) -> judge.CompileTerms:
+    assert state.settings.compile is not None
+    terms = judge.CompileTerms(
+        require_baselines=state.settings.require_baselines and not state.settings.compile.libtpus,
+        accept_changes=state.settings.compile.accept_changes,
+        accept_all=state.settings.update_baselines == "all",
+        accept_new=state.settings.update_baselines in ("all", "new"),
+    )
+    return replace(terms, before=other) if other else terms
+
+
+def _as_baseline(case: Case, now: Compiled | Failure, release: str) -> CompiledBaseline | None:
+    """What one compiler gave, for the next one to be held against."""
+    today = datetime.date.today().isoformat()
+    if isinstance(now, Compiled):
+        return CompiledBaseline(case=case, compiled=now, date=today, release=release)
+    if now.kind is not FailureKind.OUT_OF_MEMORY:
+        return None
+    return CompiledBaseline(
+        case=case,
+        compiled=None,
+        date=today,
+        release=release,
+        needed_bytes=now.needed_bytes,
+        available_bytes=now.available_bytes,
+    )

@@ -1,0 +1,146 @@
+"""What was compiled: lines for the terminal, releases beside each other, a document."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from busbw.model import (
+    CompiledBaseline,
+    CompiledVerdict,
+    Compiler,
+    Outcome,
+    SessionVerdict,
+    bytes_text,
+    payload_text,
+)
+
+from .results import fields_of
+from .table import MARKUP, Line
+
+SCHEMA = 1
+
+_COLUMNS = "{:>8} {:>11} {:>11}  {:<14} {}"
+_HEAD = _COLUMNS.format("payload", "temporary", "peak", "outcome", "algorithm")
+_QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
+
+
+def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
+    """Each compiler once with its topologies, and those for which there is none."""
+    there = [one for one in compilers if not one.missing]
+    lines = []
+    for release, group in itertools.groupby(sorted(there, key=_release), key=_release):
+        names = ", ".join(dict.fromkeys(one.topology for one in group))
+        lines.append(f"busbw compiler: {release} for {names}")
+    absent = {one.topology: one.missing for one in compilers if one.missing}
+    return lines + [f"busbw compiler: none for {name}: {why}" for name, why in absent.items()]
+
+
+def _release(compiler: Compiler) -> str:
+    return compiler.release
+
+
+def compiled_table(verdicts: Sequence[CompiledVerdict]) -> list[Line]:
+    """One line per case by topology and compiler; below it what changed, both sides."""
+    lines: list[Line] = []
+    for name, group in itertools.groupby(verdicts, key=_group):
+        lines += [Line(text=""), Line(text=name, markup={"bold": True}), Line(text=_HEAD)]
+        for verdict in group:
+            lines += _case_lines(verdict)
+    return lines
+
+
+def _group(verdict: CompiledVerdict) -> str:
+    by = f" by {verdict.release}" if verdict.release else ""
+    if verdict.case is None:
+        return f"{verdict.spec.topology}{by}"
+    case = verdict.case
+    return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
+
+
+def _case_lines(verdict: CompiledVerdict) -> Iterator[Line]:
+    now = verdict.now
+    yield Line(
+        text=_COLUMNS.format(
+            payload_text(verdict.spec.spec.payload_bytes),
+            bytes_text(now.temporary_bytes) if now else "",
+            bytes_text(now.peak_bytes) if now else "",
+            verdict.outcome.value,
+            now.algorithm_text if now else "",
+        ).rstrip(),
+        markup=MARKUP.get(verdict.outcome, {}),
+    )
+    if verdict.differences:
+        yield from (Line(text=f"          {one.text}") for one in verdict.differences)
+    elif verdict.outcome not in _QUIET:
+        yield Line(text=f"          {verdict.text}")
+
+
+def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
+    """Several compilers release by release: what each made otherwise than the one before it.
+
+    Payloads in a row that a compiler treats alike share a line.
+    """
+    releases = list(dict.fromkeys(one.release for one in verdicts if one.release))
+    if len(releases) < 2:
+        return []
+    lines = ["", f"release by release: {' -> '.join(releases)}"]
+    for topology in dict.fromkeys(one.spec.topology for one in verdicts):
+        of_topology = [one for one in verdicts if one.spec.topology == topology]
+        for release in releases[1:]:
+            mine = [one for one in of_topology if one.release == release]
+            lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
+    return lines
+
+
+def _runs(verdicts: Sequence[CompiledVerdict]) -> Iterator[str]:
+    """Neighbours in size with the same text as one: ``1M to 64M: ...``."""
+    for text, group in itertools.groupby(verdicts, key=_told):
+        sizes = [payload_text(one.spec.spec.payload_bytes) for one in group]
+        span = sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        yield f"{span}: {text}"
+
+
+def _told(verdict: CompiledVerdict) -> str:
+    if verdict.outcome is Outcome.PASS:
+        return "as before"
+    if verdict.differences:
+        # Memory that grows with the payload has other figures in every line.
+        return "; ".join(one.text for one in verdict.differences if "memory" not in one.what) or (
+            "other amounts of memory"
+        )
+    return verdict.headline()
+
+
+def compiled_change_lines(
+    changes: Sequence[tuple[str, CompiledBaseline | None, CompiledBaseline]],
+) -> list[str]:
+    """What was written, before and after, by file."""
+    lines = []
+    for path, group in itertools.groupby(changes, key=lambda change: change[0]):
+        lines.append(f"wrote {path}")
+        for _, before, after in group:
+            size = payload_text(after.case.payload_bytes)
+            lines.append(f"    {size}: {_side(before)} -> {_side(after)}")
+    return lines
+
+
+def _side(side: CompiledBaseline | None) -> str:
+    if side is None:
+        return "none"
+    return "out of memory" if side.compiled is None else side.compiled.algorithm_text
+
+
+def compiled_document(
+    verdicts: Sequence[CompiledVerdict],
+    session: SessionVerdict | None,
+    compilers: Sequence[Compiler],
+) -> dict[str, Any]:
+    """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
+    return {
+        "schema": SCHEMA,
+        "session": fields_of(session) if session else None,
+        "compilers": [fields_of(one) for one in compilers],
+        "cases": [{"id": one.spec.id, **fields_of(one)} for one in verdicts],
+    }

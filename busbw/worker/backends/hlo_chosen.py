@@ -1,0 +1,93 @@
+"""What a compiler wrote down of how it does a collective: read, never guessed.
+
+Text in, values out; standard library only. libtpu publishes its choice as JSON in a collective's
+``backend_config``; what it leaves out is not published, and nothing is put in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from busbw.model import Case, Compiled
+
+from . import hlo
+
+if TYPE_CHECKING:
+    from .compiler import Optimized
+    from .hlo_proof import Proved
+
+_CONFIG = "backend_config="
+_COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
+_PLAIN = ("emitter", "strategy")
+
+
+def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
+    """What was compiled, as values."""
+    return Compiled(
+        collectives=dict(Counter(one.collective for one in found.collectives)),
+        groups=f"{len(case.groups)}x{case.group_size}",
+        algorithm=algorithm_of(found.collectives),
+        starts=found.starts,
+        around=dict(Counter(one.op for one in found.beside)),
+        around_loop=dict(Counter(one.op for one in found.once)),
+        argument_bytes=optimized.argument_bytes,
+        output_bytes=optimized.output_bytes,
+        alias_bytes=optimized.alias_bytes,
+        temporary_bytes=optimized.temporary_bytes,
+        peak_bytes=optimized.peak_bytes,
+    )
+
+
+def algorithm_of(collectives: Sequence[hlo.Instruction]) -> dict[str, str]:
+    """What the compiler published of the collectives' algorithm; empty where it did not.
+
+    Several collectives of a program that differ have all their values, joined by a plus sign.
+    """
+    found: dict[str, list[str]] = {}
+    for one in collectives:
+        for name, value in _published(_config_of(one.text)):
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+    return {name: "+".join(values) for name, values in sorted(found.items())}
+
+
+def _config_of(line: str) -> Mapping[str, Any]:
+    """The JSON behind ``backend_config=``; empty where there is none or something else."""
+    _, there, rest = line.partition(_CONFIG)
+    if not there or not rest.startswith("{"):
+        return {}
+    try:
+        config, _ = json.JSONDecoder().raw_decode(rest)
+    except json.JSONDecodeError:
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    chosen = config.get("collective_algorithm_config")
+    if isinstance(chosen, dict):
+        for name in _PLAIN:
+            if chosen.get(name):
+                yield name, str(chosen[name])
+        yield from _COUNTS.findall(str(chosen.get("debug", "")))
+    if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
+        yield "offload", "SparseCore"
+    yield from _rings(config.get("collective_offload_config"))
+
+
+def _rings(offload: Any) -> Iterator[tuple[str, str]]:
+    """Colors and phases of a collective on the SparseCores, as they are listed there."""
+    for one in offload.values() if isinstance(offload, dict) else ():
+        strategy = one.get("ici_strategy_config") if isinstance(one, dict) else None
+        colors = strategy.get("color_strategies") if isinstance(strategy, dict) else None
+        if not isinstance(colors, list):
+            continue
+        yield "colors", str(len(colors))
+        phases = [color.get("phase_rings", ()) for color in colors if isinstance(color, dict)]
+        yield "phases", str(max(map(len, phases), default=0))
+        kinds = {str(ring.get("ring_type", "")) for rings in phases for ring in rings}
+        yield "rings", "+".join(sorted(kind.removeprefix("ICI_RING_TYPE_") for kind in kinds))

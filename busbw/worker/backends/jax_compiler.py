@@ -1,0 +1,151 @@
+"""JAX: XLA's compilers for TPUs and GPUs that are not there, fed with the programs that measure.
+
+What compiles for a TPU is libtpu, for a GPU the plugin of JAX for CUDA; neither needs hardware.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+from jax.experimental import topologies
+
+from busbw.model import Case, Compiler, Device, FailureKind, Topology
+from busbw.worker import environ
+
+from . import jax_devices, jax_lowering, jax_versions
+from .base import MeasuringError
+from .compiler import AbstractCompiler, AbstractLowered, CompileError, Optimized
+from .expected import Values
+from .jax_forms import Form, form_of
+
+# Where JAX looks first for the compiler for TPUs.
+_LIBRARY = "TPU_LIBRARY_PATH"
+_CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+_SHOWN = 300
+
+
+class JaxLowered(AbstractLowered):
+    """A lowered chain, and JAX's way to compile it."""
+
+    def __init__(self, lowered: Any, form: Form) -> None:
+        self._lowered = lowered
+        self.text = lowered.as_text()
+        self.step = max(1, form.step)
+
+    def compiled(self) -> Optimized:
+        """Run XLA's compiler for the chip."""
+        try:
+            compiled = self._lowered.compile()
+        except (jax_versions.runtime_error(), RuntimeError, ValueError) as error:
+            raise CompileError(str(error).strip()) from error
+        stats = compiled.memory_analysis()
+        return Optimized(
+            text=compiled.as_text(),
+            argument_bytes=int(stats.argument_size_in_bytes),
+            output_bytes=int(stats.output_size_in_bytes),
+            alias_bytes=int(stats.alias_size_in_bytes),
+            temporary_bytes=int(stats.temp_size_in_bytes),
+            peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+        )
+
+
+class JaxCompiler(AbstractCompiler):
+    """The compilers of `jax` for TPUs and GPUs. Topologies are asked for once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, list[Any]] = {}
+
+    def describe(self, topology: Topology) -> Compiler:
+        """The compiler's release and build, and the topology's devices as JAX sees them."""
+        missing = _missing(topology.device)
+        if missing:
+            return Compiler(topology=topology.name, missing=missing)
+        try:
+            devices = self._of(topology)
+        except MeasuringError as error:
+            return Compiler(topology=topology.name, missing=str(error))
+        return Compiler(
+            topology=topology.name,
+            release=_release(topology.device),
+            build=devices[0].client.platform_version,
+            versions=jax_devices.versions(),
+            flags=environ.flags(),
+            devices=jax_devices.device_set(topology.device, devices, processes=topology.hosts),
+        )
+
+    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+        """The chain of `case` over the topology's devices."""
+        mesh = jax_devices.mesh_of(case, self._of(topology))
+        rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
+        axes = tuple(case.axes) or tuple(mesh.axis_names)
+        form = form_of(case, axes, rounds, virtual=False)
+        return JaxLowered(jax_lowering.lowered(case, mesh, form), form)
+
+    def _of(self, topology: Topology) -> list[Any]:
+        if topology.name not in self._devices:
+            self._devices[topology.name] = _devices(topology)
+        return self._devices[topology.name]
+
+
+def _devices(topology: Topology) -> list[Any]:
+    """Raises MeasuringError UNAVAILABLE with the compiler's own words."""
+    try:
+        if topology.device is Device.TPU:
+            config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
+            found = topologies.get_topology_desc(
+                platform="tpu", topology_name=topology.layout, **config
+            )
+        else:
+            found = topologies.get_topology_desc(
+                platform="cuda",
+                topology_name=topology.name.partition(":")[0],
+                target_config=topology.target_config,
+                topology=topology.layout,
+            )
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        words = str(error).strip().splitlines()[0][:_SHOWN]
+        raise MeasuringError(FailureKind.UNAVAILABLE, f"{topology.name}: {words}") from error
+    devices = list(found.devices)
+    if len(devices) != topology.ranks:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE,
+            f"{topology.name}: the compiler makes {len(devices)} devices of it, "
+            f"expected {topology.ranks}",
+        )
+    return devices
+
+
+def _missing(device: Device) -> str:
+    """Why there is no compiler for `device`; empty where there is one."""
+    if device is Device.TPU:
+        if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
+            return ""
+        return 'libtpu is not installed: pip install "busbw[tpu]"'
+    if any(importlib.util.find_spec(name) for name in _CUDA_PLUGINS):
+        return ""
+    return 'the CUDA plugin of JAX is not installed: pip install "busbw[cuda]"'
+
+
+def _release(device: Device) -> str:
+    """The package that compiles, with its version."""
+    if device is Device.TPU and os.environ.get(_LIBRARY):
+        return os.environ.get(environ.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
+    names = ["libtpu"] if device is Device.TPU else [n.replace("_", "-") for n in _CUDA_PLUGINS]
+    for name in names:
+        try:
+            return f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return f"{names[0]} of unknown version"
+
+
+def _release_beside(library: Path) -> str:
+    """What pip left beside the folder of a library that is named by its path."""
+    found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    version = found[0].name.removesuffix(".dist-info").split("-", 1)[1] if found else ""
+    return f"libtpu {version}" if version else f"libtpu of {library}"

@@ -1,0 +1,95 @@
+"""JAX's devices as values: what a set of them is, how it would be measured on, meshes of them.
+
+The same for devices that are there and for those of a topology that is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import mesh_utils
+
+from busbw.model import AXES, Case, Clock, Device, DeviceSet, FailureKind, extents_of
+from busbw.worker import environ, host
+
+from . import jax_versions
+from .base import MeasuringError
+
+PROGRAM = "chain2"
+
+# A CPU's trace shows its threads' view; an accelerator's is the truest clock there is.
+_CLOCKS = {
+    Device.CPU: (Clock.HOST, Clock.DISPATCH, Clock.DEVICE),
+    Device.GPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+    Device.TPU: (Clock.DEVICE, Clock.HOST, Clock.DISPATCH),
+}
+
+
+def device_set(device: Device, found: Sequence[Any], *, processes: int | None = None) -> DeviceSet:
+    """What `found`, all of one class, are; `processes` None: as many as JAX runs in."""
+    virtual = device is Device.CPU
+    processes = jax.process_count() if processes is None else processes
+    return DeviceSet(
+        device=device,
+        device_kind=host.cpu_model() if virtual else found[0].device_kind,
+        ranks=len(found),
+        any_ranks=virtual,
+        protocol=_protocol(device),
+        strategies={"default": "psum", "psum": "psum"},
+        clocks=_clocks(device),
+        mesh=_mesh_text(found) if device is Device.TPU else "",
+        cores=host.cores() if virtual else None,
+        processes=processes,
+        hosts=processes,
+    )
+
+
+def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
+    """The mesh that `case` runs over. Raises MeasuringError where there are too few devices."""
+    if len(devices) < case.ranks:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE, f"{case.ranks} ranks asked for, {len(devices)} devices"
+        )
+    taking_part = list(devices[: case.ranks])
+    if not case.axes:
+        return jax.sharding.Mesh(np.array(taking_part), ("ranks",))
+    extents = extents_of(case.mesh)
+    laid_out = mesh_utils.create_device_mesh(extents, taking_part)
+    return jax.sharding.Mesh(laid_out, tuple(AXES[: len(extents)]))
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what JAX does."""
+    found = {"python": platform.python_version(), "numpy": np.__version__}
+    for name in ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda13-plugin"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _clocks(device: Device) -> tuple[Clock, ...]:
+    there = jax_versions.has_quiet_profiler()
+    return tuple(clock for clock in _CLOCKS[device] if there or clock is not Clock.DEVICE)
+
+
+def _protocol(device: Device) -> str:
+    if device is Device.CPU:
+        return f"{PROGRAM}-two-buffers/{environ.allocator()}"
+    preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
+    return f"{PROGRAM}-one-buffer/{'preallocated' if preallocated else 'grown'}"
+
+
+def _mesh_text(devices: Sequence[Any]) -> str:
+    """The extent of the slice, such as ``2x4``, from the devices' coordinates."""
+    coordinates = [device.coords for device in devices]
+    extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
+    while len(extents) > 2 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(str(extent) for extent in extents)

@@ -1,0 +1,153 @@
+"""One case for one topology: lower, compile unless it was compiled before, and read what came out.
+
+Knows the order and no framework. What a compiler gave is kept as it was given, and read anew each
+time, so that a better reader needs no new compilation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, Found, Topology
+from busbw.worker import environ
+from busbw.worker.backends import exhausted, hlo_chosen, hlo_proof
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.compiler import (
+    AbstractCompiler,
+    AbstractLowered,
+    CompileError,
+    Optimized,
+)
+
+# What is kept changes its form with this number, and older files are not looked at.
+_FORM = 1
+
+
+@dataclass
+class Bench:
+    """Compiles case after case with one compiler; `cache` is where programs are kept, if at all."""
+
+    compiler: AbstractCompiler
+    launch: str
+    cache: Path | None = None
+
+    def describe(self, topology: Topology) -> Compiler:
+        """The compiler for `topology`."""
+        return self.compiler.describe(topology)
+
+    def compile(self, case: Case, topology: Topology) -> Compiled | Failure:
+        """What becomes of `case` on `topology`, or the Failure that stands for it."""
+        try:
+            build = self.compiler.describe(topology)
+            if build.missing:
+                raise MeasuringError(FailureKind.UNAVAILABLE, build.missing)
+            lowered = self.compiler.lowered(case, topology)
+            optimized = self._optimized(lowered, topology, build)
+            return _read(case, topology, lowered.step, optimized)
+        except MeasuringError as error:
+            return Failure(
+                kind=error.kind,
+                message=str(error),
+                launch=self.launch,
+                found=_found(error),
+                needed_bytes=error.needed_bytes,
+                available_bytes=error.available_bytes,
+            )
+
+    def _optimized(
+        self, lowered: AbstractLowered, topology: Topology, build: Compiler
+    ) -> Optimized:
+        """From the cache if it is there; what a compiler refused is kept as well."""
+        path = self._path(lowered, topology, build)
+        kept = _kept(path)
+        if kept is None:
+            try:
+                kept = dataclasses.asdict(lowered.compiled())
+            except CompileError as error:
+                kept = {"error": str(error)}
+            _keep(path, kept)
+        if "error" in kept:
+            raise _translated(kept["error"])
+        return Optimized(**kept)
+
+    def _path(self, lowered: AbstractLowered, topology: Topology, build: Compiler) -> Path | None:
+        """Named by all that decides what comes out: program, compiler, flags, topology."""
+        if self.cache is None:
+            return None
+        decides = (
+            lowered.text,
+            build.build,
+            build.release,
+            sorted(build.versions.items()),
+            sorted(environ.compiler_flags().items()),
+            topology.layout,
+            topology.chip_config,
+            topology.target_config,
+        )
+        name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+        return self.cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
+
+
+class _TooLarge(MeasuringError):
+    """A program that was compiled and does not fit the chip, as we count."""
+
+
+def _found(error: MeasuringError) -> Found | None:
+    if error.kind is not FailureKind.OUT_OF_MEMORY:
+        return None
+    return Found.PREDICTED if isinstance(error, _TooLarge) else Found.RAISED
+
+
+def _kept(path: Path | None) -> dict[str, Any] | None:
+    """What was kept; None where nothing was, or what is there is cut or damaged."""
+    if path is None or not path.exists():
+        return None
+    try:
+        kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, ValueError):
+        return None
+    return kept
+
+
+def _keep(path: Path | None, kept: dict[str, Any]) -> None:
+    """Whole or not at all: several workers, and several sessions, write at the same time."""
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.write_bytes(gzip.compress(json.dumps(kept).encode(), mtime=0))
+    os.replace(new, path)
+
+
+def _translated(words: str) -> MeasuringError:
+    """The compiler's words as ours: out of memory with its figures, or an error with its line."""
+    error = CompileError(words)
+    if exhausted.is_out_of_memory(error):
+        return exhausted.out_of_memory(error)
+    return MeasuringError(FailureKind.COMPILE_ERROR, words)
+
+
+def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:
+    """Raises MeasuringError for a program that is not the collective, or does not fit the chip."""
+    found = hlo_proof.find(optimized.text, hlo_proof.wanted(case, step, virtual=False))
+    needed = (
+        optimized.argument_bytes
+        + optimized.output_bytes
+        - optimized.alias_bytes
+        + optimized.temporary_bytes
+    )
+    if topology.memory_bytes is not None and needed > topology.memory_bytes:
+        raise _TooLarge(
+            FailureKind.OUT_OF_MEMORY,
+            f"the program takes {needed} bytes, the chip has {topology.memory_bytes}",
+            needed_bytes=needed,
+            available_bytes=topology.memory_bytes,
+        )
+    return hlo_chosen.compiled_of(found, case, optimized)

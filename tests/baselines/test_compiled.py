@@ -1,0 +1,112 @@
+"""Compiled baselines on disk: written whole, one line a payload, strict at the door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.baselines import AcceptedCompiled, BaselineError, find_compiled, save_compiled
+from busbw.model import Compiled, Failure
+from tests import build
+
+KEY = build.key(device_kind="TPU v5 lite", ranks=8, mesh="2x4", cores=None)
+CASE = build.case(ranks=8, mesh="2x4")
+OTHER = build.case(ranks=8, mesh="2x4", payload_bytes=2048)
+
+
+def accepted(now: Compiled | Failure, **changes: Any) -> AcceptedCompiled:
+    given: dict[str, Any] = {"key": KEY, "case": CASE, "now": now, "release": "libtpu 1"}
+    return AcceptedCompiled(**given | changes)
+
+
+def path_in(root: Path) -> Path:
+    (path,) = root.glob("compiled/*/*/*.json")
+    return path
+
+
+def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> None:
+    (change,) = save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-21")
+    assert change.before is None
+    found = find_compiled(tmp_path, KEY, CASE)
+    assert found == change.after
+    assert found is not None
+    assert (found.compiled, found.release, found.date) == (
+        build.compiled(),
+        "libtpu 1",
+        "2026-11-21",
+    )
+    assert path_in(tmp_path).relative_to(tmp_path).parts[:3] == (
+        "compiled",
+        "tpu-v5-lite",
+        "8r-2x4",
+    )
+
+
+def test_out_of_memory_is_kept_with_its_bytes(tmp_path: Path) -> None:
+    oom = build.out_of_memory(needed_bytes=16, available_bytes=15)
+    save_compiled(tmp_path, [accepted(oom)], date="2026-11-21")
+    found = find_compiled(tmp_path, KEY, CASE)
+    assert found is not None
+    assert (found.compiled, found.needed_bytes, found.available_bytes) == (None, 16, 15)
+
+
+def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
+    save_compiled(tmp_path, [accepted(build.compiled(), case=OTHER)], date="2026-11-20")
+    save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-21")
+    lines = [line for line in path_in(tmp_path).read_text().splitlines() if '"payload"' in line]
+    dates = [json.loads(line.rstrip(","))["date"] for line in lines]
+    assert len(lines) == 2
+    assert sorted(dates) == ["2026-11-20", "2026-11-21"]
+
+
+def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
+    save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-20")
+    before = path_in(tmp_path).stat().st_mtime_ns
+    assert save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-21") == ()
+    assert path_in(tmp_path).stat().st_mtime_ns == before
+
+
+def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
+    save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-20")
+    changed = accepted(build.compiled(algorithm={}))
+    assert save_compiled(tmp_path, [changed], date="2026-11-21", only_new=True) == ()
+    (change,) = save_compiled(tmp_path, [changed], date="2026-11-21")
+    assert change.before is not None
+    assert change.after.compiled == build.compiled(algorithm={})
+
+
+def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
+    assert find_compiled(tmp_path, KEY, CASE) is None
+    save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-20")
+    assert find_compiled(tmp_path, KEY, OTHER) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.update(schema=2), "document.schema: expected 1, got 2"),
+        (lambda d: d.update(strategy="other"), "the file says"),
+        (lambda d: d["environment"].update(ranks=4), "the file says"),
+        (lambda d: d["entries"][0].update(payload="2K"), "entries[0].payload"),
+        (lambda d: d["entries"][0].update(status="oom"), "entries[0].compiled"),
+        (lambda d: d["entries"][0].pop("compiled"), "entries[0].compiled"),
+        (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
+        (lambda d: d.update(more=1), "document.more: unknown key"),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:
+    save_compiled(tmp_path, [accepted(build.compiled())], date="2026-11-20")
+    path = path_in(tmp_path)
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(BaselineError) as error:
+        find_compiled(tmp_path, KEY, CASE)
+    assert said in str(error.value)
+    with pytest.raises(BaselineError):
+        save_compiled(tmp_path, [accepted(build.compiled(algorithm={}))], date="2026-11-21")
+    assert json.loads(path.read_text()) == document

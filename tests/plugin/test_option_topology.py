@@ -1,0 +1,219 @@
+"""--topology: compiled and not measured, judged, stored, and every end of it with its exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .folder import Folder, Ran
+
+TOPOLOGY = ("--topology=v5e:2x4", "--compile-cache=none")
+
+
+def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
+    """What the made-up compiler does from now on."""
+    folder.environment.setenv("BUSBW_FAKE_COMPILER", json.dumps({"cases": cases, **fields}))
+
+
+def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
+    """A small session with the made-up compiler."""
+    own = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
+    return folder.pytest(
+        *("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider"),
+        *own,
+        *options,
+        exit_code=exit_code,
+    )
+
+
+def outcomes(ran: Ran) -> dict[str, str]:
+    assert ran.results is not None, ran.text
+    return {one["id"]: one["outcome"] for one in ran.results["cases"]}
+
+
+def stored(folder: Folder) -> Folder:
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    return folder
+
+
+def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folder) -> None:
+    ran = compiled(folder, exit_code=0)
+    assert outcomes(ran) == {
+        "v5e:2x4-fake-default-float32-1K": "NO_BASELINE",
+        "v5e:2x4-fake-default-float32-1M": "NO_BASELINE",
+    }
+    assert "busbw compiler: fake 1 for v5e:2x4" in ran.text
+    assert "busbw: measured" not in ran.text
+    assert "1 passed, 2 without baseline" in ran.text
+
+
+def test_without_the_option_nothing_of_it_runs(folder: Folder) -> None:
+    ran = folder.run("--collect-only", "-q", exit_code=0)
+    assert "test_compiled" not in ran.text
+    assert "test_collective" in ran.text
+
+
+def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
+    stored(folder)
+    (path,) = folder.path.glob("baselines/compiled/tpu-v5-lite/8r-2x4/fake.all_reduce.fake.json")
+    before = path.read_bytes()
+    ran = compiled(folder, "--update-baselines=all", exit_code=0)
+    assert set(outcomes(ran).values()) == {"PASS"}
+    assert "3 passed" in ran.text
+    assert path.read_bytes() == before
+    assert "wrote" not in ran.text
+
+
+def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, exit_code=1)
+    assert list(outcomes(ran).values()) == ["PASS", "CHANGED"]
+    assert "strategy: FakeRing -> FakeTree" in ran.text
+    assert ran.junit is not None
+    (failure,) = ran.junit.iter("failure")
+    assert "FakeRing -> FakeTree" in (failure.text or "")
+    assert "1 changed" in compiled(folder, "--accept-compiled-changes", exit_code=0).text
+
+
+def test_an_update_takes_the_change_and_prints_both_sides(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"strategy": "FakeTree"})
+    ran = compiled(folder, "--update-baselines=all", exit_code=0)
+    assert "1K: FakeRing, colors 2, phases 1 -> FakeTree, colors 2, phases 1" in ran.text
+    assert set(outcomes(compiled(folder, exit_code=0)).values()) == {"PASS"}
+
+
+def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"temporary_bytes": 1 << 22})
+    ran = compiled(folder, "--accept-compiled-changes", exit_code=1)
+    assert "temporary memory: 0 bytes -> 4.0 MiB" in ran.text
+
+
+def test_a_lost_collective_fails_and_is_never_stored(folder: Folder) -> None:
+    script(folder, {"then": "lose_collective"})
+    for options in ((), ("--update-baselines=all",), ("--accept-compiled-changes",)):
+        ran = compiled(folder, *options, exit_code=1)
+        assert set(outcomes(ran).values()) == {"FAILED"}
+        assert "not a collective: expected 1 all-reduce of 1024 bytes" in ran.text
+    assert not (folder.path / "baselines").exists()
+
+
+def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "then": "out_of_memory"})
+    new = compiled(folder, exit_code=1)
+    assert "needs 16.0 GiB, 15.8 GiB available" in new.text
+    assert list(outcomes(new).values()) == ["PASS", "OUT_OF_MEMORY"]
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    expected = compiled(folder, exit_code=0)
+    assert "2 passed, 1 out of memory" in expected.text
+    script(folder)
+    assert list(outcomes(compiled(folder, exit_code=0)).values()) == ["PASS", "IMPROVED"]
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome", "said"),
+    [
+        ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
+        ("kill", "FAILED", "the worker was killed (SIGKILL) while compiling"),
+        ("exit", "FAILED", "the worker ended with exit code 3"),
+        ("hang", "FAILED", "the worker did not answer within 2 s"),
+    ],
+)
+def test_a_compiler_that_dies_costs_one_case(
+    folder: Folder, then: str, outcome: str, said: str
+) -> None:
+    script(folder, {"payload_bytes": 1024, "then": then})
+    ran = compiled(folder, "--case-timeout=2", exit_code=1)
+    assert list(outcomes(ran).values()) == [outcome, "NO_BASELINE"]
+    assert said in ran.text
+
+
+def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
+    ran = compiled(folder, "--require-baselines", exit_code=1)
+    assert "2 failed, 1 passed" in ran.text
+
+
+def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
+    cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
+    compiled(folder, *cache, exit_code=0)
+    kept = sorted((folder.path / "cache").rglob("*.json.gz"))
+    assert len(kept) == 2
+    kept[0].write_bytes(b"cut")
+    compiled(folder, *cache, exit_code=0)
+    assert sorted((folder.path / "cache").rglob("*.json.gz")) == kept
+    assert all(path.stat().st_size > 100 for path in kept)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--topology=v5e:3x5x7",), "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4"),
+        (("--topology=v9:2x2",), "no chip is called 'v9'; known are v2, v3"),
+        (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
+        (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
+        (("--topology=v5e:2x4", "--libtpu=nowhere"), "--libtpu: 'nowhere'; accepted is a version"),
+        (
+            ("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.41", "--update-baselines"),
+            "--update-baselines: with several --libtpu it is not clear whose",
+        ),
+        (("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.40"), "--libtpu: 0.0.40 stands twice"),
+        (
+            ("--topology=v5e:2x4", "--frameworks=tensorflow"),
+            "--frameworks: 'tensorflow'; with --topology accepted is jax",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(
+    folder: Folder, options: tuple[str, ...], said: str
+) -> None:
+    assert said in compiled(folder, *options, exit_code=4).sentence
+
+
+@pytest.mark.parametrize("option", ["--libtpu=0.0.40", "--accept-compiled-changes"])
+def test_an_option_about_compiling_is_nothing_without_it(folder: Folder, option: str) -> None:
+    assert f"{option.split('=')[0]}: only with --topology" in folder.run(option, exit_code=4).text
+
+
+def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) -> None:
+    script(folder, missing={"gpu": "no such compiler here"})
+    ran = compiled(folder, "--topology=v5e:2x4,h100:8", "--compile-cache=none", exit_code=4)
+    assert ran.sentence.endswith("busbw: --topology=h100:8: no such compiler here")
+
+
+def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder) -> None:
+    script(folder, missing={"gpu": "no such compiler here"})
+    ran = compiled(folder, "--topology=all", "--compile-cache=none", exit_code=0)
+    assert "10 skipped, 14 without baseline" in ran.text
+    assert "busbw compiler: none for h100:8: no such compiler here" in ran.text
+
+
+def test_a_damaged_baseline_is_found_before_anything_is_compiled(folder: Folder) -> None:
+    stored(folder)
+    (path,) = folder.path.glob("baselines/compiled/*/*/*.json")
+    path.write_text(path.read_text().replace('"groups": "1x8"', '"groups": 8'))
+    assert "document.entries[0].compiled.groups" in compiled(folder, exit_code=4).sentence
+
+
+def test_several_workers_are_not_several_sessions(folder: Folder) -> None:
+    """Nothing is timed, so that -n is refused for another reason than measuring: one judge."""
+    ran = compiled(folder, "-n", "2", exit_code=1)
+    assert "run perf items without -n" in ran.text
+
+
+def test_skipping_benchmarks_is_no_verdict(folder: Folder) -> None:
+    ran = compiled(folder, "--benchmark-skip", exit_code=1)
+    assert "NO_VERDICT: asked not to run (--benchmark-skip)" in ran.text
+
+
+def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
+    ran = compiled(
+        folder,
+        *("--topology=v5e:2x4", "--compile-cache=none", "--mesh=2x4", "--axes=y", "--payloads=1K"),
+        exit_code=0,
+    )
+    assert ran.results is not None
+    assert [one["now"]["groups"] for one in ran.results["cases"]] == ["2x4"]

@@ -1,0 +1,133 @@
+"""The compile bench: what is kept between sessions, what decides about it, what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw import hardware
+from busbw.model import Case, Compiled, Failure, FailureKind, Found
+from busbw.worker import environ
+from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
+from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
+from busbw.worker.compile import Bench
+from tests import build
+
+V5E = hardware.topology_of("v5e:2x4")
+H100 = hardware.topology_of("h100:8")
+CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/fake")
+
+
+class Counting(FakeCompiler):
+    """Counts what is really compiled; may refuse."""
+
+    def __init__(self, refusal: str = "") -> None:
+        super().__init__()
+        self.compiled = 0
+        self.refusal = refusal
+        self.program = ""
+
+    def lowered(self, case: Case, topology: object) -> AbstractLowered:
+        return Lowered(self, case)
+
+
+class Lowered(FakeLowered):
+    """Tells its compiler each time."""
+
+    def __init__(self, compiler: Counting, case: Case) -> None:
+        super().__init__(case, {})
+        self.text += compiler.program
+        self._compiler = compiler
+
+    def compiled(self) -> Optimized:
+        self._compiler.compiled += 1
+        if self._compiler.refusal:
+            raise CompileError(self._compiler.refusal)
+        return super().compiled()
+
+
+def bench(tmp_path: Path, compiler: Counting) -> Bench:
+    return Bench(compiler=compiler, launch="1", cache=tmp_path)
+
+
+def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
+    compiler = Counting()
+    first = bench(tmp_path, compiler).compile(CASE, V5E)
+    assert bench(tmp_path, compiler).compile(CASE, V5E) == first
+    assert isinstance(first, Compiled)
+    assert compiler.compiled == 1
+
+
+def test_without_a_cache_it_is_compiled_each_time() -> None:
+    compiler = Counting()
+    for _ in range(2):
+        Bench(compiler=compiler, launch="1").compile(CASE, V5E)
+    assert compiler.compiled == 2
+
+
+def test_what_was_refused_is_kept_too(tmp_path: Path) -> None:
+    compiler = Counting("INTERNAL: no")
+    found = [bench(tmp_path, compiler).compile(CASE, V5E) for _ in range(2)]
+    assert compiler.compiled == 1
+    assert [one.kind for one in found if isinstance(one, Failure)] == [
+        FailureKind.COMPILE_ERROR
+    ] * 2
+
+
+def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = Counting()
+    bench(tmp_path, compiler).compile(CASE, V5E)
+    bench(tmp_path, compiler).compile(CASE, hardware.topology_of("v6e:2x4"))
+    compiler.program = "another"
+    bench(tmp_path, compiler).compile(CASE, V5E)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
+    bench(tmp_path, compiler).compile(CASE, V5E)
+    monkeypatch.setenv(environ.RELEASE, "libtpu 2")
+    bench(tmp_path, compiler).compile(CASE, V5E)
+    assert compiler.compiled == 5
+
+
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
+    compiler = Counting()
+    bench(tmp_path, compiler).compile(CASE, V5E)
+    (kept,) = tmp_path.rglob("*.json.gz")
+    kept.write_bytes(kept.read_bytes()[:20])
+    assert isinstance(bench(tmp_path, compiler).compile(CASE, V5E), Compiled)
+    assert compiler.compiled == 2
+
+
+def test_out_of_memory_has_the_compiler_s_figures() -> None:
+    words = (
+        "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+        "temporaries (16.00G) exceeds available HBM (15.75G)"
+    )
+    found = Bench(compiler=Counting(words), launch="1").compile(CASE, V5E)
+    assert isinstance(found, Failure)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.RAISED)
+    assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
+
+
+def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
+    small = replace(H100, memory_bytes=CASE.payload_bytes - 1)
+    found = Bench(compiler=Counting(), launch="1").compile(CASE, small)
+    assert isinstance(found, Failure)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
+    assert (found.needed_bytes, found.available_bytes) == (
+        CASE.payload_bytes,
+        CASE.payload_bytes - 1,
+    )
+    enough = replace(H100, memory_bytes=CASE.payload_bytes)
+    assert isinstance(Bench(compiler=Counting(), launch="1").compile(CASE, enough), Compiled)
+
+
+def test_where_there_is_no_compiler_the_case_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
+    found = Bench(compiler=FakeCompiler(), launch="1").compile(CASE, V5E)
+    assert isinstance(found, Failure)
+    assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
