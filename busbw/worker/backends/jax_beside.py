@@ -7,9 +7,10 @@ the loop, it touches no value, and the result is checked as ever.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from .base import MeasuringError
 _TRIED_STEPS = 100_000
 _STEP_TRIES = 5
 _CALIBRATING_S = 0.005
-_CALIBRATING_PAIRS = 15
+_CALIBRATING_TURNS = 15
 _TRIED_FACTOR = 2.0
 _TRIED = 0.2
 
@@ -98,26 +99,33 @@ def _part(case: Case, injection: Injection) -> Beside:
 
 
 def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) -> Beside:
-    """As many steps as take the time asked for, within the chain itself."""
-    without = make(NOTHING)
-    tried = None
-    try:
+    """As many steps as take the time asked for, within the chain itself.
+
+    A loop takes some time however short it is. Of a delay that is nearer to none than to that,
+    none is made: a delay that grows with the payload is to leave small payloads as they are.
+    """
+    with contextlib.ExitStack() as held:
+
+        def tried(beside: Beside) -> Timed:
+            program = make(beside)
+            held.callback(program.release)
+            return program
+
+        without = tried(NOTHING)
         one_s = _one_s(without)
         # Not much longer than what is wanted: what a rank does while it would wait costs nothing.
         tried_s = max(_TRIED_FACTOR * injection.delay_s(one_s, case.payload_bytes), _TRIED * one_s)
-        steps = max(1, round(tried_s / _step_s()))
-        tried = make(Beside(steps=steps))
-        pairs = _pairs(without, tried)
-    finally:
-        without.release()
-        if tried is not None:
-            tried.release()
-    without_s = statistics.median(one for one, _ in pairs)
-    step_s = statistics.median(both - one for one, both in pairs) / steps
+        steps = max(2, round(tried_s / _step_s()))
+        turns = _turns([without, tried(Beside(steps=1)), tried(Beside(steps=steps))])
+    without_s = statistics.median(one for one, _, _ in turns)
+    least_s = max(0.0, statistics.median(short - one for one, short, _ in turns))
+    step_s = statistics.median(long - short for _, short, long in turns) / (steps - 1)
     wanted_s = injection.delay_s(without_s, case.payload_bytes)
     if step_s <= 0:
         raise MeasuringError(FailureKind.UNAVAILABLE, "a delay's length cannot be found here")
-    return Beside(steps=max(1, round(wanted_s / step_s)))
+    if wanted_s < least_s / 2:
+        return NOTHING
+    return Beside(steps=max(1, 1 + round((wanted_s - least_s) / step_s)))
 
 
 def _step_s() -> float:
@@ -151,15 +159,16 @@ def _busy(start: jax.Array, steps: int) -> Any:
     return (jax.lax.fori_loop(0, steps, step, begun) == 0).astype(start.dtype)
 
 
-def _pairs(without: Timed, tried: Timed) -> list[tuple[float, float]]:
-    """Seconds of one collective of each, taken in turn."""
-    chain = without.step
-    while chain < without.most_iterations and _chain_s(without, chain) < _CALIBRATING_S:
-        chain = min(2 * chain, without.most_iterations)
-    chain = max(without.step, chain // without.step * without.step)
+def _turns(programs: Sequence[Timed]) -> list[tuple[float, ...]]:
+    """Seconds of one collective of each program, taken in turn."""
+    first = programs[0]
+    chain = first.step
+    while chain < first.most_iterations and _chain_s(first, chain) < _CALIBRATING_S:
+        chain = min(2 * chain, first.most_iterations)
+    chain = max(first.step, chain // first.step * first.step)
     return [
-        (_chain_s(without, chain) / chain, _chain_s(tried, chain) / chain)
-        for _ in range(_CALIBRATING_PAIRS)
+        tuple(_chain_s(program, chain) / chain for program in programs)
+        for _ in range(_CALIBRATING_TURNS)
     ]
 
 
