@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, Topology
+from busbw.model import Case, Compiled, Compiler, Failure, Topology
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -59,19 +59,19 @@ class Compiling:
         with contextlib.ExitStack() as held:
             worker: Worker | Failure | None = None
             for topology in topologies:
-                if worker is None:
-                    worker = self._started(compiler, held)
-                answer = (
-                    worker
-                    if isinstance(worker, Failure)
-                    else self._asked(worker, _request("describe", topology), topology.name)
-                )
-                if isinstance(answer, Failure):
-                    found.append(Compiler(topology=topology.name, missing=_words(answer)))
-                    worker = None
-                    continue
-                found.append(wire.from_json(Compiler, answer[1], "compiler"))
+                worker = worker or self._started(compiler, held)
+                answer = self._described(worker, topology)
+                found.append(answer)
+                worker = None if answer.missing else worker
         return found
+
+    def _described(self, worker: Worker | Failure, topology: Topology) -> Compiler:
+        if isinstance(worker, Failure):
+            return Compiler(topology=topology.name, missing=_words(worker))
+        answer = self._asked(worker, _request("describe", topology), "starting the compiler")
+        if isinstance(answer, Failure):
+            return Compiler(topology=topology.name, missing=_words(answer))
+        return wire.from_json(Compiler, answer[1], "compiler")
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Compile all `jobs`; what becomes of each is in `results` as soon as it is known."""
@@ -122,7 +122,7 @@ class Compiling:
             "case": wire.to_json(job.case),
             "cache": str(self.cache) if self.cache else "",
         }
-        answer = self._asked(worker, request, f"compiling {job.case.name} for {job.topology.name}")
+        answer = self._asked(worker, request, "compiling")
         if isinstance(answer, Failure):
             del workers[job.compiler]
             return answer
@@ -166,4 +166,4 @@ def _request(name: str, topology: Topology) -> dict[str, Any]:
 
 def _words(failure: Failure) -> str:
     last = failure.log.splitlines()[-1] if failure.log else "nothing in its log"
-    return f"{failure.message}: {last}" if failure.kind is not FailureKind.UNAVAILABLE else last
+    return f"{failure.message}: {last}"

@@ -24,8 +24,6 @@ from busbw.model import (
     bytes_text,
 )
 
-from .failures import memory_text
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompilePolicy:
@@ -94,7 +92,7 @@ def _failure(
 def _out_of_memory(
     spec: CompileSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
 ) -> CompiledVerdict:
-    text = memory_text(failure)
+    text = _memory(failure)
     if baseline is None:
         failed = terms.require_baselines and not terms.accept_new
         expected, text = terms.accept_new, f"{text}; no baseline"
@@ -111,6 +109,14 @@ def _out_of_memory(
         text=text,
         failure=failure,
     )
+
+
+def _memory(failure: Failure) -> str:
+    """Needed and available bytes to a hundredth of a GiB, as the compiler says them."""
+    if failure.needed_bytes is None or failure.available_bytes is None:
+        return failure.message.splitlines()[0]
+    needed, available = (bytes_text(n, 2) for n in (failure.needed_bytes, failure.available_bytes))
+    return f"needs {needed}, {available} available"
 
 
 def _program(

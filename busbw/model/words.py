@@ -140,11 +140,11 @@ def payload_text(payload_bytes: int) -> str:
     return str(payload_bytes)
 
 
-def bytes_text(count: int) -> str:
+def bytes_text(count: int, decimals: int = 1) -> str:
     """A number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
     for unit, size in (("GiB", 1024**3), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
-            return f"{count / size:.1f} {unit}"
+            return f"{count / size:.{decimals}f} {unit}"
     return f"{count} bytes"
 
 

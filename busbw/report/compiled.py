@@ -80,16 +80,21 @@ def _case_lines(verdict: CompiledVerdict) -> Iterator[Line]:
 def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
     """Several compilers release by release: what each made otherwise than the one before it.
 
-    Payloads in a row that a compiler treats alike share a line.
+    Payloads in a row that a compiler treats alike share a line, and a topology that no release
+    treats otherwise has one.
     """
     releases = list(dict.fromkeys(one.release for one in verdicts if one.release))
     if len(releases) < 2:
         return []
     lines = ["", f"release by release: {' -> '.join(releases)}"]
     for topology in dict.fromkeys(one.spec.topology for one in verdicts):
-        of_topology = [one for one in verdicts if one.spec.topology == topology]
+        further = [one for one in verdicts if one.spec.topology == topology]
+        further = [one for one in further if one.release != releases[0]]
+        if all(one.outcome is Outcome.PASS for one in further):
+            lines.append(f"    {topology}: the same by all of them")
+            continue
         for release in releases[1:]:
-            mine = [one for one in of_topology if one.release == release]
+            mine = [one for one in further if one.release == release]
             lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
     return lines
 
@@ -110,6 +115,8 @@ def _told(verdict: CompiledVerdict) -> str:
         return "; ".join(one.text for one in verdict.differences if "memory" not in one.what) or (
             "other amounts of memory"
         )
+    if verdict.outcome is Outcome.OUT_OF_MEMORY:
+        return "out of memory" if verdict.failed else "out of memory, as before"
     return verdict.headline()
 
 

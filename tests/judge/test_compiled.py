@@ -101,7 +101,7 @@ def test_out_of_memory_is_expected_new_or_not_judged() -> None:
     assert [one.outcome for one in (expected, new, unknown)] == [Outcome.OUT_OF_MEMORY] * 3
     assert [one.failed for one in (expected, new, unknown)] == [False, True, False]
     assert [one.expected for one in (expected, new, unknown)] == [True, False, False]
-    assert "needs 16.0 GiB, 15.0 GiB available" in new.text
+    assert "needs 16.00 GiB, 15.00 GiB available" in new.text
     assert "it compiled in the baseline (libtpu 0.0.40)" in new.text
 
 

@@ -105,7 +105,7 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
     stored(folder)
     script(folder, {"payload_bytes": 1 << 20, "then": "out_of_memory"})
     new = compiled(folder, exit_code=1)
-    assert "needs 16.0 GiB, 15.8 GiB available" in new.text
+    assert "needs 16.00 GiB, 15.75 GiB available" in new.text
     assert list(outcomes(new).values()) == ["PASS", "OUT_OF_MEMORY"]
     compiled(folder, "--update-baselines=all", exit_code=0)
     expected = compiled(folder, exit_code=0)

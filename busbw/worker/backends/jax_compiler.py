@@ -38,14 +38,17 @@ class JaxLowered(AbstractLowered):
         self.step = max(1, form.step)
 
     def compiled(self) -> Optimized:
-        """Run XLA's compiler for the chip."""
+        """Run XLA's compiler for the chip.
+
+        A jaxlib that cannot read what a newer compiler gives is an error of that compiler's too.
+        """
         try:
             compiled = self._lowered.compile()
+            stats, text = compiled.memory_analysis(), compiled.as_text()
         except (jax_versions.runtime_error(), RuntimeError, ValueError) as error:
             raise CompileError(str(error).strip()) from error
-        stats = compiled.memory_analysis()
         return Optimized(
-            text=compiled.as_text(),
+            text=text,
             argument_bytes=int(stats.argument_size_in_bytes),
             output_bytes=int(stats.output_size_in_bytes),
             alias_bytes=int(stats.alias_size_in_bytes),
