@@ -21,6 +21,7 @@ from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
+    GIB,
     KIB,
     MIB,
     Clock,
@@ -41,6 +42,7 @@ from .words import (
 
 __all__ = [
     "AXES",
+    "GIB",
     "KIB",
     "MIB",
     "VIRTUAL_RANKS",

@@ -10,6 +10,7 @@ import math
 
 KIB = 1024
 MIB = 1024**2
+GIB = 1024**3
 
 
 class Device(str, enum.Enum):
@@ -142,7 +143,7 @@ def payload_text(payload_bytes: int) -> str:
 
 def bytes_text(count: int, decimals: int = 1) -> str:
     """A number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
-    for unit, size in (("GiB", 1024**3), ("MiB", MIB), ("KiB", KIB)):
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
             return f"{count / size:.{decimals}f} {unit}"
     return f"{count} bytes"

@@ -33,8 +33,8 @@ def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
     for release, group in itertools.groupby(sorted(there, key=_release), key=_release):
         names = ", ".join(dict.fromkeys(one.topology for one in group))
         lines.append(f"busbw compiler: {release} for {names}")
-    absent = {one.topology: one.missing for one in compilers if one.missing}
-    return lines + [f"busbw compiler: none for {name}: {why}" for name, why in absent.items()]
+    absent = [one for one in compilers if one.missing]
+    return lines + [f"busbw compiler: none for {one.topology}: {one.missing}" for one in absent]
 
 
 def _release(compiler: Compiler) -> str:
@@ -52,7 +52,8 @@ def compiled_table(verdicts: Sequence[CompiledVerdict]) -> list[Line]:
 
 
 def _group(verdict: CompiledVerdict) -> str:
-    by = f" by {verdict.release}" if verdict.release else ""
+    by = verdict.release or verdict.spec.compiler
+    by = f" by {by}" if by else ""
     if verdict.case is None:
         return f"{verdict.spec.topology}{by}"
     case = verdict.case

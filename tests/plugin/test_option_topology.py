@@ -184,6 +184,51 @@ def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) ->
     assert ran.sentence.endswith("busbw: --topology=h100:8: no such compiler here")
 
 
+@pytest.fixture
+def two_releases(folder: Folder) -> tuple[str, ...]:
+    """Options for two made-up libraries, of releases 1.0 and 2.0."""
+    for version in ("1.0", "2.0"):
+        package = folder.path / version / "libtpu"
+        package.mkdir(parents=True)
+        (package / "libtpu.so").touch()
+        (folder.path / version / f"libtpu-{version}.dist-info").mkdir()
+    return ("--topology=v5e:2x4", "--compile-cache=none", "--libtpu=1.0/libtpu/libtpu.so,2.0")
+
+
+def test_two_releases_are_held_against_each_other(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    script(folder, {"release": "libtpu 2.0", "payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, *two_releases, exit_code=1)
+    assert outcomes(ran) == {
+        "v5e:2x4-libtpu1.0-fake-default-float32-1K": "NO_BASELINE",
+        "v5e:2x4-libtpu1.0-fake-default-float32-1M": "NO_BASELINE",
+        "v5e:2x4-libtpu2.0-fake-default-float32-1K": "PASS",
+        "v5e:2x4-libtpu2.0-fake-default-float32-1M": "CHANGED",
+    }
+    assert "release by release: libtpu 1.0 -> libtpu 2.0" in ran.text
+    assert "    v5e:2x4, libtpu 2.0: 1K: as before" in ran.text
+    assert "    v5e:2x4, libtpu 2.0: 1M: strategy: FakeRing -> FakeTree" in ran.text
+    compiled(folder, *two_releases, "--accept-compiled-changes", exit_code=0)
+
+
+def test_releases_that_do_the_same_share_a_line(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    assert (
+        "    v5e:2x4: the same by all of them" in compiled(folder, *two_releases, exit_code=0).text
+    )
+
+
+def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    script(folder, missing={"libtpu 1.0": "what is a v5e?"})
+    ran = compiled(folder, *two_releases, exit_code=0)
+    assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["NO_BASELINE"] * 2
+    assert "busbw compiler: none for v5e:2x4: what is a v5e?" in ran.text
+
+
 def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder) -> None:
     script(folder, missing={"gpu": "no such compiler here"})
     ran = compiled(folder, "--topology=all", "--compile-cache=none", exit_code=0)

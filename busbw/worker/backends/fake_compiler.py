@@ -3,7 +3,7 @@
 Shipped for tests and demonstrations: the text that it gives is read and proved as any other, only
 its making is made up. The variable holds JSON::
 
-    {"release": "fake 1", "missing": {"gpu": "no such compiler"},
+    {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
                 "temporary_bytes": 4096, "then": "kill"}]}
 
@@ -37,8 +37,9 @@ class FakeCompiler(AbstractCompiler):
 
     def describe(self, topology: Topology) -> Compiler:
         """The script's release; or why there is none for this class of device."""
-        missing = self._script.get("missing", {}).get(topology.device.value, "")
         release = os.environ.get(environ.RELEASE) or self._script.get("release", "fake 1")
+        absent = self._script.get("missing", {})
+        missing = absent.get(topology.device.value) or absent.get(release)
         if missing:
             return Compiler(topology=topology.name, missing=missing)
         return Compiler(
