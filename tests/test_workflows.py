@@ -56,8 +56,9 @@ def _summarized(path: Path) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_the_workflows_are_those_for_a_push_the_night_and_a_refresh() -> None:
-    assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml", "refresh-baselines.yml"]
+def test_the_workflows_are_those_for_a_push_compiling_the_night_and_a_refresh() -> None:
+    names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
+    assert [path.name for path in WORKFLOWS] == names
 
 
 @each_workflow
@@ -133,3 +134,39 @@ def test_the_text_of_a_failure_stays_within_its_cell(tmp_path: Path) -> None:
 
 def test_the_summary_says_that_there_are_no_results(tmp_path: Path) -> None:
     assert _summarized(tmp_path / "none.json") == ["No results were written; the log says why."]
+
+
+def _compiled_case(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "v5e:2x4-jax-default-float32-1K",
+        "spec": {"topology": "v5e:2x4"},
+        "release": "libtpu 0.0.42.1",
+        "outcome": "PASS",
+        "failed": False,
+        "expected": False,
+        "text": "as before",
+        **changes,
+    }
+
+
+def _compiled(path: Path, *cases: dict[str, Any]) -> list[str]:
+    session = {"outcome": "FINE", "text": "compiled"}
+    document = {"session": session, "compilers": [], "cases": cases}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return _summarized(path)
+
+
+def test_the_summary_of_what_was_compiled_shows_what_is_not_as_before(tmp_path: Path) -> None:
+    changed = _compiled_case(outcome="CHANGED", failed=True, text="a -> b | c\nd")
+    fits = _compiled_case(outcome="IMPROVED", text="it fits now")
+    oom = _compiled_case(outcome="OUT_OF_MEMORY", expected=True, text="too large")
+    lines = _compiled(tmp_path / "r.json", _compiled_case(), fits, oom, changed)
+    assert lines[2].startswith("**FINE**: compiled. 1 of 4 cases failed, 2 are not as the")
+    assert lines[-2:] == [
+        r"| v5e:2x4 | 1K | libtpu 0.0.42.1 | **CHANGED** | a -> b \| c d |",
+        "| v5e:2x4 | 1K | libtpu 0.0.42.1 | IMPROVED | it fits now |",
+    ]
+
+
+def test_the_summary_of_what_was_compiled_is_short_where_all_is_as_before(tmp_path: Path) -> None:
+    assert len(_compiled(tmp_path / "r.json", _compiled_case())) == 3

@@ -80,6 +80,7 @@ def compile_all(
         display.done_compiling(time.monotonic() - begun_s)
     found = {spec: compiling.results[_job(spec, one)] for spec, one in resolved.items()}
     _judge(state, resolved, found, stored, compilers)
+    state.compiled = {spec: state.compiled[spec] for spec in specs}
     state.session_verdict = judge.judge_compiled_session(
         list(state.compiled.values()), asked_to_skip=skip
     )

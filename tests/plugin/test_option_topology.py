@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
 import pytest
 
-from .folder import Folder, Ran
+from .folder import ROOT, Folder, Ran
 
 TOPOLOGY = ("--topology=v5e:2x4", "--compile-cache=none")
 
@@ -46,6 +47,26 @@ def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folde
     assert "busbw compiler: fake 1 for v5e:2x4" in ran.text
     assert "busbw: measured" not in ran.text
     assert "1 passed, 2 without baseline" in ran.text
+
+
+def test_the_results_are_what_their_schema_says(folder: Folder) -> None:
+    """Every outcome at once: as before, changed, too large, refused, and a case without one."""
+    stored(folder)
+    script(
+        folder,
+        {"payload_bytes": 1024, "strategy": "FakeTree"},
+        {"payload_bytes": 1 << 20, "then": "out_of_memory"},
+        {"payload_bytes": 1 << 21, "then": "error"},
+    )
+    ran = compiled(folder, "--payloads=1K,1M,2M,4M", exit_code=1)
+    assert list(outcomes(ran).values()) == [
+        "CHANGED",
+        "OUT_OF_MEMORY",
+        "COMPILE_ERROR",
+        "NO_BASELINE",
+    ]
+    schema = json.loads((ROOT / "docs" / "compiled.schema.json").read_text())
+    jsonschema.validate(ran.results, schema)
 
 
 def test_without_the_option_nothing_of_it_runs(folder: Folder) -> None:
