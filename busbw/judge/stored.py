@@ -79,10 +79,7 @@ def compare(
     levels = [statistics.median(one.logs(weight)) for one in sessions]
     before = statistics.median(levels)
     each = [value - before for value in now.logs(weight)]
-    tier = policy.tier(payload_bytes)
-    least_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
-    floor = math.log1p(max(tier.floor, policy.least_difference_s / least_s))
-    ceiling = max(math.log1p(tier.ceiling), floor)
+    floor, ceiling = _bounds(sessions, policy, payload_bytes)
     excess = _excess([one.logs(weight) for one in sessions], each)
     noise, error = _noise(levels, excess, policy, cases)
     limit = ceiling if noise is None else min(max(noise, floor), ceiling)
@@ -106,6 +103,16 @@ def compare(
         wanted=confirmed if suspected or unclear else None,
         suspected=suspected,
     )
+
+
+def _bounds(
+    sessions: Sequence[Launches], policy: Policy, payload_bytes: int
+) -> tuple[float, float]:
+    """The least and the largest limit, as log ratios; no clock tells less than a difference."""
+    tier = policy.tier(payload_bytes)
+    usual_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
+    floor = math.log1p(max(tier.floor, policy.least_difference_s / usual_s))
+    return floor, max(math.log1p(tier.ceiling), floor)
 
 
 def launches_of(baseline: Baseline) -> list[Launches]:

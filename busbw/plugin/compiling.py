@@ -56,9 +56,8 @@ def compile_all(
     """Compile what `specs` ask for; verdicts are in `state`."""
     asked = state.settings.compile
     assert asked is not None
-    framework = specs[0].spec.framework
     compiling = driver.Compiling(
-        starters=_starters(state, asked, framework),
+        starters=_starters(state, asked, specs[0].spec.framework),
         bundle=bundle,
         workers=len(os.sched_getaffinity(0)),
         timeout_s=state.settings.case_timeout_s,
@@ -70,14 +69,7 @@ def compile_all(
     display.compilers(state.compilers)
     resolved = _resolved(state, specs, asked, compilers)
     stored = _stored(state, resolved)
-    begun_s = time.monotonic()
-    try:
-        compiling.run([_job(spec, one) for spec, one in resolved.items()])
-    except KeyboardInterrupt:
-        state.interrupted = True
-        raise
-    finally:
-        display.done_compiling(time.monotonic() - begun_s)
+    _run(state, compiling, [_job(spec, one) for spec, one in resolved.items()], display)
     found = {spec: compiling.results[_job(spec, one)] for spec, one in resolved.items()}
     _judge(state, resolved, found, stored, compilers)
     state.compiled = {spec: state.compiled[spec] for spec in specs}
@@ -87,6 +79,19 @@ def compile_all(
     state.compiled_results = {
         spec: (one.key, one.case, found[spec]) for spec, one in resolved.items()
     }
+
+
+def _run(
+    state: State, compiling: driver.Compiling, jobs: Sequence[driver.Job], display: Display
+) -> None:
+    begun_s = time.monotonic()
+    try:
+        compiling.run(jobs)
+    except KeyboardInterrupt:
+        state.interrupted = True
+        raise
+    finally:
+        display.done_compiling(time.monotonic() - begun_s)
 
 
 def _job(spec: CompileSpec, one: Resolved) -> driver.Job:

@@ -83,15 +83,10 @@ def _settings(config: pytest.Config) -> Settings:
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
-    against = against_of(
-        [*config.getini("busbw_against"), *config.getoption("against")],
-        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
-    )
+    against = _against(config)
     _check_paired(config, paired=against is not None, injected=bool(texts["inject"]))
     return Settings(
-        device=None
-        if texts["device"] == "auto"
-        else Device(one_of("device", texts["device"], _DEVICES)),
+        device=_device(texts["device"]),
         ranks=_ranks(texts["ranks"]),
         frameworks=_frameworks(
             texts["frameworks"], named=named, pythons=pythons, compiled=bool(texts["topology"])
@@ -119,12 +114,25 @@ def _settings(config: pytest.Config) -> Settings:
         prune_baselines=config.getoption("prune_baselines"),
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
-        memory_limit_bytes=checked("memory_limit", metrics.parse_payload, texts["memory_limit"])
-        if texts["memory_limit"]
-        else None,
+        memory_limit_bytes=_memory_limit(texts["memory_limit"]),
         results=file_of("results", texts["results"]),
         compile=compile_settings_of(config, texts, pythons),
     )
+
+
+def _against(config: pytest.Config) -> Against | None:
+    return against_of(
+        [*config.getini("busbw_against"), *config.getoption("against")],
+        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
+    )
+
+
+def _device(text: str) -> Device | None:
+    return None if text == "auto" else Device(one_of("device", text, _DEVICES))
+
+
+def _memory_limit(text: str) -> int | None:
+    return checked("memory_limit", metrics.parse_payload, text) if text else None
 
 
 def _text(config: pytest.Config, option: Option) -> str:

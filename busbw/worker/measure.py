@@ -137,15 +137,7 @@ class Desk:
         counted = predicted is not None and memory.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
             program = prepared.enter_context(self.backend.prepared(case, injection))
-            sampler = Sampler(
-                program,
-                plan,
-                self.backend.now_s,
-                phases,
-                sleep=self.backend.sleep,
-                asleep=injection if injection and injection.extra is Extra.SLEEP else None,
-                payload_bytes=case.payload_bytes,
-            )
+            sampler = self._sampler(case, plan, program, phases, injection)
             sampler.begin(single=case.clock is Clock.DISPATCH)
             while True:
                 with phases.of("waiting"):
@@ -164,6 +156,24 @@ class Desk:
             if self._is_large(case):
                 self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
+
+    def _sampler(
+        self,
+        case: Case,
+        plan: Plan,
+        program: AbstractProgram,
+        phases: Phases,
+        injection: Injection | None,
+    ) -> Sampler:
+        return Sampler(
+            program,
+            plan,
+            self.backend.now_s,
+            phases,
+            sleep=self.backend.sleep,
+            asleep=injection if injection and injection.extra is Extra.SLEEP else None,
+            payload_bytes=case.payload_bytes,
+        )
 
     def _run(self, case: Case, program: AbstractProgram, sampler: Sampler, timed: _Timed) -> Run:
         return Run(

@@ -49,28 +49,14 @@ class JaxProgram(AbstractProgram):
         axes = tuple(case.axes) or tuple(mesh.axis_names)
         self._form = form_of(case, axes, rounds, virtual=virtual, beside=beside)
         self.step = max(1, self._form.step)
-        self.most_iterations = rounds // self.step * self.step if self._form.step else 1
-        if self.most_iterations == 0:
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE,
-                f"{case.dtype} holds no exact chain of {self.step} over {case.group_size} ranks",
-            )
+        self.most_iterations = self._most_iterations(rounds)
         self._each = PartitionSpec(mesh.axis_names)
         self._peak_before_bytes = self._peak_bytes()
         begun_s = time.perf_counter()
         self._call = jax_lowering.lowered(case, mesh, self._form).compile()
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = jax_lowering.memory_bytes(self._call)
-        self.proof = hlo_proof.prove(
-            self._call.as_text(),
-            hlo_proof.wanted(
-                case,
-                self.step,
-                virtual=virtual,
-                plain=beside == NOTHING,
-                part_bytes=beside.part * self._dtype.itemsize,
-            ),
-        )
+        self.proof = self._prove(virtual=virtual)
         self._draws = [self._on_ranks(self._values.start, number) for number in range(_DRAWS)]
         self._start = self._compiled_start(self._draws[0], donated=True)
         self._check_on_devices = None if virtual else CheckOnDevices(case, mesh, self._values)
@@ -153,6 +139,28 @@ class JaxProgram(AbstractProgram):
             raise MeasuringError(
                 FailureKind.WRONG_WORLD, f"{there} devices take part, expected {self._case.ranks}"
             )
+
+    def _most_iterations(self, rounds: int) -> int:
+        if not self._form.step:
+            return 1
+        most = rounds // self.step * self.step
+        if most == 0:
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE,
+                f"{self._case.dtype} holds no exact chain of {self.step} over "
+                f"{self._case.group_size} ranks",
+            )
+        return most
+
+    def _prove(self, *, virtual: bool) -> Proof:
+        wanted = hlo_proof.wanted(
+            self._case,
+            self.step,
+            virtual=virtual,
+            plain=self._beside == NOTHING,
+            part_bytes=self._beside.part * self._dtype.itemsize,
+        )
+        return hlo_proof.prove(self._call.as_text(), wanted)
 
     def _on_ranks(self, values: Callable[..., Any], *arguments: int) -> jax.Array:
         """``values(rank, ...)``, of shape (blocks, period), on each rank its own."""
