@@ -37,6 +37,9 @@ VALUES: dict[str, Any] = {
     "published": model.Reference,
 }
 
+# Words for what was compiled and not measured: no such document has them.
+OF_COMPILING = {"CHANGED", "COMPILE_ERROR"}
+
 
 def _case(payload_bytes: int) -> Case:
     return build.case(payload_bytes=payload_bytes, ranks=8, mesh="2x4")
@@ -94,6 +97,9 @@ def _judged(spec: Spec) -> Kind:
         ratio_interval=(1.9, 2.1),
         ratio_error=0.02,
         limit=1.1,
+        ceiling=model.Ceiling(
+            bytes_per_s=450e9, most_bytes_per_s=788e9, text="links", sure=True, in_switch=True
+        ),
         provisional=True,
         reference=model.Reference(source="a paper", oom=False, algbw_gb_per_s=50.0, doubt="old"),
     )
@@ -209,6 +215,8 @@ def test_a_session_without_cases_or_verdict_is_valid() -> None:
         pytest.param(("cases", 0, "case", "payload"), "1 KiB", id="a payload in other words"),
         pytest.param(("cases", 0, "measured", "median_s"), -1.0, id="a time below 0"),
         pytest.param(("cases", 0, "measured", "extra"), 1.0, id="an unknown key in a summary"),
+        pytest.param(("cases", 0, "ceiling", "bytes_per_s"), 0, id="a ceiling on the floor"),
+        pytest.param(("cases", 0, "ceiling", "share"), "half", id="a share in words"),
         pytest.param(("cases", 0, "ratio_interval"), [1.0], id="half an interval"),
         pytest.param(("cases", 0, "launches", 0, "samples_s"), [], id="a launch without samples"),
         pytest.param(("cases", 0, "published", "oom"), "no", id="a word for a truth value"),
@@ -243,6 +251,11 @@ def test_a_case_is_written_with_its_payload_in_words() -> None:
     assert list(DEFINITIONS["case"]["properties"]) == [*fields, "payload"]
 
 
+def test_a_ceiling_is_written_with_the_share_that_was_reached() -> None:
+    fields = [field.name for field in dataclasses.fields(model.Ceiling)]
+    assert list(DEFINITIONS["ceiling"]["properties"]) == [*fields, "share"]
+
+
 @pytest.mark.parametrize(
     ("name", "key", "words"),
     [
@@ -253,11 +266,11 @@ def test_a_case_is_written_with_its_payload_in_words() -> None:
         ("failure", "found", model.Found),
     ],
 )
-def test_the_words_that_the_schema_accepts_are_those_of_the_model(
+def test_the_words_that_the_schema_accepts_are_those_of_the_model_for_what_is_measured(
     name: str, key: str, words: type[enum.Enum]
 ) -> None:
     accepted = [word for word in DEFINITIONS[name]["properties"][key]["enum"] if word is not None]
-    assert accepted == [word.value for word in words]
+    assert accepted == [word.value for word in words if word.name not in OF_COMPILING]
 
 
 @pytest.mark.parametrize("name", [*DEFINITIONS, "the document"])

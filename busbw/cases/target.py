@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.model import (
@@ -40,12 +40,20 @@ class Target:
 
     def key(self, spec: Spec) -> EnvironmentKey:
         """The Environment key of `spec`'s case; without ranks or a mesh it is on all there are."""
+        lying = self.slice_key(spec)
+        return replace(lying, mesh=spec.mesh or lying.mesh)
+
+    def slice_key(self, spec: Spec) -> EnvironmentKey:
+        """The same with the shape that the devices lie in, however ranks are laid out on them.
+
+        Without a shape where only a part of the devices takes part.
+        """
         found = self.sets[spec.framework]
         return EnvironmentKey(
             device_kind=found.device_kind,
             ranks=spec.ranks or found.ranks,
             cores=found.cores,
-            mesh=spec.mesh or (found.mesh if spec.ranks in (None, found.ranks) else ""),
+            mesh=found.mesh if spec.ranks in (None, found.ranks) else "",
             hosts=found.hosts,
             processes=found.processes,
         )

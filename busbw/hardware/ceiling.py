@@ -17,7 +17,8 @@ busbw <= (n-1)/n M for memory of M bytes per second; where the payload is larger
 keep on themselves, which is where it binds.
 
 **In the switch.** A switch that adds up sends each rank S bytes and takes S from it, so t >= S / L
-and busbw <= 2 (n-1)/n L: twice what links allow without.
+and busbw <= 2 (n-1)/n L: twice what links allow without. That is an all-reduce: to gather, each
+rank still takes (n-1)/n S bytes, and to scatter sums it sends as many, which is L again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def ceiling_of(
     if chip.fabric in (Fabric.TORUS_2D, Fabric.TORUS_3D):
         found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
     else:
-        found = _of_switch(chip, chip.link_bytes_per_s, key)
+        found = _of_switch(chip, chip.link_bytes_per_s, key, case)
     return _with_memory(found, chip, case) if found is not None else None
 
 
@@ -77,18 +78,19 @@ def _of_torus(
     )
 
 
-def _of_switch(chip: Chip, link_bytes_per_s: float, key: EnvironmentKey) -> Ceiling | None:
+def _of_switch(
+    chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, case: Case
+) -> Ceiling | None:
     if key.hosts > 1:
         return None
+    in_switch = chip.reduces_in_switch and case.collective == "all_reduce"
     with_switch = 2 * (key.ranks - 1) / key.ranks * link_bytes_per_s
     return Ceiling(
         bytes_per_s=link_bytes_per_s,
-        most_bytes_per_s=max(link_bytes_per_s, with_switch)
-        if chip.reduces_in_switch
-        else link_bytes_per_s,
+        most_bytes_per_s=max(link_bytes_per_s, with_switch) if in_switch else link_bytes_per_s,
         text=f"links: {chip.links} of {rate_text(link_bytes_per_s / chip.links)}",
         sure=chip.confidence is Confidence.HIGH,
-        in_switch=chip.reduces_in_switch,
+        in_switch=in_switch,
     )
 
 

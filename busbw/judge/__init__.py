@@ -4,6 +4,7 @@ Reads no file and no clock, knows no pytest; what it needs is handed in as value
 """
 
 from .case import Judged, Terms, judge_case, may_become_baseline, summary_of
+from .ceilings import with_ceiling
 from .compiled import (
     COMPILE_POLICY,
     CompilePolicy,
@@ -55,4 +56,5 @@ __all__ = [
     "moved",
     "shift_of",
     "summary_of",
+    "with_ceiling",
 ]

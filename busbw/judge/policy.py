@@ -27,6 +27,10 @@ FALSE_ALARMS = 0.005
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
 
+# Vendors round their figures. What goes wrong in a measurement, such as collectives that are
+# counted but did not run, shows as much more.
+ABOVE_HARDWARE = 0.05
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tier:

@@ -88,6 +88,13 @@ class Verdict:
     ceiling: Ceiling | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def ceiling_share(self) -> float | None:
+        """Today's busbw over what the hardware allows; None where either is not known."""
+        if self.now is None or self.ceiling is None:
+            return None
+        return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
+
     def headline(self) -> str:
         """One line: the outcome and the reason."""
         return f"{self.outcome.value}: {self.text}"

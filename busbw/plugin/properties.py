@@ -19,6 +19,8 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
         ]
         if verdict.now.dispatch_s is not None:
             found.append(("dispatch_s", verdict.now.dispatch_s))
+    if verdict.ceiling_share is not None:
+        found.append(("ceiling_share", verdict.ceiling_share))
     if verdict.baseline is not None:
         found.append(("baseline_median_s", verdict.baseline.median_s))
     if verdict.ratio is not None:

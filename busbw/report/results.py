@@ -5,6 +5,7 @@ Schema history:
 2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
 3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
    processor's clock, a session whose machine or curve shifted, the reference's launches.
+4  what the hardware allows (`ceiling`), what the compiler published of the algorithm (`chosen`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from busbw.model import (
     payload_text,
 )
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 def results(
@@ -73,6 +74,7 @@ def _case(
         "expected": verdict.expected,
         "text": verdict.text,
         "measured": fields_of(verdict.now) if verdict.now else None,
+        "ceiling": _ceiling(verdict),
         "baseline": fields_of(verdict.baseline) if verdict.baseline else None,
         "ratio": verdict.ratio,
         "ratio_interval": list(interval) if interval else None,
@@ -87,6 +89,12 @@ def _case(
         "failures": [fields_of(one) for one in measurement.failures] if measurement else [],
         "reference_launches": [fields_of(run) for run in reference.runs] if reference else [],
     }
+
+
+def _ceiling(verdict: Verdict) -> dict[str, Any] | None:
+    if verdict.ceiling is None:
+        return None
+    return {**fields_of(verdict.ceiling), "share": verdict.ceiling_share}
 
 
 def fields_of(value: Any) -> dict[str, Any]:

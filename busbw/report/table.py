@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,17 +11,19 @@ from busbw.collectives import COLLECTIVES
 from busbw.model import (
     Baseline,
     Case,
+    Ceiling,
     Clock,
     Outcome,
     Reference,
     Summary,
     Verdict,
     payload_text,
+    rate_text,
     seconds_text,
 )
 
-_COLUMNS = "{:>8} {:>10} {:>10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>6}  {}"
-_HEAD = _COLUMNS.format(
+_WIDTHS = (8, 10, 10, 9, 9, 7, 10, 10, 6)
+_HEAD = (
     "payload",
     "best",
     "median",
@@ -32,7 +35,10 @@ _HEAD = _COLUMNS.format(
     "ratio",
     "outcome",
 )
-_UNITS = _COLUMNS.format("", "", "", "GB/s", "GB/s", "%", "", "", "", "").rstrip()
+_UNITS = ("", "", "", "GB/s", "GB/s", "%", "", "", "", "")
+
+# The share of the ceiling stands after busbw, in groups that have one.
+_SHARE_PLACE, _SHARE_WIDTH = 5, 10
 
 MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.REGRESSED: {"red": True, "bold": True},
@@ -57,21 +63,53 @@ class Line:
 def table(verdicts: Sequence[Verdict]) -> list[Line]:
     """The verdicts by framework, strategy and dtype, each group under a heading of its own."""
     lines: list[Line] = []
-    group = ""
-    for verdict in verdicts:
-        name = _group(verdict)
-        if name != group:
-            lines += _source_lines(verdicts, group)
-            lines += [Line(text=""), Line(text=name, markup={"bold": True}), Line(text=_HEAD)]
-            lines.append(Line(text=_UNITS))
-            group = name
-        lines += _case_lines(verdict)
-    return lines + _source_lines(verdicts, group)
+    for name, alike in itertools.groupby(verdicts, key=_group):
+        group = list(alike)
+        bounded = any(verdict.ceiling is not None for verdict in group)
+        lines += [Line(text=""), Line(text=name, markup={"bold": True})]
+        lines.append(Line(text=_row(_HEAD, "of ceiling" if bounded else None)))
+        lines.append(Line(text=_row(_UNITS, "%" if bounded else None)))
+        for verdict in group:
+            lines += _case_lines(verdict, bounded=bounded)
+        lines += _ceiling_lines(group) + _source_lines(group)
+    return lines
 
 
-def _source_lines(verdicts: Sequence[Verdict], group: str) -> list[Line]:
+def _row(cells: Sequence[str], share: str | None) -> str:
+    """The cells below their heads; `share` None: the group has no ceiling."""
+    aligned = [f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS)]
+    if share is not None:
+        aligned.insert(_SHARE_PLACE, f"{share:>{_SHARE_WIDTH}}")
+    return f"{' '.join(aligned)}  {cells[-1]}".rstrip()
+
+
+def _ceiling_lines(group: Sequence[Verdict]) -> list[Line]:
+    """What the ceiling of a group is, and for which payloads where they have several."""
+    found = [v for v in group if v.ceiling is not None]
+    several = len({v.ceiling for v in found}) > 1
+    lines = []
+    for ceiling, alike in itertools.groupby(found, key=lambda verdict: verdict.ceiling):
+        if ceiling is not None:
+            sizes = f" for {_span(list(alike))}" if several else ""
+            lines.append(Line(text=_ceiling_text(ceiling, sizes)))
+    return lines
+
+
+def _span(verdicts: Sequence[Verdict]) -> str:
+    sizes = [payload_text(verdict.spec.payload_bytes) for verdict in verdicts]
+    return sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+
+
+def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
+    text = f"ceiling {rate_text(ceiling.bytes_per_s)}{sizes}: {ceiling.text}"
+    if ceiling.in_switch:
+        text += f"; adding up in the switch up to {rate_text(ceiling.most_bytes_per_s)}"
+    return text if ceiling.sure else f"{text}; the chip's figures are not sure"
+
+
+def _source_lines(group: Sequence[Verdict]) -> list[Line]:
     """Where the published figures of a group come from, once."""
-    sources = {v.reference.source for v in verdicts if v.reference and _group(v) == group}
+    sources = {verdict.reference.source for verdict in group if verdict.reference}
     return [Line(text=f"published figures, by another method: {one}") for one in sorted(sources)]
 
 
@@ -89,26 +127,37 @@ def _group(verdict: Verdict) -> str:
     return ", ".join(parts)
 
 
-def _case_lines(verdict: Verdict) -> list[Line]:
-    numbers = _numbers(verdict.now) if verdict.now else ("",) * 6
-    before = verdict.baseline
-    text = _COLUMNS.format(
-        payload_text(verdict.spec.payload_bytes),
-        *numbers,
-        seconds_text(before.median_s) if before else "",
-        f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",
-        _outcome(verdict),
-    )
+def _case_lines(verdict: Verdict, *, bounded: bool) -> list[Line]:
     markup = dict(MARKUP.get(verdict.outcome, {}))
     if verdict.failed:
         markup = {"red": True, "bold": True}
-    lines = [Line(text=text.rstrip(), markup=markup)]
+    share = _share(verdict) if bounded else None
+    lines = [Line(text=_row(_cells(verdict), share), markup=markup)]
     if verdict.outcome not in (Outcome.PASS, Outcome.NO_BASELINE):
         lines.append(Line(text=f"{'':<10}{verdict.text}", markup=markup))
     lines += [Line(text=f"{'':<10}{note}", markup={"yellow": True}) for note in verdict.notes]
     if verdict.reference is not None:
         lines.append(Line(text=f"{'':<10}{_reference_text(verdict.reference)}"))
     return lines
+
+
+def _cells(verdict: Verdict) -> tuple[str, ...]:
+    before = verdict.baseline
+    return (
+        payload_text(verdict.spec.payload_bytes),
+        *(_numbers(verdict.now) if verdict.now else ("",) * 6),
+        seconds_text(before.median_s) if before else "",
+        f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",
+        _outcome(verdict),
+    )
+
+
+def _share(verdict: Verdict) -> str:
+    """Per cent of the ceiling, two significant digits below ten."""
+    share = verdict.ceiling_share
+    if share is None:
+        return ""
+    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
 
 
 def _numbers(now: Summary) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from busbw import cases
@@ -54,6 +56,24 @@ def test_a_device_asked_for_is_there_because_it_was_asked_for() -> None:
 def test_more_ranks_than_devices_are_an_error_with_both_numbers() -> None:
     with pytest.raises(GridError, match=r"4 ranks \(TPU\), 8 asked for"):
         _target(build.probe(build.device_set(Device.TPU)), device=Device.TPU, ranks=8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "mesh", "lying"),
+    [
+        ({}, "2x4", "2x4"),
+        ({"mesh": "8x1"}, "8x1", "2x4"),
+        ({"ranks": 4}, "", ""),
+        ({"ranks": 4, "mesh": "2x2"}, "2x2", ""),
+    ],
+)
+def test_a_slice_keeps_its_shape_however_ranks_are_laid_out_on_it(
+    changes: dict[str, Any], mesh: str, lying: str
+) -> None:
+    target = _target(build.probe(build.device_set(Device.TPU, ranks=8, mesh="2x4")))
+    spec = build.spec(**changes)
+    assert (target.key(spec).mesh, target.slice_key(spec).mesh) == (mesh, lying)
+    assert target.key(spec).ranks == target.slice_key(spec).ranks
 
 
 def test_virtual_devices_come_in_any_number() -> None:

@@ -92,6 +92,16 @@ def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
     assert found.in_switch
 
 
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
+def test_adding_up_in_the_switch_saves_nothing_where_each_rank_still_moves_all(
+    collective: str,
+) -> None:
+    found = ceiling_of(_key("NVIDIA H100 80GB HBM3", 8), _case(8, collective=collective))
+    assert found is not None
+    assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(450e9)
+    assert not found.in_switch
+
+
 def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

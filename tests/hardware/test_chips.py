@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
 import pytest
 
-from busbw.hardware import CHIPS, Confidence, chip_of
+from busbw.hardware import CHIPS, Chip, Confidence, chip_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
 
 
 def test_every_chip_says_where_its_figures_come_from() -> None:
@@ -45,3 +50,28 @@ def test_v5p_and_v5e_are_told_apart() -> None:
         "Cloud TPU v5p",
         "Cloud TPU v5e",
     ]
+
+
+def test_the_page_has_every_chip_with_its_figures_and_no_others() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :]))
+    assert rows == [_row(chip) for chip in CHIPS]
+
+
+def _row(chip: Chip) -> str:
+    """A chip as docs/measuring.md has it; rates in GB/s."""
+    joined = chip.fabric.value + (", adds up" if chip.reduces_in_switch else "")
+    sends = "none" if chip.link_bytes_per_s is None else f"{chip.link_bytes_per_s / 1e9:g}"
+    cells = (
+        chip.device_kind,
+        chip.vendor_name,
+        str(chip.devices),
+        joined,
+        str(chip.links),
+        sends,
+        f"{chip.memory_bytes_per_s / 1e9:g}",
+        chip.confidence.value,
+        chip.source + (f"; {chip.doubt}" if chip.doubt else ""),
+    )
+    return f"| {' | '.join(cells)} |"

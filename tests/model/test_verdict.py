@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from busbw.model import Outcome, SessionOutcome, SessionVerdict
+from busbw.model import Ceiling, Outcome, SessionOutcome, SessionVerdict
 from tests import build
 
 
@@ -40,3 +42,15 @@ def test_a_failure_without_exit_code_and_log_says_neither() -> None:
 def test_a_session_fails_unless_it_is_fine(outcome: SessionOutcome) -> None:
     session = SessionVerdict(outcome=outcome, text="")
     assert (outcome is not SessionOutcome.FINE) == session.failed
+
+
+def test_the_share_of_the_ceiling_is_that_of_the_rate_that_is_shown() -> None:
+    ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
+    assert build.verdict(ceiling=ceiling).ceiling_share == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("missing", ["now", "ceiling"])
+def test_without_a_time_or_a_ceiling_there_is_no_share(missing: str) -> None:
+    ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
+    changes: dict[str, Any] = {"ceiling": ceiling, missing: None}
+    assert build.verdict(**changes).ceiling_share is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from busbw import report
 from busbw.model import (
+    Ceiling,
     Device,
     Found,
     Measurement,
@@ -78,7 +80,7 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 3
+    assert document["schema"] == 4
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
@@ -115,6 +117,26 @@ def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
 def test_a_case_names_its_payload_as_people_write_it() -> None:
     (case,) = _document(COMPARED)["cases"]
     assert (case["case"]["payload"], case["case"]["payload_bytes"]) == ("4K", 4096)
+
+
+def test_a_case_has_the_ceiling_and_the_share_that_it_reached() -> None:
+    ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
+    held = replace(COMPARED, ceiling=ceiling)
+    reached, lost = _document(held, replace(held, now=None))["cases"]
+    assert reached["ceiling"] == {
+        "bytes_per_s": 8e9,
+        "most_bytes_per_s": 9e9,
+        "text": "links",
+        "sure": True,
+        "in_switch": False,
+        "share": 0.75,
+    }
+    assert lost["ceiling"] == reached["ceiling"] | {"share": None}
+
+
+def test_a_case_without_a_ceiling_has_none() -> None:
+    (case,) = _document(COMPARED)["cases"]
+    assert case["ceiling"] is None
 
 
 def test_a_failure_is_written_with_its_words() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from busbw.model import Outcome, Reference, Verdict
+from busbw.model import Ceiling, Outcome, Reference, Verdict
 from busbw.report import Line, change_lines, measured_lines, table
 from tests import build
 
@@ -112,6 +115,73 @@ def test_the_source_of_published_figures_is_said_once_below_each_group() -> None
     source = "published figures, by another method: a paper"
     assert [source, ""] == texts[texts.index(source) :][:2]
     assert len([text for text in texts if text == source]) == 2
+
+
+LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
+MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
+
+
+def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
+    return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
+
+
+def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
+    assert "ceiling" not in "\n".join(line.text for line in table([build.verdict()]))
+
+
+def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
+    head, units, row, last = (line.text for line in table([_of(4096, LINKS)])[2:])
+    assert row.split() == ["4K", "900", "us", "1", "ms", "4", "6", "75", "15", "PASS"]
+    end = head.index("of ceiling") + len("of ceiling")
+    assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
+    assert head.index("busbw") < head.index("of ceiling") < head.index("spread")
+    assert head.index("outcome") == row.index("PASS")
+    assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
+
+
+@pytest.mark.parametrize(
+    ("busbw_gb_per_s", "words"),
+    [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
+)
+def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
+    now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
+    row, _ = _rows(_of(4096, LINKS, now=now))
+    assert row.text.split()[7] == words
+
+
+def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
+    failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
+    _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
+    assert row.split() == ["1M", "FAILED"]
+    assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
+
+
+def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
+    found = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
+    assert [line.text for line in _rows(*found)[3:]] == [
+        "ceiling 8.00 GB/s for 4K to 1M: links: 2 of 4 in use",
+        "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
+    ]
+
+
+def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
+    other = build.verdict(case=build.case(framework="tensorflow"))
+    heads = [line.text for line in table([_of(4096, LINKS), other]) if "payload" in line.text]
+    assert ["of ceiling" in head for head in heads] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"in_switch": True, "most_bytes_per_s": 14e9},
+            "in use; adding up in the switch up to 14.0 GB/s",
+        ),
+        ({"sure": False}, "in use; the chip's figures are not sure"),
+    ],
+)
+def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
+    assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
 
 
 def test_an_interrupted_session_says_what_it_has_measured() -> None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import MIB, Case, FailureKind
+from busbw.model import MIB, Case, FailureKind, Proof
 
 from . import hlo_proof, jax_lowering, jax_versions
 from .base import AbstractProgram, MeasuringError

@@ -1,0 +1,184 @@
+"""A verdict held against the hardware: what is above it is an error, and never a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw import judge
+from busbw.judge.policy import ABOVE_HARDWARE
+from busbw.model import MIB, Case, EnvironmentKey, Outcome, Reference, Run, Summary, Verdict
+from tests import build
+
+A100 = EnvironmentKey(device_kind="NVIDIA A100-SXM4-80GB", ranks=8)
+H100 = EnvironmentKey(device_kind="NVIDIA H100 80GB HBM3", ranks=8)
+V100 = EnvironmentKey(device_kind="NVIDIA V100-SXM2-32GB", ranks=8)
+POD = EnvironmentKey(device_kind="TPU v5 lite", ranks=256, mesh="16x16")
+CPU = EnvironmentKey(device_kind="AMD EPYC", ranks=8, cores=2)
+
+ABOVE = 1 + ABOVE_HARDWARE + 0.001
+BELOW = 1 + ABOVE_HARDWARE - 0.001
+MEASURED = [
+    Outcome.PASS,
+    Outcome.REGRESSED,
+    Outcome.IMPROVED,
+    Outcome.NOISY,
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+]
+
+
+def _case(key: EnvironmentKey) -> Case:
+    return build.case(payload_bytes=64 * MIB, ranks=key.ranks)
+
+
+def _at(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
+    """A launch of this busbw, and others that take so much longer."""
+    best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
+    return judge.summary_of(_case(key), [best_s, *(one * best_s for one in slower)])
+
+
+def _measured(
+    key: EnvironmentKey, gb_per_s: float, outcome: Outcome = Outcome.PASS, **more: Any
+) -> Verdict:
+    given = {"now": _at(key, gb_per_s), **more}
+    return build.verdict(outcome, case=_case(key), **given)
+
+
+def _runs(*chosen: dict[str, str]) -> list[Run]:
+    return [build.run(1e-3, proof=replace(build.proof(), chosen=one)) for one in chosen]
+
+
+def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
+    return judge.with_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
+
+
+def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
+    found = _held(A100, 240.0)
+    assert found.ceiling is not None
+    assert found.ceiling.bytes_per_s == pytest.approx(300e9)
+    assert found.ceiling_share == pytest.approx(0.8)
+    assert replace(found, ceiling=None) == _measured(A100, 240.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        (CPU, {}),
+        (replace(H100, hosts=2), {}),
+        (POD, {"case": None}),
+        (replace(POD, mesh=""), {}),
+    ],
+)
+def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
+    key: EnvironmentKey, changes: dict[str, Any]
+) -> None:
+    before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
+    found = judge.with_ceiling(before, key, _runs({}))
+    assert found == before
+    assert found.ceiling_share is None
+
+
+@pytest.mark.parametrize("outcome", MEASURED)
+@pytest.mark.parametrize("failed", [True, False])
+def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
+    outcome: Outcome, failed: bool
+) -> None:
+    found = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
+    assert (found.outcome, found.failed) == (Outcome.FAILED, True)
+    assert not judge.may_become_baseline(found)
+    assert found.text == (
+        "busbw 315 GB/s in the best launch is above 300 GB/s, the most that the hardware allows "
+        "by any algorithm (links: 12 of 25.0 GB/s): an error of measurement, not a record"
+    )
+
+
+def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
+    given: dict[str, Any] = {
+        "notes": ("clocks disagree",),
+        "reference": Reference(source="a", oom=True),
+    }
+    found = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **given)
+    assert (found.now, found.baseline, found.ratio, found.limit) == (None,) * 4
+    assert found.ceiling is not None and found.ceiling_share is None
+    assert (found.notes, found.reference) == (given["notes"], given["reference"])
+
+
+@pytest.mark.parametrize("times", [1.0, BELOW])
+def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
+    found = _held(A100, 300 * times)
+    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+
+
+def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
+    verdict = _measured(A100, 330.0, now=_at(A100, 330.0, 2.0, 2.0))
+    assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
+    assert judge.with_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
+
+
+def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
+    found = _held(V100, 200.0)
+    assert (found.outcome, found.failed) == (Outcome.PASS, False)
+    assert judge.may_become_baseline(found)
+    (note,) = found.notes
+    assert note.startswith("busbw 200 GB/s in the best launch is above 150 GB/s")
+    assert note.endswith("an error of measurement, or the chip's figures are wrong")
+
+
+def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
+    found = _held(H100, 480.0, notes=("before",))
+    assert (found.outcome, found.failed) == (Outcome.PASS, False)
+    assert found.notes == (
+        "before",
+        "busbw 480 GB/s in the best launch is above what links allow without adding up in the "
+        "switch (450 GB/s): the switch adds up",
+    )
+
+
+def test_a_switch_does_not_excuse_what_it_cannot_do_either() -> None:
+    found = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
+    assert found.outcome is Outcome.FAILED
+    assert "above 788 GB/s" in found.text
+    assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in found.text
+
+
+def test_more_than_the_published_colors_allow_is_a_note() -> None:
+    found = _held(POD, 150.0, {"colors": "2"})
+    assert found.outcome is Outcome.PASS
+    (note,) = found.notes
+    assert "above 100 GB/s (links: 4 of 4 links of 50.0 GB/s in use, 2 colors)" in note
+    assert "the 200 GB/s that some algorithm may reach" in note
+
+
+def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
+    found = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
+    assert found.ceiling_share == pytest.approx(0.75)
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
+def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
+    before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
+    found = judge.with_ceiling(before, A100, [])
+    assert found.ceiling is not None
+    assert replace(found, ceiling=None) == before
+
+
+def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
+    verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
+    found = judge.with_ceiling(verdict, A100, _runs({}), paired=True)
+    assert (found.outcome, found.now) == (Outcome.FAILED, None)
+    assert found.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
+
+
+def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
+    verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
+    found = judge.with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+
+
+def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
+    verdict = _measured(A100, 200.0, baseline=_at(A100, 600.0))
+    assert judge.with_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
