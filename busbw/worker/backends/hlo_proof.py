@@ -18,7 +18,8 @@ from .base import MeasuringError
 _SHOWN = 300
 
 # How a collective is started that is waited for apart, by itself or within a computation.
-_STARTS = {"call-start", "async-start", *(f"{kind}-start" for kind in hlo.COLLECTIVES)}
+_WRAPPERS = {"call-start", "async-start", "custom-call-start"}
+_STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in hlo.COLLECTIVES)}
 
 # What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.
 _WRITES_NOTHING = {
@@ -29,8 +30,6 @@ _WRITES_NOTHING = {
     "constant",
     "while",
     "call",
-    "call-start",
-    "async-start",
     "opt-barrier",
     "after-all",
     "partition-id",
@@ -191,6 +190,7 @@ def _going_over(module: hlo.Module, name: str, wanted: Wanted) -> list[hlo.Instr
         for one in module.reached(name, fused=False)
         if not one.collective
         and one.op not in _WRITES_NOTHING
+        and not (one.op in _WRAPPERS and one.called)
         and not one.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in one.text
         and max(one.array_bytes, default=0) >= wanted.least_bytes
