@@ -6,79 +6,93 @@ Every sentence is made of the figures at hand: another compiler may say otherwis
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 
+from busbw import metrics
 from busbw.model import Compiled, Failure, payload_text, plural
 
 from .tpu_v2_cell import TpuV2Cell, Way, gib_text, of_slice, slices_of
 
+_WIDTH = 100
 _HOW = {
-    Way.SHARED: "128 rows on each core",
-    Way.DRAWN: "the whole batch on each core, drawn there, as the source's program does it",
-    Way.GIVEN: "the whole batch on each core, given in float32",
+    Way.SHARED: "Batch shared out over the cores",
+    Way.DRAWN: "Whole batch on each core, drawn there, as the source does it (see Doubts)",
+    Way.GIVEN: "Whole batch on each core, given in float32",
 }
+
+# A larger payload that takes less time by more than this is no noise of a measurement.
+_FALL = 0.9
 
 
 def summary_lines(cells: Sequence[TpuV2Cell]) -> list[str]:
     """The page's first section: one item for each thing that was compared."""
     published = [one for one in cells if one.published is not None and one.steps]
     oom = [one for one in published if one.published_oom]
-    lines = [
-        f"- Out of memory: of {plural(len(published), 'cell')} that are published and compiled "
-        f"as a training step, the source has OOM at {_places(oom)}."
-    ]
-    lines += [f"  - {_HOW[way].capitalize()}: {_agreement(published, way)}" for way in Way]
-    lines += [f"  - {text}" for text in _narrow_rows(published)]
-    lines += [f"- {text}" for text in _alone(cells)]
-    lines += [f"- {text}" for text in _algorithms(cells)]
-    lines += [f"- {text}" for text in _in_steps(cells)]
+    of_them = f"Of {plural(len(published), 'cell')} that are published and compiled"
+    lines = _item(f"Out of memory: the source has OOM at {_places(oom)}. {of_them} as a step:")
+    for text in (*(_agreement(published, way) for way in Way), *_rows(published)):
+        lines += _item(text, "  ")
+    for text in (*_alone(cells), *_algorithms(cells), *_falls(cells), *_in_steps(cells)):
+        lines += _item(text)
     return lines
+
+
+def _item(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"{indent}- ",
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:
     differing = [one for one in published if not one.agrees(way)]
+    refused = [one for one in published if not one.fits(way)]
     if not differing:
-        refused = [one for one in published if not one.fits(way)]
-        seen = ", ".join(_refusal(one, way) for one in refused) or "never OOM"
-        return f"**agrees with all of them** ({seen})."
-    agreeing = len(published) - len(differing)
-    shown = "; ".join(_difference(one, way) for one in differing)
-    return f"agrees with {agreeing}, **differs at {shown}**."
+        where = " and ".join(_compiled(one, way) for one in refused)
+        return f"{_HOW[way]}: **agrees at all**, OOM at {where or 'none'}."
+    shown = " and ".join(_difference(one, way) for one in differing)
+    return f"{_HOW[way]}: agrees at {len(published) - len(differing)}, **differs at {shown}**."
 
 
-def _refusal(cell: TpuV2Cell, way: Way) -> str:
+def _compiled(cell: TpuV2Cell, way: Way) -> str:
     found = cell.steps[way][1]
-    assert isinstance(found, Failure)
+    if isinstance(found, Compiled):
+        return f"{_place(cell)} (fits in {gib_text(found.peak_bytes)})"
     needed, there = gib_text(found.needed_bytes), gib_text(found.available_bytes)
-    return f"{_place(cell)} needs {needed} of {there}"
+    return f"{_place(cell)} (needs {needed} of {there})"
 
 
 def _difference(cell: TpuV2Cell, way: Way) -> str:
-    found = cell.steps[way][1]
-    if isinstance(found, Compiled):
-        return f"{_place(cell)}, which fits ({gib_text(found.peak_bytes)})"
     assert cell.published is not None
-    return f"{_refusal(cell, way)}, published with {cell.published.algbw_gb_per_s:.4g} GB/s"
+    rate = cell.published.algbw_gb_per_s
+    there = "OOM" if rate is None else f"{rate:.4g} GB/s"
+    return f"{_compiled(cell, way).removesuffix(')')}; published: {there})"
 
 
-def _narrow_rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
-    """What fits only because drawn rows are not kept in float32."""
-    limits = [
-        found.available_bytes
-        for one in published
-        for _, found in one.steps.values()
-        if isinstance(found, Failure) and found.available_bytes
-    ]
+def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
+    """What memory is full of where rows are drawn, and what fits only as they are narrow."""
     for one in published:
         step, found = one.steps[Way.DRAWN]
-        wide = 4 * step.rows * step.inputs
-        if not limits or wide <= min(limits) or not isinstance(found, Compiled):
-            continue
-        if found.temporary_bytes < wide:
+        values = step.rows * step.inputs
+        if isinstance(found, Failure) and one.published_oom:
             yield (
-                f"{_place(one)} fits when drawn, though its rows would take {gib_text(wide)} in "
-                f"float32: all temporaries are {gib_text(found.temporary_bytes)}, and the rows "
-                f"{gib_text(wide // 2)} of them, in bfloat16, all that the matrix unit reads."
+                f"At {_place(one)} the drawn rows are {gib_text(2 * values)} in bfloat16, of "
+                f"{gib_text(found.needed_bytes)} needed; weights and gradient are "
+                f"{gib_text(one.payload_bytes)} each."
+            )
+        given = one.steps[Way.GIVEN][1]
+        if not isinstance(found, Compiled) or isinstance(given, Compiled):
+            continue
+        if found.temporary_bytes < 4 * values:
+            yield (
+                f"At {_place(one)} the step fits because the compiler keeps the drawn rows in "
+                f"bfloat16, {gib_text(2 * values)} of {gib_text(found.temporary_bytes)} of "
+                f"temporaries; in float32 they would be {gib_text(4 * values)}."
             )
 
 
@@ -88,7 +102,7 @@ def _alone(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         yield f"The all-reduce alone is out of memory at {_places(refused)}."
         return
     most = max(one.all_reduce.peak_bytes for one in cells if isinstance(one.all_reduce, Compiled))
-    yield f"The all-reduce alone fits everywhere; it takes at most {gib_text(most)}."
+    yield f"The all-reduce alone fits everywhere, in {gib_text(most)} at most."
 
 
 def _algorithms(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
@@ -99,7 +113,9 @@ def _algorithms(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         spans = "; ".join(
             f"{_span(list(run))} {text}" for text, run in itertools.groupby(column, _algorithm)
         )
-        alike.setdefault(spans, []).append(part.name)
+        rates = [one.published.algbw_gb_per_s or 0 for one in column if one.published]
+        best = f"{part.name} (published: up to {max(rates, default=0):.4g} GB/s)"
+        alike.setdefault(spans, []).append(best)
     for spans, names in alike.items():
         yield f"Algorithm on {' and '.join(names)}: {spans}."
 
@@ -116,6 +132,26 @@ def _span(run: Sequence[TpuV2Cell]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
+def _falls(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
+    """Where a larger payload was published with a shorter time, and whether that is explained."""
+    for part in slices_of(cells):
+        for small, large in itertools.pairwise(of_slice(cells, part)):
+            before, now = _published_s(small), _published_s(large)
+            if before and now and now < _FALL * before:
+                same = _algorithm(small) == _algorithm(large)
+                yield (
+                    f"On {part.name} the published time falls by {100 * (1 - now / before):.0f} % "
+                    f"from {payload_text(small.payload_bytes)} to "
+                    f"{payload_text(large.payload_bytes)}, where the compiled algorithm "
+                    f"{'does not change: it is not explained' if same else 'changes too'}."
+                )
+
+
+def _published_s(cell: TpuV2Cell) -> float | None:
+    rate = cell.published.algbw_gb_per_s if cell.published else None
+    return metrics.seconds_of_algbw(cell.payload_bytes, rate) if rate else None
+
+
 def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     """Whether the gradient is reduced as the payload alone is."""
     pairs = [
@@ -125,9 +161,11 @@ def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         if isinstance(found, Compiled) and isinstance(one.all_reduce, Compiled)
     ]
     others = [f"{_place(one)} ({way.value})" for one, way, same in pairs if not same]
-    alike = f"{len(pairs) - len(others)} of {plural(len(pairs), 'program')}"
-    rest = f"; another one at {', '.join(others)}" if others else ""
-    yield f"In {alike} of a step its all-reduce has the algorithm of the one alone{rest}."
+    rest = f", and another one at {', '.join(others)}" if others else ""
+    yield (
+        f"In {len(pairs) - len(others)} of {plural(len(pairs), 'training step')} that compile, the "
+        f"gradient's all-reduce has the algorithm of the all-reduce alone{rest}."
+    )
 
 
 def _places(cells: Sequence[TpuV2Cell]) -> str:
