@@ -81,6 +81,11 @@ def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
     return gib_per_s * GIB / GB
 
 
+def gib_per_s_of_gb_per_s(gb_per_s: float) -> float:
+    """GiB/s (2^30) from GB/s (10^9)."""
+    return gb_per_s * GB / GIB
+
+
 def bus_factor_of(collective: str, ranks: int) -> float:
     """Busbw / algbw of a collective over `ranks`; derived where the collective is defined."""
     return COLLECTIVES[collective].bus_factor(ranks)

@@ -29,6 +29,7 @@ from busbw.model import (
     Run,
     Spec,
     Summary,
+    TrainingStep,
     Verdict,
 )
 
@@ -56,6 +57,11 @@ def case(**changes: Any) -> Case:
         protocol="host/chain2",
     )
     return replace(ordinary, **changes)
+
+
+def step(**changes: Any) -> TrainingStep:
+    """A training step on eight ranks with a gradient of 4 KiB."""
+    return replace(TrainingStep(inputs=2, outputs=512, rows=16, ranks=8), **changes)
 
 
 def plan(**changes: Any) -> Plan:

@@ -1,4 +1,4 @@
-"""Cases compiled for topologies: several workers at once, each with one case at a time.
+"""Cases and steps compiled for topologies: several workers at once, each with one at a time.
 
 Compiling is not timed, so that all cores may work. A compiler that crashes or hangs takes its
 process with it: that costs the one case, and a new worker takes the rest.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Compiled, Compiler, Failure, Topology
+from busbw.model import Case, Compiled, Compiler, Failure, Topology, TrainingStep
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -26,9 +26,9 @@ from .sweep import START_TIMEOUT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One case to be compiled for one topology by the compiler called `compiler`."""
+    """A case, or a training step, to be compiled for one topology by the compiler `compiler`."""
 
-    case: Case
+    case: Case | TrainingStep
     topology: Topology
     compiler: str = ""
 
@@ -119,7 +119,7 @@ class Compiling:
             return worker
         workers[job.compiler] = worker
         request = _request("compile", job.topology) | {
-            "case": wire.to_json(job.case),
+            "step" if isinstance(job.case, TrainingStep) else "case": wire.to_json(job.case),
             "cache": str(self.cache) if self.cache else "",
         }
         answer = self._asked(worker, request, "compiling")

@@ -19,6 +19,7 @@ from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Prob
 from .mesh import AXES, check_axes, extents_of, groups_of
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
+from .training import Batch, TrainingStep
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     GIB,
@@ -48,6 +49,7 @@ __all__ = [
     "VIRTUAL_RANKS",
     "Baseline",
     "BaselineSession",
+    "Batch",
     "Case",
     "Ceiling",
     "Clock",
@@ -79,6 +81,7 @@ __all__ = [
     "Spec",
     "Summary",
     "Topology",
+    "TrainingStep",
     "Verdict",
     "Where",
     "bytes_text",

@@ -14,6 +14,8 @@ from .curve import CurveFigures, CurveGroup, curve_lines
 from .header import header_lines, reference_lines
 from .results import results
 from .table import Line, change_lines, measured_lines, table
+from .tpu_v2 import tpu_v2_page
+from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way
 from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
 
 __all__ = [
@@ -23,7 +25,10 @@ __all__ = [
     "Line",
     "Problem",
     "Times",
+    "TpuV2Cell",
+    "TpuV2Slice",
     "TraceCell",
+    "Way",
     "change_lines",
     "compiled_change_lines",
     "compiled_document",
@@ -36,6 +41,7 @@ __all__ = [
     "release_lines",
     "results",
     "table",
+    "tpu_v2_page",
     "trace_document",
     "trace_lines",
 ]

@@ -17,6 +17,8 @@ from busbw import metrics
 from busbw.model import payload_text, seconds_text
 from busbw.traces import Iteration
 
+from .markdown import markdown_table
+
 TRACE_SCHEMA = 1
 RATES = ("algbw", "busbw")
 
@@ -79,13 +81,11 @@ def _meaning(rate: str, collective: str) -> str:
 def _grid(cells: Sequence[TraceCell], rate: str, missing: str) -> list[str]:
     slices = sorted({cell.slice for cell in cells}, key=_natural)
     found = {(cell.payload_bytes, cell.slice): f"{cell.gb_per_s(rate):.4g}" for cell in cells}
-    rows = [["payload", *(f"{one} (GB/s)" for one in slices)]]
+    rows = []
     for payload in sorted({cell.payload_bytes for cell in cells}):
         row = [found.get((payload, one), missing) for one in slices]
         rows.append([payload_text(payload), *row])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = [f"| {' | '.join(text.rjust(w) for text, w in zip(row, widths))} |" for row in rows]
-    return [lines[0], f"|{'|'.join('-' * (width + 1) + ':' for width in widths)}|", *lines[1:]]
+    return markdown_table(["payload", *(f"{one} (GB/s)" for one in slices)], rows)
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run, Topology
+from busbw.model import (
+    Case,
+    EnvironmentKey,
+    Failure,
+    Injection,
+    Plan,
+    Run,
+    Topology,
+    TrainingStep,
+)
 from busbw.worker import compile, measure
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.backends.compiler import AbstractCompiler
@@ -49,7 +58,10 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
 
 
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str) -> None:
-    """``describe`` a topology's compiler and ``compile`` cases for it, until there are no more."""
+    """``describe`` a topology's compiler and ``compile`` for it, until there are no more.
+
+    What is compiled is a ``case`` or a training ``step``.
+    """
     channel.send("ready", None)
     bench = compile.Bench(compiler=compiler, launch=launch)
     for request in channel.received():
@@ -58,8 +70,14 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str)
             channel.send("Compiler", bench.describe(topology))
             continue
         bench.cache = Path(request["cache"]) if request["cache"] else None
-        answer = bench.compile(wire.from_json(Case, request["case"], "case"), topology)
+        answer = bench.compile(_to_compile(request), topology)
         channel.send(type(answer).__name__, answer)
+
+
+def _to_compile(request: dict[str, Any]) -> Case | TrainingStep:
+    if "step" in request:
+        return wire.from_json(TrainingStep, request["step"], "step")
+    return wire.from_json(Case, request["case"], "case")
 
 
 def _answer(

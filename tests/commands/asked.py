@@ -1,4 +1,4 @@
-"""`python -m busbw trace` in a process of its own, and folders of made-up recordings for it.
+"""A command in a process of its own, and folders of made-up recordings for `trace`.
 
 No test lives here. The recordings of 2019 are as the TPU profiler of that time wrote them: a file
 for each host, a process for each core, the collective on the line of XLA's instructions and
@@ -47,9 +47,14 @@ class Answer:
 
 
 def trace(*arguments: str | Path) -> Answer:
-    """The command over `arguments`; whatever is said, it is never Python's own stack."""
+    """`python -m busbw trace` over `arguments`."""
+    return command("trace", *arguments)
+
+
+def command(*arguments: str | Path) -> Answer:
+    """`python -m busbw`; whatever is said, it is never Python's own stack."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "busbw", "trace", *map(str, arguments)],
+        [sys.executable, "-W", "error", "-m", "busbw", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=60,

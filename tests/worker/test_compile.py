@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw import hardware
-from busbw.model import Case, Compiled, Failure, FailureKind, Found
+from busbw.model import Batch, Case, Compiled, Failure, FailureKind, Found
 from busbw.worker import environ
 from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
@@ -131,3 +131,24 @@ def test_where_there_is_no_compiler_the_case_is_unavailable(
     found = Bench(compiler=FakeCompiler(), launch="1").compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
+
+
+def test_a_training_step_is_answered_with_its_all_reduce(tmp_path: Path) -> None:
+    found = Bench(compiler=FakeCompiler(), launch="1").compile(build.step(), V5E)
+    assert isinstance(found, Compiled)
+    assert (found.collectives, found.groups) == ({"all-reduce": 1}, "1x8")
+
+
+def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
+    found = Bench(compiler=FakeCompiler(), launch="1").compile(build.step(), V5E)
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.NOT_A_COLLECTIVE
+    assert "expected 1 all-reduce of 4096 bytes (float32) over 8 ranks" in found.message
+
+
+def test_training_steps_that_differ_are_kept_apart(tmp_path: Path) -> None:
+    steps = [build.step(), build.step(rows=32), build.step(batch=Batch.DRAWN)]
+    for step in (*steps, *steps):
+        Bench(compiler=FakeCompiler(), launch="1", cache=tmp_path).compile(step, V5E)
+    assert len(list(tmp_path.rglob("*.json.gz"))) == len(steps)

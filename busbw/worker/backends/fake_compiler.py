@@ -7,9 +7,9 @@ its making is made up. The variable holds JSON::
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
                 "temporary_bytes": 4096, "then": "kill"}]}
 
-A case's line holds for the topologies and payloads that it names, and for all where it names none;
-later lines win. `then` is what befalls it: kill, exit, hang, error, out_of_memory, or
-``lose_collective``, a program without one.
+A line holds for the topologies and payloads that it names, and for all where it names none; with
+`rows` or `batch` for training steps that have these. Later lines win. `then` is what befalls it:
+kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import signal
 import time
 from typing import Any
 
-from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
+from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology, TrainingStep
 from busbw.worker import environ
 
 from .compiler import AbstractCompiler, AbstractLowered, CompileError, Optimized
@@ -63,26 +63,34 @@ class FakeCompiler(AbstractCompiler):
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The case's line of the script, and what befalls it when it is compiled."""
+        return FakeLowered(case, self._line(case.payload_bytes, topology, rows=0, batch=""))
+
+    def lowered_step(self, step: TrainingStep, topology: Topology) -> AbstractLowered:
+        """As for a case, with an all-reduce that stands in no loop."""
+        line = self._line(step.payload_bytes, topology, rows=step.rows, batch=step.batch.value)
+        return FakeLowered(step, line)
+
+    def _line(self, payload_bytes: int, topology: Topology, **own: int | str) -> dict[str, Any]:
+        here = {
+            "topology": topology.name,
+            "payload_bytes": payload_bytes,
+            "release": self.describe(topology).release,
+            **own,
+        }
         line: dict[str, Any] = {}
-        release = self.describe(topology).release
         for one in self._script.get("cases", ()):
-            here = {
-                "topology": topology.name,
-                "payload_bytes": case.payload_bytes,
-                "release": release,
-            }
             if all(one.get(name, value) == value for name, value in here.items()):
                 line |= one
-        return FakeLowered(case, line)
+        return line
 
 
 class FakeLowered(AbstractLowered):
-    """A chain of one all-reduce a turn."""
+    """A chain of one all-reduce a turn, or a training step's one all-reduce."""
 
-    def __init__(self, case: Case, line: dict[str, Any]) -> None:
-        self._case = case
+    def __init__(self, asked: Case | TrainingStep, line: dict[str, Any]) -> None:
+        self._case = asked.all_reduce if isinstance(asked, TrainingStep) else asked
         self._line = line
-        self.text = json.dumps([repr(case), line])
+        self.text = json.dumps([repr(asked), line])
         self.step = 1
 
     def compiled(self) -> Optimized:
@@ -107,23 +115,33 @@ class FakeLowered(AbstractLowered):
             f"%all-reduce.1 = {shape} all-reduce(%own), channel_id=1, "
             f"replica_groups={{{groups}}}, to_apply=%add, backend_config={config}"
         )
-        lost = self._line.get("then") == "lose_collective"
-        return "\n".join(
-            [
-                "HloModule fake",
-                "",
-                f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
-                f"  %held = (s32[], {shape}) parameter(0)",
-                f"  %own = {shape} get-tuple-element(%held), index=1",
-                *([] if lost else ["  " + collective]),
-                "}",
-                "",
-                f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
-                f"  %own.1 = {shape} parameter(0)",
-                f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
-                "}",
-            ]
-        )
+        kept = [] if self._line.get("then") == "lose_collective" else ["  " + collective]
+        program = _unlooped if self._case.clock is Clock.DISPATCH else _looped
+        return "\n".join(["HloModule fake", "", *program(shape, kept)])
+
+
+def _looped(shape: str, collective: list[str]) -> list[str]:
+    return [
+        f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
+        f"  %held = (s32[], {shape}) parameter(0)",
+        f"  %own = {shape} get-tuple-element(%held), index=1",
+        *collective,
+        "}",
+        "",
+        f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
+        f"  %own.1 = {shape} parameter(0)",
+        f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
+        "}",
+    ]
+
+
+def _unlooped(shape: str, collective: list[str]) -> list[str]:
+    return [
+        f"ENTRY %main (own: {shape}) -> {shape} {{",
+        f"  %own = {shape} parameter(0)",
+        *collective,
+        "}",
+    ]
 
 
 def _befall(what: str) -> None:

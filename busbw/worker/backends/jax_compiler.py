@@ -14,14 +14,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, FailureKind, Topology
+from busbw.model import Case, Compiler, Device, FailureKind, Topology, TrainingStep
 from busbw.worker import environ
 
-from . import jax_devices, jax_lowering, jax_versions
+from . import jax_devices, jax_lowering, jax_step, jax_versions
 from .base import MeasuringError
 from .compiler import AbstractCompiler, AbstractLowered, CompileError, Optimized
 from .expected import Values
-from .jax_forms import Form, form_of
+from .jax_forms import form_of
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
@@ -30,12 +30,12 @@ _SHOWN = 300
 
 
 class JaxLowered(AbstractLowered):
-    """A lowered chain, and JAX's way to compile it."""
+    """A lowered program, and JAX's way to compile it."""
 
-    def __init__(self, lowered: Any, form: Form) -> None:
+    def __init__(self, lowered: Any, step: int) -> None:
         self._lowered = lowered
         self.text = lowered.as_text()
-        self.step = max(1, form.step)
+        self.step = step
 
     def compiled(self) -> Optimized:
         """Run XLA's compiler for the chip.
@@ -87,7 +87,12 @@ class JaxCompiler(AbstractCompiler):
         rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
         axes = tuple(case.axes) or tuple(mesh.axis_names)
         form = form_of(case, axes, rounds, virtual=False)
-        return JaxLowered(jax_lowering.lowered(case, mesh, form), form)
+        return JaxLowered(jax_lowering.lowered(case, mesh, form), max(1, form.step))
+
+    def lowered_step(self, step: TrainingStep, topology: Topology) -> AbstractLowered:
+        """The training step over the topology's devices, with one all-reduce."""
+        mesh = jax_devices.mesh_of(step.all_reduce, self._of(topology))
+        return JaxLowered(jax_step.lowered(step, mesh), 1)
 
     def _of(self, topology: Topology) -> list[Any]:
         if topology.name not in self._devices:

@@ -1,0 +1,237 @@
+"""`python -m busbw tpu-v2`: the published TPU v2 table beside what the compiler that is here does.
+
+What is known of the table's source stands here: its slices, batches and layers. Nothing is
+measured; the words of the page are those of `report`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import baselines, cases, driver, hardware, metrics, report
+from busbw.model import (
+    KIB,
+    Batch,
+    Case,
+    Compiled,
+    Compiler,
+    EnvironmentKey,
+    Failure,
+    FailureKind,
+    Probe,
+    Reference,
+    Spec,
+    TrainingStep,
+)
+from busbw.report import TpuV2Cell, TpuV2Slice, Way
+
+_PAYLOADS = metrics.parse_payloads("1K:1024M")
+_TIMEOUT_S = 600.0
+_WORKERS = {"jax": "xla", "fake": "fake_xla"}
+
+# The batch of each slice, in rows, is the source's for all cores together.
+_SLICES = tuple(
+    TpuV2Slice(name=name, topology=hardware.topology_of(topology), batch=batch)
+    for name, topology, batch in (
+        ("v2-8", "v2:2x2", 1024),
+        ("v2-32", "v2:4x4", 4096),
+        ("v2-128", "v2:8x8", 16384),
+        ("v2-512", "v2:16x16", 65536),
+    )
+)
+
+# From this payload on the source's layer has 1024 outputs, below 512; its weights are float32.
+_WIDE_BYTES = 512 * KIB
+_ITEM_BYTES = 4
+
+_DESCRIPTION = """
+Compile all-reduce and a training step for the four slices of the published TPU v2 table, and set
+what the compiler makes of them beside the published figures, as a page of Markdown. It takes
+minutes and no TPU.
+"""
+
+
+class PageError(Exception):
+    """There is no page; each line of the message says why."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command and its options."""
+    parser = commands.add_parser(
+        "tpu-v2",
+        help="the published TPU v2 table beside what today's compiler does",
+        description=_DESCRIPTION,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("--document", type=Path, metavar="FILE", help="write the page to FILE (default: stdout)")
+    add(
+        "--compile-cache",
+        type=Path,
+        metavar="DIR",
+        help="where compiled programs are kept for the next time (default: nowhere)",
+    )
+    add(
+        "--baselines",
+        type=Path,
+        default=Path("baselines"),
+        metavar="DIR",
+        help="where the published figures lie (default: baselines)",
+    )
+    add(
+        "--framework",
+        choices=tuple(_WORKERS),
+        default="jax",
+        help="whose compilers; fake: made-up ones, to try the command (default: jax)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile, compare, write; 0 if there is a whole page."""
+    bundle = driver.Bundle()
+    try:
+        lines = _page(options, bundle)
+    except PageError as error:
+        for line in str(error).splitlines():
+            print(f"busbw tpu-v2: {line}", file=sys.stderr)
+        return 1
+    finally:
+        bundle.remove()
+    text = "\n".join(lines) + "\n"
+    if options.document is None:
+        print(text, end="")
+        return 0
+    try:
+        options.document.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"busbw tpu-v2: --document: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
+    compiling = driver.Compiling(
+        starters={"": driver.Starter(python=sys.executable, framework=_WORKERS[options.framework])},
+        bundle=bundle,
+        workers=len(os.sched_getaffinity(0)),
+        timeout_s=_TIMEOUT_S,
+        cache=options.compile_cache and options.compile_cache.absolute(),
+        on_progress=_progress,
+    )
+    compilers = compiling.describe("", [one.topology for one in _SLICES])
+    for compiler in compilers:
+        if compiler.missing:
+            raise PageError(compiler.missing)
+    asked = [
+        _asked(options, part, payload, compiler)
+        for part, compiler in zip(_SLICES, compilers, strict=True)
+        for payload in _PAYLOADS
+    ]
+    if not any(one.published for one in asked):
+        raise PageError(
+            f"--baselines: there are no published figures for TPU v2 in {options.baselines}"
+        )
+    compiling.run([job for one in asked for job in one.jobs])
+    _check(compiling.results)
+    return report.tpu_v2_page([one.cell(compiling.results) for one in asked], compilers[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """One cell of the table before it is compiled."""
+
+    part: TpuV2Slice
+    case: Case
+    published: Reference | None
+    steps: Mapping[Way, TrainingStep]
+
+    @property
+    def jobs(self) -> list[driver.Job]:
+        """All that is to be compiled for it."""
+        return [self._job(self.case), *map(self._job, self.steps.values())]
+
+    def _job(self, asked: Case | TrainingStep) -> driver.Job:
+        return driver.Job(case=asked, topology=self.part.topology)
+
+    def cell(self, results: Mapping[driver.Job, Compiled | Failure]) -> TpuV2Cell:
+        """With what was compiled."""
+        return TpuV2Cell(
+            part=self.part,
+            payload_bytes=self.case.payload_bytes,
+            published=self.published,
+            all_reduce=results[self._job(self.case)],
+            steps={way: (step, results[self._job(step)]) for way, step in self.steps.items()},
+        )
+
+
+def _asked(
+    options: argparse.Namespace, part: TpuV2Slice, payload_bytes: int, compiler: Compiler
+) -> _Asked:
+    case, key = _resolved(options.framework, payload_bytes, part, compiler)
+    try:
+        published = baselines.find_published(options.baselines, key, case)
+    except baselines.BaselineError as error:
+        raise PageError(str(error)) from error
+    return _Asked(part=part, case=case, published=published, steps=_steps(part, case))
+
+
+def _resolved(
+    framework: str, payload_bytes: int, part: TpuV2Slice, compiler: Compiler
+) -> tuple[Case, EnvironmentKey]:
+    """The all-reduce of one payload on a slice, as the compiler's devices have it."""
+    assert compiler.devices is not None
+    spec = Spec(framework=framework, payload_bytes=payload_bytes)
+    probe = Probe(
+        framework=framework,
+        framework_path="",
+        devices=(compiler.devices,),
+        missing={},
+        versions=compiler.versions,
+    )
+    target = cases.choose_target(
+        device=part.topology.device, ranks=None, probes=[probe], named=[framework]
+    )
+    return cases.resolve(spec, target), target.key(spec)
+
+
+def _steps(part: TpuV2Slice, case: Case) -> dict[Way, TrainingStep]:
+    """The source's training step in each way to hold its batch; none where no layer is so small."""
+    outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
+    inputs = case.payload_bytes // (outputs * _ITEM_BYTES)
+    if not inputs:
+        return {}
+    return {
+        way: TrainingStep(
+            framework=case.framework,
+            inputs=inputs,
+            outputs=outputs,
+            rows=part.batch // case.ranks if way is Way.SHARED else part.batch,
+            ranks=case.ranks,
+            batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
+        )
+        for way in Way
+    }
+
+
+def _check(results: Mapping[driver.Job, Compiled | Failure]) -> None:
+    """Out of memory is an answer; anything else that failed would leave a hole in the page."""
+    failed = [
+        f"{job.case.name} for {job.topology.name}: {one.kind.value}: {one.message}"
+        for job, one in results.items()
+        if isinstance(one, Failure) and one.kind is not FailureKind.OUT_OF_MEMORY
+    ]
+    if failed:
+        raise PageError("\n".join(sorted(failed)))
+
+
+def _progress(done: int, total: int, job: driver.Job) -> None:
+    """One line that is written over, where somebody looks."""
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rbusbw tpu-v2: compiled {done}/{total}", end=end, file=sys.stderr, flush=True)
