@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import MIB, Case, FailureKind
+from busbw.model import MIB, Case, Device, FailureKind
 
 from . import hlo_proof, jax_lowering, jax_versions
 from .base import AbstractProgram, MeasuringError
@@ -66,7 +66,7 @@ class JaxProgram(AbstractProgram):
             hlo_proof.wanted(
                 case,
                 self.step,
-                virtual=virtual,
+                device=Device(mesh.devices.flat[0].platform),
                 plain=beside == NOTHING,
                 part_bytes=beside.part * self._dtype.itemsize,
             ),
