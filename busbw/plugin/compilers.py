@@ -23,10 +23,10 @@ _FETCH_TIMEOUT_S = 900.0
 _SHOWN_LINES = 3
 _LIBRARY = "libtpu.so"
 
-# Which packages hold a compiler, for the names of `hardware`.
+# In which folders of packages a compiler lies.
 _PACKAGES = {
     Device.TPU: ("libtpu",),
-    Device.GPU: ("jax_cuda13_plugin", "jax_cuda12_plugin"),
+    Device.GPU: ("jax_plugins/xla_cuda13", "jax_plugins/xla_cuda12"),
 }
 
 
@@ -95,7 +95,7 @@ def usual(*, everywhere: bool) -> list[str]:
 
 def missing() -> Mapping[Device, str]:
     """The classes of device that no compiler is installed here for, and how to get it."""
-    extras = {Device.TPU: "tpu", Device.GPU: "cuda"}
+    extras = {Device.TPU: "tpu", Device.GPU: "compilers"}
     return {
         device: f'no compiler for {device.value.upper()}s: pip install "busbw[{extras[device]}]"'
         for device, names in _PACKAGES.items()

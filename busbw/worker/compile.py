@@ -151,7 +151,7 @@ def _translated(words: str) -> MeasuringError:
 
 def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:
     """Raises MeasuringError for a program that is not the collective, or does not fit the chip."""
-    found = hlo_proof.find(optimized.text, hlo_proof.wanted(case, step, virtual=False))
+    found = hlo_proof.find(optimized.text, hlo_proof.wanted(case, step, device=topology.device))
     needed = (
         optimized.argument_bytes
         + optimized.output_bytes

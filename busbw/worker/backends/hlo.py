@@ -67,6 +67,11 @@ class Instruction:
     text: str
 
     @property
+    def name(self) -> str:
+        """What other lines call it, such as ``%copy.6``."""
+        return self.text.removeprefix("ROOT ").partition(" = ")[0]
+
+    @property
     def collective(self) -> str:
         """The kind of collective that it is or starts, empty for none."""
         kind = self.op.removesuffix("-start")

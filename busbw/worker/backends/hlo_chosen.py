@@ -1,7 +1,8 @@
 """What a compiler wrote down of how it does a collective: read, never guessed.
 
 Text in, values out; standard library only. libtpu publishes its choice as JSON in a collective's
-``backend_config``; what it leaves out is not published, and nothing is put in its place.
+``backend_config``; what it leaves out is not published, and nothing is put in its place. XLA for
+GPUs writes all fields there: one at its default says nothing, whichever library then does the work.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 _CONFIG = "backend_config="
 _COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
 _PLAIN = ("emitter", "strategy")
+
+# What a GPU's collective says of itself: the field, our name of it, and how its values begin.
+_OF_GPUS = (
+    ("kernel_strategy", "strategy", "KERNEL_STRATEGY_"),
+    ("backend", "backend", ""),
+    ("collectives_mode", "mode", "COLLECTIVES_"),
+)
+_SAYS_NOTHING = ("", "DEFAULT", "MODE_INVALID")
 
 
 def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
@@ -55,6 +64,11 @@ def algorithm_of(collectives: Sequence[hlo.Instruction]) -> dict[str, str]:
     return {name: "+".join(values) for name, values in sorted(found.items())}
 
 
+def is_waited_for_at_once(start: hlo.Instruction) -> bool:
+    """Whether a GPU's collective that is started has nothing between it and its end."""
+    return _of_gpu(_config_of(start.text)).get("is_sync") is True
+
+
 def _config_of(line: str) -> Mapping[str, Any]:
     """The JSON behind ``backend_config=``; empty where there is none or something else."""
     _, there, rest = line.partition(_CONFIG)
@@ -77,6 +91,17 @@ def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
     yield from _rings(config.get("collective_offload_config"))
+    of_gpu = _of_gpu(config)
+    for field, name, begin in _OF_GPUS:
+        value = str(of_gpu.get(field, "")).removeprefix(begin)
+        if value not in _SAYS_NOTHING:
+            yield name, value
+
+
+def _of_gpu(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What XLA for GPUs writes of a collective; empty where it did not."""
+    found = config.get("collective_backend_config")
+    return found if isinstance(found, dict) else {}
 
 
 def _rings(offload: Any) -> Iterator[tuple[str, str]]:

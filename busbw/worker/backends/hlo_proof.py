@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Clock, FailureKind, Proof
+from busbw.model import Case, Clock, Device, FailureKind, Placement, Proof
 
 from . import hlo, hlo_chosen
 from .base import MeasuringError
@@ -40,13 +40,15 @@ _WRITES_NOTHING = {
 class Wanted:
     """What one round of the program must hold. `strict`: no copy of the payload beside it.
 
-    With `part_bytes` each collective has another one beside it, on so many bytes; the compiler
-    may make one of all of those.
+    With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
+    each collective has another one beside it, on so many bytes; the compiler may make one of all
+    of those.
     """
 
     case: Case
     per_round: int
     strict: bool
+    copied_first: bool = False
     part_bytes: int = 0
 
     @property
@@ -74,20 +76,29 @@ class Wanted:
 
 
 def wanted(
-    case: Case, per_round: int, *, virtual: bool, plain: bool = True, part_bytes: int = 0
+    case: Case, per_round: int, *, device: Device, plain: bool = True, part_bytes: int = 0
 ) -> Wanted:
-    """What the program of `case` must hold, on `virtual` devices or real ones.
+    """What the program of `case` must hold, on devices of this class.
 
     It is not `plain` if something is injected beside it. What a single call costs is what users
-    feel, copies included.
+    feel, copies included. XLA for GPUs knows all-reduce in place alone: where the input must stay,
+    it is copied, and the copy is reduced.
     """
     strict = (
         COLLECTIVES[case.collective].copy_free
         and plain
         and case.clock is not Clock.DISPATCH
-        and (virtual or case.collective == "all_reduce")
+        and (device is Device.CPU or case.collective == "all_reduce")
     )
-    return Wanted(case=case, per_round=per_round, strict=strict, part_bytes=part_bytes)
+    return Wanted(
+        case=case,
+        per_round=per_round,
+        strict=strict,
+        copied_first=device is Device.GPU
+        and case.collective == "all_reduce"
+        and case.placement == Placement.OUT_OF_PLACE.value,
+        part_bytes=part_bytes,
+    )
 
 
 @dataclass(frozen=True)
@@ -131,14 +142,23 @@ def find(text: str, wanted: Wanted) -> Proved:
         _check_one(one, wanted)
     beside = [one for name in rounds for one in _going_over(module, name, wanted)]
     # A TPU may hold a small payload in its own memory while the collective runs.
-    copies = [one for one in beside if not one.moves_between_memories]
+    copies = [
+        one
+        for one in beside
+        if not one.moves_between_memories
+        and not (wanted.copied_first and _is_copied_for(one, found))
+    ]
     if copies and wanted.strict:
         raise _not_it(f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}")
     return Proved(
         collectives=tuple(there),
         beside=tuple(beside),
         once=tuple(_going_over(module, module.entry, wanted)) if looped else (),
-        starts=any(one.op in _STARTS for name in rounds for one in module.reached(name)),
+        starts=any(
+            one.op in _STARTS and not hlo_chosen.is_waited_for_at_once(one)
+            for name in rounds
+            for one in module.reached(name)
+        ),
     )
 
 
@@ -195,6 +215,11 @@ def _going_over(module: hlo.Module, name: str, wanted: Wanted) -> list[hlo.Instr
         and "AllocateBuffer" not in one.text
         and max(one.array_bytes, default=0) >= wanted.least_bytes
     ]
+
+
+def _is_copied_for(one: hlo.Instruction, collectives: list[hlo.Instruction]) -> bool:
+    """Whether it is a copy that is the only input of one of the `collectives`."""
+    return one.op == "copy" and any(f" {it.op}({one.name})" in it.text for it in collectives)
 
 
 def _not_it(message: str) -> MeasuringError:

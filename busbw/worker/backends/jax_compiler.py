@@ -1,6 +1,7 @@
 """JAX: XLA's compilers for TPUs and GPUs that are not there, fed with the programs that measure.
 
-What compiles for a TPU is libtpu, for a GPU the plugin of JAX for CUDA; neither needs hardware.
+What compiles for a TPU is libtpu, for a GPU JAX's package with XLA for CUDA. Neither needs
+hardware, the latter neither a driver nor anything of CUDA.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .jax_forms import form_of
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
-_CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+_FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
 _SHOWN = 300
 
 
@@ -134,22 +135,26 @@ def _missing(device: Device) -> str:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
         return 'libtpu is not installed: pip install "busbw[tpu]"'
-    if any(importlib.util.find_spec(name) for name in _CUDA_PLUGINS):
+    if any(_version(name) for name in _FOR_GPUS):
         return ""
-    return 'the CUDA plugin of JAX is not installed: pip install "busbw[cuda]"'
+    return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
 
 
 def _release(device: Device) -> str:
     """The package that compiles, with its version."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
         return os.environ.get(environ.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
-    names = ["libtpu"] if device is Device.TPU else [n.replace("_", "-") for n in _CUDA_PLUGINS]
-    for name in names:
-        try:
-            return f"{name} {importlib.metadata.version(name)}"
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return f"{names[0]} of unknown version"
+    names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
+    found = [f"{name} {_version(name)}" for name in names if _version(name)]
+    return found[0] if found else f"{names[0]} of unknown version"
+
+
+def _version(package: str) -> str:
+    """The version of an installed package; empty where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _release_beside(library: Path) -> str:

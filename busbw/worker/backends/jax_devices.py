@@ -68,7 +68,8 @@ def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages that decide what JAX does."""
     found = {"python": platform.python_version(), "numpy": np.__version__}
-    for name in ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda13-plugin"):
+    cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
+    for name in ("jax", "jaxlib", "libtpu", *cuda):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found

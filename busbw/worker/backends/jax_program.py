@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import MIB, Case, FailureKind, Proof
+from busbw.model import MIB, Case, Device, FailureKind, Proof
 
 from . import hlo_proof, jax_lowering, jax_versions
 from .base import AbstractProgram, MeasuringError
@@ -56,7 +56,7 @@ class JaxProgram(AbstractProgram):
         self._call = jax_lowering.lowered(case, mesh, self._form).compile()
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = jax_lowering.memory_bytes(self._call)
-        self.proof = self._prove(virtual=virtual)
+        self.proof = self._prove()
         self._draws = [self._on_ranks(self._values.start, number) for number in range(_DRAWS)]
         self._start = self._compiled_start(self._draws[0], donated=True)
         self._check_on_devices = None if virtual else CheckOnDevices(case, mesh, self._values)
@@ -152,11 +152,11 @@ class JaxProgram(AbstractProgram):
             )
         return most
 
-    def _prove(self, *, virtual: bool) -> Proof:
+    def _prove(self) -> Proof:
         wanted = hlo_proof.wanted(
             self._case,
             self.step,
-            virtual=virtual,
+            device=Device(self._mesh.devices.flat[0].platform),
             plain=self._beside == NOTHING,
             part_bytes=self._beside.part * self._dtype.itemsize,
         )

@@ -25,10 +25,11 @@ QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 
-def needs(framework: str) -> pytest.MarkDecorator:
-    """Skip where the framework is not installed: neither needs the other."""
-    absent = importlib.util.find_spec(framework) is None
-    return pytest.mark.skipif(absent, reason=f"{framework} is not installed")
+def needs(module: str) -> pytest.MarkDecorator:
+    """Skip where a framework, or a compiler, is not installed: none needs the other."""
+    package, _, _ = module.rpartition(".")
+    there = (not package or importlib.util.find_spec(package)) and importlib.util.find_spec(module)
+    return pytest.mark.skipif(not there, reason=f"{module} is not installed")
 
 
 def starter(framework: str, ranks: int) -> driver.Starter:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from busbw.model import Device
 from busbw.worker.backends import hlo, hlo_chosen, hlo_proof
 from busbw.worker.backends.base import MeasuringError
 from tests import build
@@ -126,7 +127,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    found = hlo_proof.find(text, hlo_proof.wanted(CASE, 1, virtual=False))
+    found = hlo_proof.find(text, hlo_proof.wanted(CASE, 1, device=Device.TPU))
     assert found.starts
     assert found.beside == ()
     assert hlo_chosen.algorithm_of(found.collectives)["offload"] == "SparseCore"
@@ -138,7 +139,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
 def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        hlo_proof.find(text, hlo_proof.wanted(CASE, 1, virtual=False))
+        hlo_proof.find(text, hlo_proof.wanted(CASE, 1, device=Device.TPU))
 
 
 MOVED = """\
@@ -163,12 +164,12 @@ WITHIN_ONE = "%moved = (f32[256]{0:T(256)}, f32[256]{0:T(256)}, u32[]{:S(2)}) co
 
 
 def test_a_move_into_the_chip_s_own_memory_is_counted_and_no_copy() -> None:
-    wanted = hlo_proof.wanted(SMALL, 1, virtual=False)
+    wanted = hlo_proof.wanted(SMALL, 1, device=Device.TPU)
     found = hlo_proof.find(MOVED.format(move=INTO_OWN_MEMORY), wanted)
     assert [one.op for one in found.beside] == ["copy-start"]
 
 
 def test_a_copy_within_one_memory_is_refused() -> None:
-    wanted = hlo_proof.wanted(SMALL, 1, virtual=False)
+    wanted = hlo_proof.wanted(SMALL, 1, device=Device.TPU)
     with pytest.raises(MeasuringError, match="the payload is copied between collectives"):
         hlo_proof.find(MOVED.format(move=WITHIN_ONE), wanted)

@@ -5,25 +5,21 @@ Skipped where libtpu is not installed. One worker compiles everything, as the dr
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from busbw import cases, driver, hardware
-from busbw.model import GIB, Case, Compiled, Compiler, Failure, FailureKind, Probe, Spec
-from tests.worker.backends import real
+from busbw.model import GIB, Compiled, Compiler, Failure, FailureKind
+from tests.worker.backends import real, real_compilers
 
 pytestmark = [real.needs("jax"), real.needs("libtpu")]
 
-TIMEOUT_S = 120.0
 SIZES = {"1K": 1024, "64K": 65536, "1M": 2**20}
 OUT_OF_PLACE = {"placement": "out_of_place"}
 
 # A name, a topology, and what is asked for beside a JAX all-reduce of 1M.
-WANTED: Mapping[str, tuple[str, dict[str, object]]] = {
+WANTED: Mapping[str, real_compilers.Wanted] = {
     **{f"v5e {name}": ("v5e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
     **{f"v6e {name}": ("v6e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
     "v2": ("v2:2x2", {}),
@@ -42,56 +38,13 @@ Answers = dict[str, "Compiled | Failure"]
 @pytest.fixture(scope="module")
 def compilers() -> dict[str, Compiler]:
     """What libtpu is for each topology."""
-    return _described()
+    return real_compilers.described(dict.fromkeys(topology for topology, _ in WANTED.values()))
 
 
 @pytest.fixture(scope="module")
 def answers(compilers: dict[str, Compiler]) -> Answers:
     """What became of each that is wanted."""
-    bundle = driver.Bundle()
-    try:
-        compiling = _compiling(bundle)
-        jobs = {
-            name: driver.Job(
-                case=_case(compilers[topology], changes), topology=hardware.topology_of(topology)
-            )
-            for name, (topology, changes) in WANTED.items()
-        }
-        compiling.run(list(jobs.values()))
-        return {name: compiling.results[job] for name, job in jobs.items()}
-    finally:
-        bundle.remove()
-
-
-def _described() -> dict[str, Compiler]:
-    bundle = driver.Bundle()
-    try:
-        names = dict.fromkeys(topology for topology, _ in WANTED.values())
-        found = _compiling(bundle).describe("", [hardware.topology_of(name) for name in names])
-        return {one.topology: one for one in found}
-    finally:
-        bundle.remove()
-
-
-def _compiling(bundle: driver.Bundle) -> driver.Compiling:
-    starter = driver.Starter(python=sys.executable, framework="xla")
-    return driver.Compiling(starters={"": starter}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S)
-
-
-def _case(compiler: Compiler, changes: dict[str, object]) -> Case:
-    assert compiler.devices is not None, compiler.missing
-    probe = Probe(
-        framework="jax",
-        framework_path="",
-        devices=(compiler.devices,),
-        missing={},
-        versions=compiler.versions,
-    )
-    target = cases.choose_target(
-        device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
-    )
-    spec = Spec(framework="jax", payload_bytes=2**20)
-    return cases.resolve(replace(spec, **changes), target)  # type: ignore[arg-type]
+    return real_compilers.answers(WANTED, compilers)
 
 
 def compiled(answers: Answers, name: str) -> Compiled:
@@ -155,33 +108,7 @@ def test_groups_and_other_collectives_are_compiled_as_they_are_measured(answers:
     assert compiled(answers, "v5e gather").collectives == {"all-gather": 1}
 
 
-# What is compiled after the collective was taken out of the program.
-_SABOTAGED = """
-import os, sys
-sys.path.insert(0, os.getcwd())
-from busbw import hardware
-from busbw.worker import environ
-os.environ["TPU_LOG_DIR"] = sys.argv[1]
-environ.prepare("xla", None)
-from busbw.worker.backends import jax_forms
-from busbw.worker.backends.jax_compiler import JaxCompiler
-from busbw.worker.compile import Bench
-from tests import build
-jax_forms._collective = lambda case, axes, values: values + values
-case = build.case(ranks=8, mesh="2x4", payload_bytes=2**20, protocol="device/chain2")
-bench = Bench(compiler=JaxCompiler(), launch="1")
-print("ANSWER", bench.compile(case, hardware.topology_of("v5e:2x4")))
-"""
-
-
-def test_a_program_that_lost_its_collective_is_no_collective(tmp_path: object) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _SABOTAGED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    (answer,) = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
+def test_a_program_that_lost_its_collective_is_no_collective(tmp_path: Path) -> None:
+    answer = real_compilers.sabotaged("v5e:2x4", "values + values", tmp_path, mesh="2x4")
     assert FailureKind.NOT_A_COLLECTIVE.value in answer
     assert "expected 1 all-reduce of 1048576 bytes" in answer

@@ -1,0 +1,102 @@
+"""XLA's own compilers in workers as the driver starts them, and with a program that was broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from busbw import cases, driver, hardware
+from busbw.model import Case, Compiled, Compiler, Failure, Probe, Spec
+
+TIMEOUT_S = 120.0
+
+# A topology, and what is asked for beside a JAX all-reduce of 1M.
+Wanted = tuple[str, Mapping[str, object]]
+
+
+def described(topologies: Iterable[str]) -> dict[str, Compiler]:
+    """What the compiler is for each of the topologies."""
+    bundle = driver.Bundle()
+    try:
+        topology_of = hardware.topology_of
+        found = _compiling(bundle).describe("", [topology_of(name) for name in topologies])
+        return {one.topology: one for one in found}
+    finally:
+        bundle.remove()
+
+
+def answers(
+    wanted: Mapping[str, Wanted], compilers: Mapping[str, Compiler]
+) -> dict[str, Compiled | Failure]:
+    """What becomes of each that is wanted, by its name."""
+    bundle = driver.Bundle()
+    try:
+        compiling = _compiling(bundle)
+        jobs = {
+            name: driver.Job(
+                case=_case(compilers[topology], changes), topology=hardware.topology_of(topology)
+            )
+            for name, (topology, changes) in wanted.items()
+        }
+        compiling.run(list(jobs.values()))
+        return {name: compiling.results[job] for name, job in jobs.items()}
+    finally:
+        bundle.remove()
+
+
+def _compiling(bundle: driver.Bundle) -> driver.Compiling:
+    starter = driver.Starter(python=sys.executable, framework="xla")
+    return driver.Compiling(starters={"": starter}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S)
+
+
+def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
+    assert compiler.devices is not None, compiler.missing
+    probe = Probe(
+        framework="jax",
+        framework_path="",
+        devices=(compiler.devices,),
+        missing={},
+        versions=compiler.versions,
+    )
+    target = cases.choose_target(
+        device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
+    )
+    spec = Spec(framework="jax", payload_bytes=2**20)
+    return cases.resolve(replace(spec, **changes), target)  # type: ignore[arg-type]
+
+
+# What is compiled after the collective was replaced in the program.
+_SABOTAGED = """
+import os, sys
+sys.path.insert(0, os.getcwd())
+from busbw import hardware
+from busbw.worker import environ
+_, folder, topology, mesh, collective = sys.argv
+os.environ["TPU_LOG_DIR"] = folder
+environ.prepare("xla", None)
+import jax
+from busbw.worker.backends import jax_forms
+from busbw.worker.backends.jax_compiler import JaxCompiler
+from busbw.worker.compile import Bench
+from tests import build
+jax_forms._collective = eval("lambda case, axes, values: " + collective)
+case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
+bench = Bench(compiler=JaxCompiler(), launch="1")
+print("ANSWER", bench.compile(case, hardware.topology_of(topology)))
+"""
+
+
+def sabotaged(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
+    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SABOTAGED, str(folder), topology, mesh, collective],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    (answer,) = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
+    return answer
