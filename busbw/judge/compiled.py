@@ -213,7 +213,10 @@ def _bytes(what: str, before: int, now: int, policy: CompilePolicy) -> Iterator[
     if before == now:
         return
     most = before + max(policy.memory_growth * before, policy.least_growth_bytes)
-    yield Difference(what=what, before=bytes_text(before), now=bytes_text(now), fails=now > most)
+    texts = bytes_text(before), bytes_text(now)
+    if texts[0] == texts[1]:
+        texts = f"{before} bytes", f"{now} bytes"
+    yield Difference(what=what, before=texts[0], now=texts[1], fails=now > most)
 
 
 def judge_compiled_session(

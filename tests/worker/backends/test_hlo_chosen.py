@@ -140,36 +140,3 @@ def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: st
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
         hlo_proof.find(text, hlo_proof.wanted(CASE, 1, device=Device.TPU))
-
-
-MOVED = """\
-%body (held: (s32[], f32[256])) -> (s32[], f32[256]) {{
-  %held = (s32[], f32[256]{{0}}) parameter(0)
-  %own = f32[256]{{0:T(256)}} get-tuple-element(%held), index=1
-  {move}
-  %there = f32[256]{{0:T(256)S(1)}} copy-done(%moved)
-  %ar = f32[256]{{0}} all-reduce(%there), replica_groups={{{{0,1,2,3,4,5,6,7}}}}, to_apply=%add
-}}
-
-ENTRY %main (own: f32[256]) -> (s32[], f32[256]) {{
-  %own.1 = f32[256]{{0}} parameter(0)
-  ROOT %while.1 = (s32[], f32[256]{{0}}) while(%own.1), condition=%more, body=%body
-}}
-"""
-SMALL = build.case(ranks=8, mesh="2x4", payload_bytes=1024, protocol="device/chain2")
-INTO_OWN_MEMORY = (
-    "%moved = (f32[256]{0:T(256)S(1)}, f32[256]{0:T(256)}, u32[]{:S(2)}) copy-start(%own)"
-)
-WITHIN_ONE = "%moved = (f32[256]{0:T(256)}, f32[256]{0:T(256)}, u32[]{:S(2)}) copy-start(%own)"
-
-
-def test_a_move_into_the_chip_s_own_memory_is_counted_and_no_copy() -> None:
-    wanted = hlo_proof.wanted(SMALL, 1, device=Device.TPU)
-    found = hlo_proof.find(MOVED.format(move=INTO_OWN_MEMORY), wanted)
-    assert [one.op for one in found.beside] == ["copy-start"]
-
-
-def test_a_copy_within_one_memory_is_refused() -> None:
-    wanted = hlo_proof.wanted(SMALL, 1, device=Device.TPU)
-    with pytest.raises(MeasuringError, match="the payload is copied between collectives"):
-        hlo_proof.find(MOVED.format(move=WITHIN_ONE), wanted)
