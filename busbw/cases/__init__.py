@@ -6,7 +6,7 @@ Pure: values in, values out. Asks no hardware and starts no process.
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 
 from .grid import FRAMEWORKS, STRATEGIES, Asked, GridError, specs
-from .target import AUTO_ORDER, Target, choose_target, resolve
+from .target import AUTO_ORDER, Target, choose_target, resolve, resolve_on
 
 __all__ = [
     "AUTO_ORDER",
@@ -20,5 +20,6 @@ __all__ = [
     "Target",
     "choose_target",
     "resolve",
+    "resolve_on",
     "specs",
 ]

@@ -189,3 +189,17 @@ def _check_blocks(case: Case) -> None:
             f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
             f"{case.dtype}, which {case.collective} over {case.group_size} ranks needs"
         )
+
+
+def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
+    """The Case that `spec` is on `devices`, which need not be there, and its Environment key.
+
+    Raises GridError with the reason if it is none there.
+    """
+    probe = Probe(
+        framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}
+    )
+    target = choose_target(
+        device=devices.device, ranks=None, probes=[probe], named=[spec.framework]
+    )
+    return resolve(spec, target), target.key(spec)

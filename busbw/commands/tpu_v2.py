@@ -20,10 +20,8 @@ from busbw.model import (
     Case,
     Compiled,
     Compiler,
-    EnvironmentKey,
     Failure,
     FailureKind,
-    Probe,
     Reference,
     Spec,
     TrainingStep,
@@ -73,9 +71,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add("--document", type=Path, metavar="FILE", help="write the page to FILE (default: stdout)")
     add(
         "--compile-cache",
-        type=Path,
+        default="",
         metavar="DIR",
-        help="where compiled programs are kept for the next time (default: nowhere)",
+        help="where compiled programs are kept; none: nowhere (default: busbw in the user's cache "
+        "folder)",
     )
     add(
         "--baselines",
@@ -121,7 +120,7 @@ def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
         bundle=bundle,
         workers=len(os.sched_getaffinity(0)),
         timeout_s=_TIMEOUT_S,
-        cache=options.compile_cache and options.compile_cache.absolute(),
+        cache=driver.cache_folder(options.compile_cache),
         on_progress=_progress,
     )
     compilers = compiling.describe("", [one.topology for one in _SLICES])
@@ -173,31 +172,14 @@ class _Asked:
 def _asked(
     options: argparse.Namespace, part: TpuV2Slice, payload_bytes: int, compiler: Compiler
 ) -> _Asked:
-    case, key = _resolved(options.framework, payload_bytes, part, compiler)
+    assert compiler.devices is not None
+    spec = Spec(framework=options.framework, payload_bytes=payload_bytes)
+    case, key = cases.resolve_on(spec, compiler.devices)
     try:
         published = baselines.find_published(options.baselines, key, case)
     except baselines.BaselineError as error:
         raise PageError(str(error)) from error
     return _Asked(part=part, case=case, published=published, steps=_steps(part, case))
-
-
-def _resolved(
-    framework: str, payload_bytes: int, part: TpuV2Slice, compiler: Compiler
-) -> tuple[Case, EnvironmentKey]:
-    """The all-reduce of one payload on a slice, as the compiler's devices have it."""
-    assert compiler.devices is not None
-    spec = Spec(framework=framework, payload_bytes=payload_bytes)
-    probe = Probe(
-        framework=framework,
-        framework_path="",
-        devices=(compiler.devices,),
-        missing={},
-        versions=compiler.versions,
-    )
-    target = cases.choose_target(
-        device=part.topology.device, ranks=None, probes=[probe], named=[framework]
-    )
-    return cases.resolve(spec, target), target.key(spec)
 
 
 def _steps(part: TpuV2Slice, case: Case) -> dict[Way, TrainingStep]:

@@ -4,7 +4,7 @@ It never imports the worker: it hands a foreign interpreter a private folder and
 """
 
 from .bundle import Bundle
-from .compiling import Compiling, Job
+from .compiling import Compiling, Job, cache_folder
 from .duel import Duel, Side
 from .endings import Ended, failure_of
 from .passes import Progress
@@ -24,6 +24,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Worker",
+    "cache_folder",
     "failure_of",
     "probe",
 ]

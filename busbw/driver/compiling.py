@@ -7,6 +7,7 @@ process with it: that costs the one case, and a new worker takes the rest.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -158,6 +159,15 @@ class Compiling:
     ) -> tuple[str, Any] | Failure:
         answer = worker.ask(request, self.timeout_s)
         return failure_of(answer, worker.launch, doing) if isinstance(answer, Ended) else answer
+
+
+def cache_folder(text: str) -> Path | None:
+    """Where compiled programs are kept: ``none`` for nowhere, empty for the user's cache folder."""
+    if text == "none":
+        return None
+    if text:
+        return Path(text).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"
 
 
 def _request(name: str, topology: Topology) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from busbw import driver
 from busbw.model import Topology
 
-from .compilers import Libtpu, cache_of, libtpus_of, topologies_of
+from .compilers import Libtpu, libtpus_of, topologies_of
 from .parsing import checked, flag
 
 # Whose programs there are compilers for.
@@ -65,6 +66,6 @@ def compile_settings_of(
         ),
         libtpus=libtpus,
         whatever_is_there="all" in [word.strip() for word in texts["topology"].split(",")],
-        cache=cache_of(texts["compile_cache"]),
+        cache=driver.cache_folder(texts["compile_cache"]),
         accept_changes=config.getoption("accept_compiled_changes"),
     )

@@ -146,12 +146,3 @@ def _fetch(version: str, folder: Path) -> None:
         ) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-def cache_of(text: str) -> Path | None:
-    """Where programs and releases are kept: ``none`` for nowhere, empty for the user's cache."""
-    if text == "none":
-        return None
-    if text:
-        return Path(text).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"

@@ -19,11 +19,11 @@ from busbw.model import (
     CompiledVerdict,
     Compiler,
     CompileSpec,
+    DeviceSet,
     EnvironmentKey,
     Failure,
     FailureKind,
     Outcome,
-    Probe,
     Topology,
 )
 
@@ -170,30 +170,16 @@ def _resolved(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
             continue
-        resolved[spec] = _one(spec, by_name[spec.topology], compiler)
+        resolved[spec] = _one(spec, by_name[spec.topology], compiler.devices)
     return resolved
 
 
-def _one(spec: CompileSpec, topology: Topology, compiler: Compiler) -> Resolved:
-    assert compiler.devices is not None
-    probe = Probe(
-        framework=spec.spec.framework,
-        framework_path="",
-        devices=(compiler.devices,),
-        missing={},
-        versions=compiler.versions,
-    )
+def _one(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> Resolved:
     try:
-        target = cases.choose_target(
-            device=topology.device, ranks=None, probes=[probe], named=[probe.framework]
-        )
-        return Resolved(
-            topology=topology,
-            case=cases.resolve(spec.spec, target),
-            key=target.key(spec.spec),
-        )
+        case, key = cases.resolve_on(spec.spec, devices)
     except cases.GridError as error:
         raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
+    return Resolved(topology=topology, case=case, key=key)
 
 
 def _stored(

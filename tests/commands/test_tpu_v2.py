@@ -26,7 +26,7 @@ def script(to: pytest.MonkeyPatch, *cases: dict[str, object], **fields: object) 
 
 
 def page(*options: str | Path) -> Answer:
-    return command("tpu-v2", "--framework=fake", *options)
+    return command("tpu-v2", "--framework=fake", "--compile-cache=none", *options)
 
 
 def words(said: Answer) -> str:
