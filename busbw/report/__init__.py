@@ -11,16 +11,23 @@ from .compiled import (
     release_lines,
 )
 from .curve import CurveFigures, CurveGroup, curve_lines
+from .estimate import Asked, Estimated, LinkUsed, estimate_document, estimate_lines
+from .estimate_figure import estimate_figure
 from .header import header_lines, reference_lines
+from .results import SCHEMA as RESULTS_SCHEMA
 from .results import results
 from .table import Line, change_lines, measured_lines, table
 from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
 
 __all__ = [
     "RATES",
+    "RESULTS_SCHEMA",
+    "Asked",
     "CurveFigures",
     "CurveGroup",
+    "Estimated",
     "Line",
+    "LinkUsed",
     "Problem",
     "Times",
     "TraceCell",
@@ -30,6 +37,9 @@ __all__ = [
     "compiled_table",
     "compiler_lines",
     "curve_lines",
+    "estimate_document",
+    "estimate_figure",
+    "estimate_lines",
     "header_lines",
     "measured_lines",
     "reference_lines",
