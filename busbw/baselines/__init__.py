@@ -7,7 +7,8 @@ writes files; judges nothing and starts nothing. How much a baseline may lose is
 
 from .changes import Change, Refusal, Saved
 from .compiled import AcceptedCompiled, CompiledChange, find_compiled, save_compiled
-from .document import BaselineError
+from .contents import Contents, contents_of
+from .document import BaselineError, read_json
 from .entries import Accepted, Occasion
 from .key import folder_of
 from .pool import beyond
@@ -21,6 +22,7 @@ __all__ = [
     "BaselineError",
     "Change",
     "CompiledChange",
+    "Contents",
     "Found",
     "Occasion",
     "Published",
@@ -28,12 +30,14 @@ __all__ = [
     "Rules",
     "Saved",
     "beyond",
+    "contents_of",
     "find",
     "find_compiled",
     "find_published",
     "folder_of",
     "frameworks_at",
     "prune",
+    "read_json",
     "rebase",
     "save",
     "save_compiled",

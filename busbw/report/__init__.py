@@ -11,7 +11,10 @@ from .compiled import (
     release_lines,
 )
 from .curve import CurveFigures, CurveGroup, curve_lines
+from .estimate import Asked, Estimated, LinkUsed, estimate_document, estimate_lines
+from .estimate_figure import estimate_figure
 from .header import header_lines, reference_lines
+from .results import SCHEMA as RESULTS_SCHEMA
 from .results import results
 from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
@@ -20,9 +23,13 @@ from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_line
 
 __all__ = [
     "RATES",
+    "RESULTS_SCHEMA",
+    "Asked",
     "CurveFigures",
     "CurveGroup",
+    "Estimated",
     "Line",
+    "LinkUsed",
     "Problem",
     "Times",
     "TpuV2Cell",
@@ -35,6 +42,9 @@ __all__ = [
     "compiled_table",
     "compiler_lines",
     "curve_lines",
+    "estimate_document",
+    "estimate_figure",
+    "estimate_lines",
     "header_lines",
     "measured_lines",
     "reference_lines",

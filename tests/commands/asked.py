@@ -7,6 +7,8 @@ again, under another name, on that of TensorFlow's.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from busbw.commands import main
 from tests.traces.written import Line, Made, complete, packed, plane, process, space
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +66,17 @@ def command(*arguments: str | Path) -> Answer:
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Answer(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def asked_here(*arguments: str | Path) -> Answer:
+    """The same in this process, without the second that starting one takes."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as ending:
+            code = int(ending.code or 0)
+    return Answer(code=code, out=out.getvalue(), err=err.getvalue())
 
 
 def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:

@@ -1,0 +1,131 @@
+"""A measured curve from a file: the results of a session, or a baseline. Read strictly."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw import baselines, judge, wire
+from busbw.costmodel import Line, MeasuredCurve
+from busbw.model import Case, EnvironmentKey
+from busbw.report import RESULTS_SCHEMA
+
+from .workload import AskedWrongly
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """All payloads of one kind of all-reduce, and where they were measured."""
+
+    name: str
+    ranks: int
+    hosts: int
+    curve: MeasuredCurve
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Point:
+    case: Case
+    seconds: float
+
+
+def measured_from(path: Path, words: str | None = None) -> Measured:
+    """The curve in `path` whose name has all of `words`. Raises AskedWrongly naming the place."""
+    try:
+        key, points = _points(path)
+    except (baselines.BaselineError, wire.WireError) as error:
+        text = str(error)
+        raise AskedWrongly(text if text.startswith(str(path)) else f"{path}: {text}") from error
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        if point.case.collective == "all_reduce":
+            groups.setdefault(_name(point.case), []).append(point)
+    name = _chosen(path, sorted(groups), (words or "").split())
+    chosen = groups[name]
+    return Measured(
+        name=name,
+        ranks=chosen[0].case.group_size,
+        hosts=key.hosts,
+        curve=_curve({one.case.payload_bytes: one.seconds for one in chosen}),
+    )
+
+
+def _name(case: Case) -> str:
+    return f"{case.group_name}, {case.dtype}, {case.clock.value} clock, {case.group_size} ranks"
+
+
+def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
+    fitting = [
+        name for name in names if all(word in name.replace(",", " ").split() for word in words)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not names:
+        raise AskedWrongly(f"{path}: holds no time of an all-reduce")
+    what = "several curves" if fitting else "none of that name"
+    raise AskedWrongly(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
+
+
+def _curve(points: Mapping[int, float]) -> MeasuredCurve:
+    fitted = judge.fit(points)
+    line = None
+    if fitted is not None:
+        line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)
+    return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
+
+
+def _points(path: Path) -> tuple[EnvironmentKey, list[_Point]]:
+    raw = baselines.read_json(path)
+    if isinstance(raw, dict) and "cases" in raw:
+        return _of_results(raw)
+    if not isinstance(raw, dict) or "entries" not in raw:
+        raise wire.WireError("neither results of a session (cases) nor a baseline (entries)")
+    contents = baselines.contents_of(path)
+    return contents.key, [
+        _Point(case=one.case, seconds=one.level_s)
+        for one in contents.baselines
+        if one.level_s is not None
+    ]
+
+
+def _of_results(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, list[_Point]]:
+    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
+    schema = raw.get("schema")
+    if type(schema) is not int or not 1 <= schema <= RESULTS_SCHEMA:
+        raise wire.WireError(f"schema: this version reads 1 to {RESULTS_SCHEMA}, got {schema!r}")
+    environment = _object(raw.get("environment"), "environment")
+    key = wire.from_json(EnvironmentKey, environment.get("key"), "environment.key")
+    if not isinstance(raw["cases"], list):
+        raise wire.WireError("cases: expected a list")
+    points = []
+    for place, row in enumerate(raw["cases"]):
+        where = f"cases[{place}]"
+        one = _object(row, where)
+        timed = one.get("case") is not None and one.get("measured") is not None
+        if timed and one.get("outcome") != "FAILED":
+            points.append(_point(one, where))
+    return key, points
+
+
+def _point(row: Mapping[str, Any], where: str) -> _Point:
+    document = dict(_object(row["case"], f"{where}.case"))
+    document.pop("payload", None)
+    case = wire.from_json(Case, document, f"{where}.case")
+    measured = _object(row["measured"], f"{where}.measured")
+    times_s = wire.from_json(
+        tuple[float, ...], measured.get("times_s"), f"{where}.measured.times_s"
+    )
+    if not times_s or min(times_s) <= 0:
+        raise wire.WireError(f"{where}.measured.times_s: expected seconds above 0")
+    if case.payload_bytes < 1 or case.ranks < 2:
+        raise wire.WireError(f"{where}.case: expected bytes above 0 and two or more ranks")
+    return _Point(case=case, seconds=statistics.median(times_s))
+
+
+def _object(document: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(document, dict):
+        raise wire.WireError(f"{where}: expected an object, got {document!r:.60}")
+    return document

@@ -1,0 +1,40 @@
+"""One baseline file read by its name, wherever it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.baselines import Accepted, BaselineError, Occasion, Rules, contents_of, save
+from tests import build
+
+OCCASION = Occasion(date=build.DATE)
+
+
+def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_path: Path) -> None:
+    key = build.key()
+    accepted = [
+        Accepted(key=key, measurement=build.measurement(1e-3), times_s=(1e-3, 3e-3, 2e-3)),
+        Accepted(
+            key=key,
+            measurement=build.measurement(failures=(build.out_of_memory(),), payload_bytes=8192),
+            times_s=(),
+        ),
+    ]
+    saved = save(tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
+    (path,) = {change.path for change in saved.changes}
+    moved = path.rename(tmp_path / "elsewhere.json")
+    contents = contents_of(moved)
+    timed, lacking = contents.baselines
+    assert contents.key == key
+    assert timed.case == build.case()
+    assert timed.level_s == pytest.approx(2e-3)
+    assert lacking.oom and lacking.case.payload_bytes == 8192
+
+
+def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    with pytest.raises(BaselineError, match=r"other\.json: document"):
+        contents_of(path)

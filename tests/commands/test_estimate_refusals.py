@@ -1,0 +1,76 @@
+"""What `python -m busbw estimate` refuses, and with which sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .estimates import refused
+
+LINKED = ("--ranks=4", "--bandwidth=1gbe")
+
+
+@pytest.mark.parametrize(
+    ("says", "arguments"),
+    [
+        ("required", ["--ranks=4", "--bandwidth=1gbe"]),
+        ("not allowed with", ["--model=vgg-16", "--parameters=3", *LINKED]),
+        ("'-3'", ["--parameters=-3", *LINKED]),
+        ("absurd", ["--parameters=0", *LINKED]),
+        ("absurd", ["--gradient-bytes=1e20MB", *LINKED]),
+        ("is no size", ["--gradient-bytes=16M", *LINKED]),
+        ("is no size", ["--gradient-bytes=-5MB", *LINKED]),
+        ("not known; known are resnet-50", ["--model=gpt-17", *LINKED]),
+        ("is unknown", ["--model=dssm", *LINKED]),
+        ("--dtype says nothing", ["--gradient-bytes=5MB", "--dtype=float16", *LINKED]),
+        ("from 2 to", ["--parameters=3", "--ranks=1", "--bandwidth=1gbe"]),
+        ("from 2 to", ["--parameters=3", "--ranks=1e9", "--bandwidth=1gbe"]),
+        ("how many --ranks", ["--parameters=3", "--bandwidth=1gbe"]),
+        ("evenly over 3 hosts", ["--parameters=3", *LINKED, "--hosts=3"]),
+        ("from 1 to", ["--parameters=3", *LINKED, "--hosts=0"]),
+        ("say a link", ["--parameters=3", "--ranks=4"]),
+        ("without --intra", ["--parameters=3", *LINKED, "--intra=1gbe"]),
+        ("--latency belongs", ["--parameters=3", "--ranks=4", "--intra=1gbe", "--latency=1us"]),
+        ("needs --intra", ["--parameters=3", "--ranks=4", "--inter=1gbe"]),
+        ("is no rate", ["--parameters=3", "--ranks=4", "--bandwidth=125"]),
+        ("is no rate", ["--parameters=3", "--ranks=4", "--bandwidth=-1GB/s"]),
+        ("absurd", ["--parameters=3", "--ranks=4", "--bandwidth=0GB/s"]),
+        ("names are nvlink-1", ["--parameters=3", "--ranks=4", "--bandwidth=nvlink-17"]),
+        ("is no time", ["--parameters=3", "--ranks=4", "--intra=1gbe,-5us"]),
+        ("is no time", ["--parameters=3", *LINKED, "--compute=-1s"]),
+        ("above 0", ["--parameters=3", *LINKED, "--compute=0s"]),
+        ("absurd", ["--parameters=3", *LINKED, "--compute=1e9s"]),
+        ("a share from 0 to 1", ["--parameters=3", *LINKED, "--compute=1s", "--overlap=1.5"]),
+        ("--overlap needs --compute", ["--parameters=3", *LINKED, "--overlap=0.5"]),
+        ("needs --compute", ["--parameters=3", *LINKED, "--want-efficiency=0.5"]),
+        ("below 1", ["--parameters=3", *LINKED, "--compute=1s", "--want-efficiency=1"]),
+        ("from 1 to", ["--parameters=3", *LINKED, "--servers=0"]),
+        ("buckets are absurd", ["--gradient-bytes=1GB", *LINKED, "--bucket=1B"]),
+        ("ends with .svg", ["--parameters=3", *LINKED, "--figure=x.png"]),
+        ("--curve-case belongs", ["--parameters=3", *LINKED, "--curve-case=jax"]),
+        ("without --bandwidth", ["--parameters=3", *LINKED, "--curve=nowhere.json"]),
+        ("nowhere.json", ["--parameters=3", "--curve=nowhere.json"]),
+    ],
+)
+def test_what_cannot_be_isrefused_with_a_sentence(says: str, arguments: list[str]) -> None:
+    refused(says, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "expected an object"),
+        ("{}", "expected an object"),
+        ('{"w": 3}', "w: expected a list"),
+        ('{"w": [2, -1]}', "w: expected a list of whole numbers above 0"),
+        ('{"w": [2.5]}', "w: expected a list"),
+        ('{"w": [1], "w": [2]}', "stands twice"),
+        ("{", "not JSON"),
+    ],
+)
+def test_shapes_that_are_none_arerefused_by_name(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "shapes.json"
+    file.write_text(text)
+    refused(f"{file}", f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")
+    refused(says, f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")
