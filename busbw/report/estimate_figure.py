@@ -42,7 +42,7 @@ def _whole_s(row: Estimated) -> float:
 
 def _legend(with_compute: bool) -> Iterator[str]:
     entries = [("computing", _COMPUTE)] if with_compute else []
-    entries.append(("communication that is not beside it", _COMMUNICATION))
+    entries.append(("communication that is not hidden", _COMMUNICATION))
     for place, (words, colour) in enumerate(entries):
         left = _LABEL + 110 * place
         yield f'<rect x="{left}" y="36" width="10" height="10" fill="{colour}"/>'

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +17,7 @@ import pytest
 
 from busbw.model import MIB
 
-from .asked import command
+from .asked import ROOT, command
 from .estimates import estimate, rows
 
 GIGABIT = ("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s", "--compute=0.55s")
@@ -172,3 +175,21 @@ def test_a_figure_has_a_bar_for_each_method_and_is_well_formed(tmp_path: Path) -
     words = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "ring all-reduce, 1 host" in words
     assert len([one for one in words if one.endswith("1 host")]) == len(rows(*GIGABIT))
+
+
+def test_a_reader_who_leaves_early_hears_no_complaint() -> None:
+    """As `| head` does: the pipe has no reader any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "busbw", "estimate", *GIGABIT],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
