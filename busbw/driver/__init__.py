@@ -13,6 +13,7 @@ from .places import Place, Role, local_places, roles_of
 from .probe import ProbeFailed, probe
 from .process import Starter, Worker
 from .sweep import Sweep
+from .training import train
 
 __all__ = [
     "Answers",
@@ -37,4 +38,5 @@ __all__ = [
     "local_places",
     "probe",
     "roles_of",
+    "train",
 ]
