@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import compilers, tpu_v2, trace
+from . import compilers, parameter_server, tpu_v2, trace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trace.add_to(commands)
     compilers.add_to(commands)
     tpu_v2.add_to(commands)
+    parameter_server.add_to(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

@@ -12,6 +12,7 @@ from .compiled import (
 )
 from .curve import CurveFigures, CurveGroup, curve_lines
 from .header import header_lines, reference_lines
+from .parameter_server import ParameterServerRow, PublishedRow, parameter_server_page
 from .results import results
 from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
@@ -23,7 +24,9 @@ __all__ = [
     "CurveFigures",
     "CurveGroup",
     "Line",
+    "ParameterServerRow",
     "Problem",
+    "PublishedRow",
     "Times",
     "TpuV2Cell",
     "TpuV2Slice",
@@ -37,6 +40,7 @@ __all__ = [
     "curve_lines",
     "header_lines",
     "measured_lines",
+    "parameter_server_page",
     "reference_lines",
     "release_lines",
     "results",
