@@ -90,7 +90,11 @@ class Group:
 
         Who has no request is watched: its end is a Failure too. `doing` names the request in
         words. After a Failure, which names the role, every member has been ended.
+        Raises ValueError for a role that no member has.
         """
+        for role in requests:
+            if role not in self._members:
+                raise ValueError(f"there is no {role.name} in this group")
         try:
             answers = self._asked(requests, timeout_s, doing)
         except BaseException:

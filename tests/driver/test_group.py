@@ -160,6 +160,13 @@ def test_an_interrupt_leaves_no_member(bundle: Bundle) -> None:
     assert wait_until(lambda: not processes(bundle.path), 5)
 
 
+def test_a_group_that_is_over_cannot_be_asked(bundle: Bundle) -> None:
+    with group(bundle, worker1="kill") as members:
+        failure(members.ask(all_of(REQUEST), LONG_S, "measuring"))
+        with pytest.raises(ValueError, match="there is no chief 0 in this group"):
+            members.ask(all_of(REQUEST), LONG_S, "measuring")
+
+
 def test_killing_a_group_twice_leaves_no_descriptor_open(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
     members = Group(local_places(ROLES), start(bundle))
