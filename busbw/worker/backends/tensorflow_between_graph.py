@@ -8,8 +8,7 @@ beginning, so that no worker is a step ahead and no gradient is stale and droppe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,42 +18,11 @@ from busbw.model import ParameterServerTraining
 
 from . import perceptron
 from .digits import SIDE, Digits
+from .tensorflow_net import Trained, loss, server_bytes
 
 _API = "tf.compat.v1: between-graph replication, SyncReplicasOptimizer"
 _POLL_S = 0.2
 _START_S = 120
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """What one process saw; `values` are those of the variables at the end."""
-
-    api: str
-    epochs_s: tuple[float, ...]
-    gradients: int
-    global_step: int
-    values: Mapping[str, Any]
-    server_bytes: Mapping[str, int]
-
-
-def loss(variables: Mapping[str, Any], images: Any, labels: Any) -> Any:
-    """Softmax cross-entropy of a batch of bytes; the counter's gradient of it is exactly -1."""
-    inputs = tf.cast(images, tf.float32) / 255.0
-    hidden = tf.nn.relu(inputs @ variables["hidden_weights"] + variables["hidden_biases"])
-    logits = hidden @ variables["weights"] + variables["biases"]
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return tf.reduce_mean(losses) - variables[perceptron.COUNTER]
-
-
-def server_bytes(variables: Mapping[str, Any]) -> dict[str, int]:
-    """Bytes of variables by server, such as ``ps 0``; none without servers."""
-    found: dict[str, int] = {}
-    for variable in variables.values():
-        device = tf.DeviceSpec.from_string(variable.device)
-        if device.job == "ps":
-            name = f"{device.job} {device.task}"
-            found[name] = found.get(name, 0) + variable.shape.num_elements() * variable.dtype.size
-    return found
 
 
 def train(training: ParameterServerTraining, shown: Digits, resolver: Any, server: Any) -> Trained:
@@ -76,7 +44,7 @@ def train(training: ParameterServerTraining, shown: Digits, resolver: Any, serve
             images, labels = next(batches)
             token = session.run(graph.step, {graph.images: images, graph.labels: labels})
             gradients += 1
-            if token >= training.batches * (len(epochs_s) + 1):
+            while token >= training.batches * (len(epochs_s) + 1):
                 now_s = time.perf_counter()
                 epochs_s.append(now_s - begun_s)
                 print(f"epoch {len(epochs_s)}: {epochs_s[-1]:.3f} s", flush=True)

@@ -19,6 +19,7 @@ from busbw.worker import host
 
 from . import digits, perceptron, tensorflow_between_graph, tensorflow_versions
 from .base import MeasuringError
+from .tensorflow_net import Trained, loss, server_bytes
 from .trainer import AbstractTrainer
 
 _API = "tf.distribute.experimental.ParameterServerStrategy, ClusterCoordinator"
@@ -78,7 +79,6 @@ class TensorflowTrainer(AbstractTrainer):
         )
 
 
-Trained = tensorflow_between_graph.Trained
 _Variables = Mapping[str, Any]
 
 
@@ -137,8 +137,8 @@ def _step(
 
     def replica(images: Any, labels: Any) -> None:
         with tf.GradientTape() as tape:
-            loss = tensorflow_between_graph.loss(variables, images, labels)
-        gradients = tape.gradient(loss, list(variables.values()))
+            batch_loss = loss(variables, images, labels)
+        gradients = tape.gradient(batch_loss, list(variables.values()))
         for variable, gradient in zip(variables.values(), gradients):
             variable.assign_sub(perceptron.LEARNING_RATE * gradient)
         count.assign_add(1)
@@ -169,5 +169,5 @@ def _trained(
         gradients=training.steps * training.workers,
         global_step=int(count.numpy()),
         values={name: variable.numpy() for name, variable in variables.items()},
-        server_bytes=tensorflow_between_graph.server_bytes(variables),
+        server_bytes=server_bytes(variables),
     )
