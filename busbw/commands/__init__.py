@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import compilers, estimate, tpu_v2, trace
+from . import compilers, estimate, parameter_server, tpu_v2, trace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compilers.add_to(commands)
     estimate.add_to(commands)
     tpu_v2.add_to(commands)
+    parameter_server.add_to(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

@@ -7,24 +7,36 @@ from .bundle import Bundle
 from .compiling import Compiling, Job, cache_folder
 from .duel import Duel, Side
 from .endings import Ended, failure_of
+from .group import Answers, Group, LocalStart, Start
 from .passes import Progress
+from .places import Place, Role, local_places, roles_of
 from .probe import ProbeFailed, probe
 from .process import Starter, Worker
 from .sweep import Sweep
+from .training import train
 
 __all__ = [
+    "Answers",
     "Bundle",
     "Compiling",
     "Duel",
     "Ended",
+    "Group",
     "Job",
+    "LocalStart",
+    "Place",
     "ProbeFailed",
     "Progress",
+    "Role",
     "Side",
+    "Start",
     "Starter",
     "Sweep",
     "Worker",
     "cache_folder",
     "failure_of",
+    "local_places",
     "probe",
+    "roles_of",
+    "train",
 ]

@@ -84,6 +84,7 @@ class Worker:
         self._log_begin = self._log.stat().st_size if self._log.exists() else 0
         self._oom_kills = oom_kill_count()
         self._buffer = b""
+        self._begun_s = clock()
         requests_out, self._requests = os.pipe()
         self._replies, replies_in = os.pipe()
         with self._log.open("ab") as log:
@@ -109,47 +110,58 @@ class Worker:
 
         An Ended instead if there was none; the process is over then.
         """
+        self.send(request)
+        deadline_s = self._begun_s + timeout_s
+        while True:
+            left_s = deadline_s - self._clock()
+            ready, _, _ = select.select([self], [], [], max(0.0, left_s))
+            if not ready:
+                return self.hung()
+            answer = self.received()
+            if answer is not None:
+                return answer
+
+    def fileno(self) -> int:
+        """The descriptor of the replies, so that `select` can watch several workers at once."""
+        return self._replies
+
+    def send(self, request: Mapping[str, Any] | None) -> None:
+        """Send `request` (None: just listen) and wait for nothing: what it gives is `received`."""
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
-        begun_s = self._clock()
-        try:
-            if request is not None:
-                os.write(self._requests, json.dumps(request).encode() + b"\n")
-            line = self._line(begun_s + timeout_s)
-        except BrokenPipeError:
-            line = b""
-        if line is None:
-            return self._hung(begun_s)
-        if not line:
-            return self._gone(begun_s)
+        self._begun_s = self._clock()
+        if request is None:
+            return
+        # A worker that is no more is seen at the end of its replies, with how it ended.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._requests, json.dumps(request).encode() + b"\n")
+
+    def received(self) -> tuple[str, Any] | Ended | None:
+        """What there is to read, once `select` says so; None while a reply is not whole.
+
+        An Ended at the end of the pipe; the process is over then.
+        """
+        read = os.read(self._replies, _READ_AT_ONCE)
+        if not read:
+            return self._gone()
+        self._buffer += read
+        if b"\n" not in self._buffer:
+            return None
+        line, self._buffer = self._buffer.split(b"\n", 1)
         reply = json.loads(line)
         return reply["reply"], reply["value"]
 
-    def _line(self, deadline_s: float) -> bytes | None:
-        """The next reply; empty at the end of the pipe, None at the deadline."""
-        while b"\n" not in self._buffer:
-            left_s = deadline_s - self._clock()
-            ready, _, _ = select.select([self._replies], [], [], max(0.0, left_s))
-            if not ready:
-                return None
-            read = os.read(self._replies, _READ_AT_ONCE)
-            if not read:
-                return b""
-            self._buffer += read
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        return line
-
-    def _hung(self, begun_s: float) -> Ended:
+    def hung(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
-        waited_s = self._clock() - begun_s
+        waited_s = self._clock() - self._begun_s
         os.kill(self.pid, signal.SIGUSR1)
         self._waited(STACK_GRACE_S)
         self.kill()
         return self._ended(None, waited_s)
 
-    def _gone(self, begun_s: float) -> Ended:
+    def _gone(self) -> Ended:
         """The pipe is closed: the process is ending, or it must be ended."""
-        waited_s = self._clock() - begun_s
+        waited_s = self._clock() - self._begun_s
         if not self._waited(EXIT_GRACE_S):
             self.kill()
         return self._ended(self._process.returncode, waited_s)

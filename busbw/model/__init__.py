@@ -17,6 +17,7 @@ from .compiled import (
 )
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
+from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .training import Batch, TrainingStep
@@ -70,6 +71,8 @@ __all__ = [
     "Injection",
     "Measurement",
     "Outcome",
+    "ParameterServerRun",
+    "ParameterServerTraining",
     "Placement",
     "Plan",
     "Probe",
@@ -82,6 +85,7 @@ __all__ = [
     "Summary",
     "Topology",
     "TrainingStep",
+    "Updates",
     "Verdict",
     "Where",
     "bytes_text",

@@ -14,6 +14,7 @@ from .curve import CurveFigures, CurveGroup, curve_lines
 from .estimate import Asked, Estimated, LinkUsed, estimate_document, estimate_lines
 from .estimate_figure import estimate_figure
 from .header import header_lines, reference_lines
+from .parameter_server import ParameterServerRow, PublishedRow, parameter_server_page
 from .results import SCHEMA as RESULTS_SCHEMA
 from .results import results
 from .table import Line, change_lines, measured_lines, table
@@ -30,7 +31,9 @@ __all__ = [
     "Estimated",
     "Line",
     "LinkUsed",
+    "ParameterServerRow",
     "Problem",
+    "PublishedRow",
     "Times",
     "TpuV2Cell",
     "TpuV2Slice",
@@ -47,6 +50,7 @@ __all__ = [
     "estimate_lines",
     "header_lines",
     "measured_lines",
+    "parameter_server_page",
     "reference_lines",
     "release_lines",
     "results",

@@ -21,8 +21,9 @@ def main() -> None:
     environ.prepare(options.framework, device)
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
-    from busbw.worker.backends import COMPILERS, load, load_compiler
+    from busbw.worker.backends import COMPILERS, TRAINERS, load, load_compiler, load_trainer
     from busbw.worker.backends.base import MeasuringError
+    from busbw.worker.parameter_server import serve_trainer
     from busbw.worker.serve import Channel, serve, serve_compiler
 
     with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
@@ -31,6 +32,9 @@ def main() -> None:
             serve_compiler(channel, load_compiler(options.framework), launch=options.launch)
             return
         try:
+            if options.framework in TRAINERS:
+                serve_trainer(channel, load_trainer(options.framework), launch=options.launch)
+                return
             backend = load(options.framework, device, options.ranks)
         except MeasuringError as error:
             # The driver shows a log's last line: one sentence, and no stack above it.

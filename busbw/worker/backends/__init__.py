@@ -9,9 +9,13 @@ from busbw.model import Device
 
 from .base import AbstractBackend
 from .compiler import AbstractCompiler
+from .trainer import AbstractTrainer
 
 # Frameworks whose compilers work without the hardware that they are for.
 COMPILERS = ("xla", "fake_xla")
+
+# Those that train in groups of processes with roles.
+TRAINERS = ("tensorflow_ps", "fake_ps")
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
@@ -52,3 +56,16 @@ def load_compiler(name: str) -> AbstractCompiler:
 
         return FakeCompiler()
     raise ValueError(f"no compilers called {name!r}; there are {', '.join(COMPILERS)}")
+
+
+def load_trainer(name: str) -> AbstractTrainer:
+    """The trainer called `name`: ``tensorflow_ps``, or ``fake_ps`` for one that is made up."""
+    if name == "tensorflow_ps":
+        from .tensorflow_parameter_server import TensorflowTrainer
+
+        return TensorflowTrainer()
+    if name == "fake_ps":
+        from .fake_trainer import FakeTrainer
+
+        return FakeTrainer()
+    raise ValueError(f"no trainer called {name!r}; there are {', '.join(TRAINERS)}")

@@ -79,7 +79,7 @@ class FakeBackend(AbstractBackend):
 
     def probe(self) -> Probe:
         """The script's devices; by default virtual CPUs as the real back ends have them."""
-        _befall(self._script.get("probe", ""))
+        befall(self._script.get("probe", ""))
         device = Device(self._script.get("device", "cpu"))
         virtual = device is Device.CPU
         found = DeviceSet(
@@ -120,7 +120,7 @@ class FakeBackend(AbstractBackend):
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """A program that does what the script says of `case`."""
         line = self._line(case)
-        _befall(line.get("then", ""))
+        befall(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
         bytes_s = case.payload_bytes / rate
@@ -222,7 +222,7 @@ def _option(name: str) -> str:
     return next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "0")
 
 
-def _befall(event: str) -> None:
+def befall(event: str) -> None:
     """What the script has in store, for real: the process dies or hangs as a true one would."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])

@@ -1,0 +1,160 @@
+"""`python -m busbw parameter-server`: a published table of parameter servers, its rows run here.
+
+What is known of the table's source stands here: its rows and their figures. The words of the page
+are those of `report`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import driver, report
+from busbw.model import Failure, ParameterServerTraining, Updates
+from busbw.report import ParameterServerRow, PublishedRow
+
+_WORKERS = {"tensorflow": "tensorflow_ps", "fake": "fake_ps"}
+_TIMEOUT_S = 300.0
+
+_DESCRIPTION = """
+Train a small net in one process, and in groups of local processes with parameter servers, as a
+published table has them; set seconds per epoch and accuracy beside the published ones, as a page
+of Markdown. It takes minutes.
+"""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row as it can be asked for."""
+
+    training: ParameterServerTraining
+    published: PublishedRow
+
+
+def _row(
+    updates: Updates, servers: int, workers: int, epoch: str, first: str, accuracy: str
+) -> _Row:
+    """`epoch` as published, in seconds; where there is one for each worker, their mean counts."""
+    times = [float(one) for one in epoch.split(", ")]
+    return _Row(
+        ParameterServerTraining(updates=updates, servers=servers, workers=workers),
+        PublishedRow(epoch_s=sum(times) / len(times), epoch=epoch, first=first, accuracy=accuracy),
+    )
+
+
+_ASYNC, _SYNC = Updates.ASYNCHRONOUS, Updates.SYNCHRONOUS
+_ROWS = {
+    "single": _row(Updates.SINGLE, 0, 1, "1.3", "-", "72 %"),
+    "1ps-1worker": _row(_ASYNC, 1, 1, "3.8", "-", "72 %"),
+    "1ps-2workers": _row(_ASYNC, 1, 2, "5.45", "-", "80 %"),
+    "1ps-2workers-sync": _row(_SYNC, 1, 2, "5.35", "-", "72 %"),
+    "2ps-2workers": _row(_ASYNC, 2, 2, "6.6", "9, 37", "80 %"),
+    "2ps-2workers-sync": _row(_SYNC, 2, 2, "6.9", "40, 38", "72 %"),
+    "1ps-3workers": _row(_ASYNC, 1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
+}
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command and its options."""
+    parser = commands.add_parser(
+        "parameter-server",
+        help="a published table of parameter servers, beside its rows run here",
+        description=_DESCRIPTION,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout")
+    add("--epochs", type=_epochs, default=10, metavar="N", help="of each worker (default: 10)")
+    add(
+        "--rows",
+        type=_rows,
+        default=tuple(_ROWS),
+        metavar="NAMES",
+        help=f"a comma list of {', '.join(_ROWS)} (default: all)",
+    )
+    add(
+        "--timeout",
+        type=_seconds,
+        default=_TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"for the training of a row (default: {_TIMEOUT_S:g})",
+    )
+    add(
+        "--framework",
+        choices=tuple(_WORKERS),
+        default="tensorflow",
+        help="fake: made-up figures, to try the command (default: tensorflow)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, write; 0 if there is a whole page."""
+    bundle = driver.Bundle()
+    try:
+        rows = _trained(options, bundle)
+    finally:
+        bundle.remove()
+    if isinstance(rows, Failure):
+        print(f"busbw parameter-server: {rows.kind.value}: {rows.message}", file=sys.stderr)
+        for line in rows.log.splitlines():
+            print(f"    {line}", file=sys.stderr)
+        return 1
+    text = "\n".join(report.parameter_server_page(rows)) + "\n"
+    if options.document is None:
+        print(text, end="")
+        return 0
+    try:
+        options.document.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"busbw parameter-server: --document: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _trained(
+    options: argparse.Namespace, bundle: driver.Bundle
+) -> list[ParameterServerRow] | Failure:
+    """All rows, or the Failure of the first that has one, named by the row."""
+    starter = driver.Starter(
+        python=sys.executable, framework=_WORKERS[options.framework], device="cpu"
+    )
+    rows = []
+    for number, name in enumerate(options.rows, start=1):
+        if sys.stderr.isatty():
+            print(f"busbw parameter-server: {number}/{len(options.rows)} {name}", file=sys.stderr)
+        row = _ROWS[name]
+        training = dataclasses.replace(row.training, epochs=options.epochs)
+        start = driver.LocalStart(starter=starter, bundle=bundle, launch=name)
+        answer = driver.train(training, start, options.timeout)
+        if isinstance(answer, Failure):
+            return dataclasses.replace(answer, message=f"{name}: {answer.message}")
+        rows.append(ParameterServerRow(training=training, published=row.published, run=answer))
+    return rows
+
+
+def _rows(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in names:
+        if name not in _ROWS:
+            raise argparse.ArgumentTypeError(f"{name!r}; accepted are {', '.join(_ROWS)}")
+    return names
+
+
+def _epochs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted is a whole number from 1 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted is a number of seconds above 0")
+    return found

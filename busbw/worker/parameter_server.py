@@ -1,0 +1,31 @@
+"""A member of a group that trains: requests from its channel, until the driver closes that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from busbw import wire
+from busbw.model import Failure, ParameterServerTraining
+
+from .backends.base import MeasuringError
+from .backends.trainer import AbstractTrainer
+from .serve import Channel
+
+
+def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: str) -> None:
+    """``offer`` this process to the others, ``train``; each request has exactly one reply."""
+    channel.send("ready", None)
+    for request in channel.received():
+        try:
+            channel.send(*_answer(request, trainer))
+        except MeasuringError as error:
+            channel.send("Failure", Failure(kind=error.kind, message=str(error), launch=launch))
+
+
+def _answer(request: dict[str, Any], trainer: AbstractTrainer) -> tuple[str, Any]:
+    if request["request"] == "offer":
+        trainer.offer()
+        return "offered", None
+    training = wire.from_json(ParameterServerTraining, request["training"], "training")
+    run = trainer.train(training)
+    return type(run).__name__, run

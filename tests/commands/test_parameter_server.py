@@ -1,0 +1,117 @@
+"""`python -m busbw parameter-server` with a made-up trainer: the page, and every end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .asked import Answer, command
+
+
+def page(*options: str | Path) -> Answer:
+    return command("parameter-server", "--framework=fake", *options)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.delenv("BUSBW_FAKE", raising=False)
+    return monkeypatch
+
+
+def script(to: pytest.MonkeyPatch, **fields: object) -> None:
+    to.setenv("BUSBW_FAKE", json.dumps(fields))
+
+
+def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) -> None:
+    said = page("--epochs=3")
+    assert (said.code, said.err) == (0, "")
+    assert len([row for row in said.table if row[0].startswith(("1 ps", "2 ps"))]) == 13
+    row = ["2 ps, 2 workers, synchronous", "6.9", "40, 38", "5.3", "72 %"]
+    assert [*row, "1.00", "1.00", "1.00", "2.00", "1.0", "75.0 %"] in said.table
+    counted = ["1200", "600", "600", "1024 + 1024", "made up, synchronous"]
+    assert ["2 ps, 2 workers, synchronous", *counted] in said.table
+    counted = ["1200", "1200", "1200", "1024 + 1024", "made up, asynchronous"]
+    assert ["2 ps, 2 workers, asynchronous", *counted] in said.table
+
+
+def test_no_line_of_words_is_wider_than_the_others(scripted: pytest.MonkeyPatch) -> None:
+    lines = [line for line in page().out.splitlines() if not line.startswith(("|", "<!--"))]
+    assert max(map(len, lines)) <= 100
+
+
+def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
+    scripted: pytest.MonkeyPatch,
+) -> None:
+    said = page("--rows=1ps-1worker,1ps-2workers", "--epochs=1")
+    assert said.code == 0
+    assert "A second asynchronous worker: an epoch takes 1.00 times as long" in said.out
+    assert "instead of one process" not in said.out
+    first = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
+    assert [*first, "2.00", "2.00", "2.00", "2.00", "-", "75.0 %"] in said.table
+
+
+def test_the_document_is_the_page(scripted: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    said = page("--rows=single", f"--document={document}")
+    assert (said.code, said.out) == (0, "")
+    assert document.read_text().startswith("# Parameter servers")
+
+
+def test_a_member_that_dies_leaves_the_page_as_it_was(
+    scripted: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script(scripted, roles={"worker 1": "kill"})
+    document = tmp_path / "page.md"
+    document.write_text("as it was")
+    said = page("--rows=1ps-1worker,1ps-2workers-sync", f"--document={document}")
+    assert said.code == 1
+    assert said.errors[0] == (
+        "busbw parameter-server: KILLED: 1ps-2workers-sync: worker 1: "
+        "the worker was killed (SIGKILL) while training"
+    )
+    assert "the script says kill" in said.err
+    assert document.read_text() == "as it was"
+
+
+def test_a_member_that_is_silent_ends_the_row_at_its_deadline(
+    scripted: pytest.MonkeyPatch,
+) -> None:
+    script(scripted, roles={"chief 0": "hang"})
+    said = page("--rows=1ps-1worker", "--timeout=0.5")
+    assert said.code == 1
+    assert "TIMEOUT: 1ps-1worker: chief 0: the worker did not answer within 0.5 s" in said.err
+
+
+def test_an_update_too_few_is_an_error(scripted: pytest.MonkeyPatch) -> None:
+    script(scripted, lose_updates=1)
+    said = page("--rows=1ps-2workers-sync", "--epochs=1")
+    assert said.code == 1
+    assert (
+        "WRONG_RESULT: 1ps-2workers-sync: the variables saw 199 updates of 400 gradients and the "
+        "global step is 200, expected 200 of 400"
+    ) in said.err
+
+
+def test_a_document_that_cannot_be_written_is_said(
+    scripted: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = page("--rows=single", f"--document={tmp_path / 'nowhere' / 'page.md'}")
+    assert said.code == 1
+    assert said.err.startswith("busbw parameter-server: --document: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--rows=3ps", "'3ps'; accepted are single, 1ps-1worker"),
+        ("--epochs=0", "'0'; accepted is a whole number from 1 on"),
+        ("--timeout=-1", "'-1'; accepted is a number of seconds above 0"),
+        ("--framework=jax", "invalid choice: 'jax'"),
+    ],
+)
+def test_what_is_not_accepted_is_a_usage_error(option: str, message: str) -> None:
+    said = command("parameter-server", option)
+    assert said.code == 2
+    assert message in said.err
