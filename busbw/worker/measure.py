@@ -127,7 +127,7 @@ class Desk:
         if refused is not None:
             return refused
         if key is not None:
-            self._check_world(case, key)
+            self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
         predicted = self._predicted_peak_bytes(case)
         with phases.of("bringing_memory_in"):
@@ -242,21 +242,6 @@ class Desk:
             rank_times_s=recorded.rank_times_s,
             over_ranks_s=recorded.over_ranks_s,
         )
-
-    def _check_world(self, case: Case, key: EnvironmentKey) -> None:
-        """The devices are those that the case was resolved on."""
-        there = self.backend.world()
-        right = (
-            there.device_kind == key.device_kind
-            and there.ranks >= case.ranks
-            and there.processes == key.processes
-        )
-        if not right:
-            raise MeasuringError(
-                FailureKind.WRONG_WORLD,
-                f"{there.ranks} ranks of {there.device_kind} in {there.processes} processes, "
-                f"expected {case.ranks} of {key.device_kind} in {key.processes}",
-            )
 
     def _refused(self, case: Case, plan: Plan) -> Failure | None:
         """A Failure where the case would not fit, before any memory is touched."""
