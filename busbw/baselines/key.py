@@ -25,6 +25,16 @@ def folder_of(key: EnvironmentKey) -> PurePosixPath:
     return PurePosixPath(kind, ranks)
 
 
+def stem_of(case: Case) -> str:
+    """The file's name without the strategy, such as ``jax.all_reduce``.
+
+    That of a training step is another one, ``jax.dense_step.all_reduce``: its times are no
+    collective's.
+    """
+    step = [f"{case.step}_step"] if case.step else []
+    return ".".join((case.framework, *step, case.collective))
+
+
 def file_name_of(case: Case) -> str:
     """Such as ``jax.all_reduce.psum.json``."""
-    return f"{case.framework}.{case.collective}.{case.strategy}.json"
+    return f"{stem_of(case)}.{case.strategy}.json"

@@ -16,7 +16,7 @@ from . import files
 from .changes import Change, Refusal, Saved, recorded
 from .document import Document, Entry, dumps
 from .entries import Accepted, Occasion, baseline_of, entry_of, place_of
-from .key import file_name_of, folder_of
+from .key import file_name_of, folder_of, stem_of
 from .pool import joined
 
 
@@ -65,8 +65,9 @@ def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     """A strategy other than the case's that there is an entry of, on the same key."""
     folder = root / folder_of(key)
-    for path in sorted(folder.glob(f"{case.framework}.{case.collective}.*.json")):
-        strategy = path.name.removesuffix(".json").split(".", 2)[2]
+    stem = stem_of(case)
+    for path in sorted(folder.glob(f"{stem}.*.json")):
+        strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
         other = replace(case, strategy=strategy)
         if strategy != case.strategy and _entry(files.read_checked(path, key, other), other):
             return strategy

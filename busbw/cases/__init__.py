@@ -7,6 +7,7 @@ from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 
 from .grid import FRAMEWORKS, STRATEGIES, Asked, GridError, specs
 from .target import AUTO_ORDER, Target, choose_target, resolve, resolve_on
+from .training import STEP_PAYLOADS, collectives_alone, step_specs
 
 __all__ = [
     "AUTO_ORDER",
@@ -14,12 +15,15 @@ __all__ = [
     "DTYPES",
     "FRAMEWORKS",
     "REDUCE_OPS",
+    "STEP_PAYLOADS",
     "STRATEGIES",
     "Asked",
     "GridError",
     "Target",
     "choose_target",
+    "collectives_alone",
     "resolve",
     "resolve_on",
     "specs",
+    "step_specs",
 ]

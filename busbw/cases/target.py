@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.model import (
+    DENSE_ROWS,
     Case,
     Clock,
     Device,
@@ -140,8 +141,9 @@ def resolve(spec: Spec, target: Target) -> Case:
         ranks=key.ranks,
         mesh=key.mesh,
         placement=spec.placement,
-        protocol=f"{_clock(spec, found, where).value}/{found.protocol}",
+        protocol=_protocol(spec, found, where),
         axes=spec.axes,
+        step=spec.step,
     )
     _check_blocks(case)
     return case
@@ -170,7 +172,19 @@ def _strategy(spec: Spec, found: DeviceSet, where: str) -> str:
     return strategy
 
 
+def _protocol(spec: Spec, found: DeviceSet, where: str) -> str:
+    """Clock, program, allocator settings; a training step's program is none of the chains."""
+    clock = _clock(spec, found, where).value
+    if not spec.step:
+        return f"{clock}/{found.protocol}"
+    *_, allocator = found.protocol.split("/")
+    return f"{clock}/{spec.step}-step-{DENSE_ROWS}-rows/{allocator}"
+
+
 def _clock(spec: Spec, found: DeviceSet, where: str) -> Clock:
+    if spec.step:
+        # What a step costs is what the host waits for; the device's clock knows collectives.
+        return Clock.HOST
     if spec.clock == "default":
         return found.clocks[0]
     if Clock(spec.clock) not in found.clocks:

@@ -20,7 +20,7 @@ from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
-from .training import Batch, TrainingStep
+from .training import DENSE, DENSE_ROWS, Batch, TrainingStep, dense_step, row_bytes
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     GIB,
@@ -44,6 +44,8 @@ from .words import (
 
 __all__ = [
     "AXES",
+    "DENSE",
+    "DENSE_ROWS",
     "GIB",
     "KIB",
     "MIB",
@@ -90,10 +92,12 @@ __all__ = [
     "Where",
     "bytes_text",
     "check_axes",
+    "dense_step",
     "extents_of",
     "groups_of",
     "payload_text",
     "plural",
     "rate_text",
+    "row_bytes",
     "seconds_text",
 ]

@@ -17,6 +17,8 @@ class Spec:
 
     `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: as the devices
     lie), `axes` those of its axes that the collective runs over, such as ``y`` (empty: all).
+    `step` is the training step that the collective is a part of, and that is timed, such as
+    ``dense`` (empty: the collective by itself).
     """
 
     framework: str
@@ -30,6 +32,7 @@ class Spec:
     axes: str = ""
     placement: str = "in_place"
     clock: str = "default"
+    step: str = ""
 
     @property
     def id(self) -> str:
@@ -40,7 +43,8 @@ class Spec:
             (self.placement, "in_place"),
             (self.clock, "default"),
         )
-        parts = [self.framework, *(word for word, usual in named if word not in usual.split())]
+        parts = [self.framework, *([f"{self.step}_step"] if self.step else [])]
+        parts += [word for word, usual in named if word not in usual.split()]
         parts += [self.mesh] if self.mesh else []
         parts += [self.axes] if self.axes else []
         return "-".join((*parts, self.strategy, self.dtype, payload_text(self.payload_bytes)))
@@ -52,6 +56,8 @@ class Case:
 
     `protocol` says how it is measured (clock, program, allocator settings); unlike is never
     compared with unlike. `ranks` are all that take part; with `axes`, in several groups at once.
+    With a `step`, whole training steps are timed, of which the collective is a part: the fields
+    still say what that collective is, and the payload is the gradient that it sums.
     """
 
     framework: str
@@ -65,11 +71,13 @@ class Case:
     placement: str
     protocol: str
     axes: str = ""
+    step: str = ""
 
     @property
     def name(self) -> str:
         """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
-        parts = (self.framework, self.collective, self.strategy, self.dtype)
+        step = [f"{self.step}_step"] if self.step else []
+        parts = (self.framework, *step, self.collective, self.strategy, self.dtype)
         return ".".join((*parts, payload_text(self.payload_bytes)))
 
     @property
@@ -83,6 +91,7 @@ class Case:
         parts += [self.dtype] if self.dtype != "float32" else []
         parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
         parts += [f"along {self.axes}"] if self.axes else []
+        parts += [f"in a {self.step} step"] if self.step else []
         return ", ".join(parts)
 
     @property

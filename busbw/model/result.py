@@ -41,7 +41,8 @@ class Run:
     read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
-    slowest and the fastest rank of each collective, and by their mean. `phases_s` says what the
+    slowest and the fastest rank of each collective, and by their mean; of a training step both are
+    the collective's inside of it, by the profiler. `phases_s` says what the
     launch spent its time on. `values_checked` counts elements that were compared with the exact
     expected ones, over all ranks and samples; a Run exists only if every one was right.
     `peak_memory_bytes` is the highest resident size of the worker during the case,

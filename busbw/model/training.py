@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from .request import Case
 from .words import Clock, payload_text
 
+DENSE = "dense"
+
+# The dense step that is measured has so many classes, and so many rows on each rank.
+DENSE_OUTPUTS = 512
+DENSE_ROWS = 16
+
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -67,3 +73,20 @@ class TrainingStep:
             placement="in_place",
             protocol=f"{Clock.DISPATCH.value}/step",
         )
+
+
+def row_bytes(dtype: str) -> int:
+    """Bytes of the weights of one input of the dense step: its payloads are multiples of that."""
+    return DENSE_OUTPUTS * _ITEM_BYTES[dtype]
+
+
+def dense_step(case: Case) -> TrainingStep:
+    """The step that is timed for `case`: so many inputs that its gradient is the payload."""
+    return TrainingStep(
+        inputs=case.payload_bytes // row_bytes(case.dtype),
+        outputs=DENSE_OUTPUTS,
+        rows=DENSE_ROWS,
+        ranks=case.ranks,
+        dtype=case.dtype,
+        framework=case.framework,
+    )

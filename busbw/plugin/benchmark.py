@@ -39,7 +39,8 @@ def replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
         return
     clock = Clock(samples_s)
     case = measurement.case
-    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{case.strategy}")
+    what = f"{case.step}_step" if case.step else case.strategy
+    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
     request.node.add_marker(marker)
     benchmark = request.getfixturevalue("benchmark")
     benchmark.extra_info.update(_extra(measurement.runs[0], measurement))

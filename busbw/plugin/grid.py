@@ -6,11 +6,13 @@ Asks no hardware and starts no process.
 from __future__ import annotations
 
 import inspect
+import re
+from dataclasses import replace
 
 import pytest
 
 from busbw import cases
-from busbw.model import CompileSpec, Spec
+from busbw.model import CompileSpec, Extra, Spec
 
 from .compiling import labels_of
 from .items import SessionItem
@@ -20,15 +22,26 @@ from .state import STATE, State, compile_spec_of, spec_of, under_xdist
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
 
+_TRAINING_ASKED = re.compile(r"(?<!not )\btraining\b")
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> object:
-    """Either everything is measured or everything is compiled: tests of the other are not there."""
+    """Either everything is measured or everything is compiled: tests of the other are not there.
+
+    Nor are those of training steps unless they are asked for: a session without them is as long as
+    ever.
+    """
     if not (inspect.isfunction(obj) and collector.config.stash.get(STATE, None)):
         return None
     compiles = collector.config.stash[STATE].settings.compile is not None
     other = MEASURED if compiles else COMPILED
-    return [] if other in inspect.signature(obj).parameters else None
+    unasked = _is_training(obj) and not _TRAINING_ASKED.search(collector.config.option.markexpr)
+    return [] if unasked or other in inspect.signature(obj).parameters else None
+
+
+def _is_training(test: object) -> bool:
+    return any(mark.name == "training" for mark in getattr(test, "pytestmark", []))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,10 +55,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if name not in metafunc.fixturenames:
         return
     specs: tuple[Spec, ...] | tuple[CompileSpec, ...] = ()
+    marker = metafunc.definition.get_closest_marker("training")
     try:
-        state.grid = _specs(state.settings)
-        state.compile_grid = _compile_specs(state)
-        specs = state.compile_grid if name == COMPILED else state.grid
+        if marker is not None:
+            specs = _of_training(state, **marker.kwargs)
+        else:
+            grid = cases.specs(_asked(state.settings))
+            state.grid = _joined(state.grid, grid)
+            state.compile_grid = _compile_specs(state.settings, grid)
+            specs = state.compile_grid if name == COMPILED else grid
     except cases.GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error
@@ -53,36 +71,54 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
-def _compile_specs(state: State) -> tuple[CompileSpec, ...]:
-    asked = state.settings.compile
+def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileSpec, ...]:
+    asked = settings.compile
     if asked is None:
         return ()
     return tuple(
         CompileSpec(topology=topology.name, spec=spec, compiler=label)
         for topology in asked.topologies
         for label in labels_of(asked)
-        for spec in state.grid
+        for spec in grid
     )
 
 
-def _specs(settings: Settings) -> tuple[Spec, ...]:
+def _of_training(state: State, *, step: str, alone: bool = False) -> tuple[Spec, ...]:
+    """The steps, or with `alone` their collectives by themselves.
+
+    The latter are no part of the grid that is asked of collectives: none of their baselines is to
+    go because steps have other payloads.
+    """
+    settings = state.settings
+    if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
+        raise cases.GridError("--inject: a second collective is for all-reduces, not for steps")
+    steps = cases.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
+    if alone:
+        return cases.collectives_alone(steps)
+    state.grid = _joined(state.grid, steps)
+    return steps
+
+
+def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    return tuple(dict.fromkeys((*before, *more)))
+
+
+def _asked(settings: Settings) -> cases.Asked:
     if not settings.frameworks:
         raise cases.GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
-    return cases.specs(
-        cases.Asked(
-            frameworks=settings.frameworks,
-            named=settings.frameworks_named,
-            strategies=settings.strategies,
-            collectives=settings.collectives,
-            reduce_ops=settings.reduce_ops,
-            placements=settings.placements,
-            dtypes=settings.dtypes,
-            payloads=settings.payloads,
-            ranks=settings.ranks if settings.compile is None else None,
-            mesh=settings.mesh,
-            axes=settings.axes,
-            clock=settings.clock,
-        )
+    return cases.Asked(
+        frameworks=settings.frameworks,
+        named=settings.frameworks_named,
+        strategies=settings.strategies,
+        collectives=settings.collectives,
+        reduce_ops=settings.reduce_ops,
+        placements=settings.placements,
+        dtypes=settings.dtypes,
+        payloads=settings.payloads,
+        ranks=settings.ranks if settings.compile is None else None,
+        mesh=settings.mesh,
+        axes=settings.axes,
+        clock=settings.clock,
     )
 
 

@@ -11,12 +11,12 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
     if verdict.case is not None:
         found += [("payload_bytes", verdict.case.payload_bytes), ("ranks", verdict.case.ranks)]
     if verdict.now is not None:
-        found += [
-            ("median_s", verdict.now.median_s),
-            ("best_s", verdict.now.best_s),
-            ("algbw_gb_per_s", verdict.now.algbw_gb_per_s),
-            ("busbw_gb_per_s", verdict.now.busbw_gb_per_s),
-        ]
+        found += [("median_s", verdict.now.median_s), ("best_s", verdict.now.best_s)]
+        if not verdict.spec.step:
+            found += [
+                ("algbw_gb_per_s", verdict.now.algbw_gb_per_s),
+                ("busbw_gb_per_s", verdict.now.busbw_gb_per_s),
+            ]
         if verdict.now.dispatch_s is not None:
             found.append(("dispatch_s", verdict.now.dispatch_s))
     if verdict.ceiling_share is not None:

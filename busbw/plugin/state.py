@@ -71,6 +71,11 @@ VERDICT = pytest.StashKey["Verdict | CompiledVerdict | SessionVerdict"]()
 def pytest_configure(config: pytest.Config) -> None:
     """Read the options; a wrong one is a usage error before anything else happens."""
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
+    config.addinivalue_line(
+        "markers",
+        "training(step, alone): training steps, or with alone=True their collectives by "
+        "themselves; there only where -m asks for training",
+    )
     config.stash[STATE] = State(settings=settings_of(config))
 
 

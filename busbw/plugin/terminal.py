@@ -143,6 +143,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("busbw")
     for line in report.table(tuple(state.verdicts.values())):
         terminalreporter.write_line(line.text, **line.markup)
+    for text in report.step_lines(tuple(state.verdicts.values()), state.measurements):
+        terminalreporter.write_line(text)
     for text in report.curve_lines(_curves(state)):
         terminalreporter.write_line(text)
     if state.interrupted:

@@ -148,5 +148,5 @@ def _asked(state: State) -> list[tuple[EnvironmentKey, Case]]:
     return asked
 
 
-def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str, str, str]:
-    return key, case.framework, case.collective, case.strategy
+def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str, str, str, str]:
+    return key, case.framework, case.step, case.collective, case.strategy

@@ -6,6 +6,7 @@ Schema history:
 3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
    processor's clock, a session whose machine or curve shifted, the reference's launches.
 4  what the hardware allows (`ceiling`), what the compiler published of the algorithm (`chosen`).
+5  training steps: what a case's collective is a part of (`step`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from busbw.model import (
     payload_text,
 )
 
-SCHEMA = 4
+SCHEMA = 5
 
 
 def results(

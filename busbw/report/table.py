@@ -124,6 +124,7 @@ def _group(verdict: Verdict) -> str:
     unusual = case.placement != COLLECTIVES[case.collective].placements[0]
     parts += [case.placement.replace("_", " ")] if unusual else []
     parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
+    parts += [f"in a {case.step} step, which is what is timed"] if case.step else []
     return ", ".join(parts)
 
 
@@ -145,7 +146,7 @@ def _cells(verdict: Verdict) -> tuple[str, ...]:
     before = verdict.baseline
     return (
         payload_text(verdict.spec.payload_bytes),
-        *(_numbers(verdict.now) if verdict.now else ("",) * 6),
+        *(_numbers(verdict.now, rates=not verdict.spec.step) if verdict.now else ("",) * 6),
         seconds_text(before.median_s) if before else "",
         f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",
         _outcome(verdict),
@@ -160,12 +161,13 @@ def _share(verdict: Verdict) -> str:
     return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
 
 
-def _numbers(now: Summary) -> tuple[str, ...]:
+def _numbers(now: Summary, *, rates: bool) -> tuple[str, ...]:
+    """Times; `rates` only of what is a collective and nothing else."""
     return (
         seconds_text(now.best_s),
         seconds_text(now.median_s),
-        f"{now.algbw_gb_per_s:.4g}",
-        f"{now.busbw_gb_per_s:.4g}",
+        f"{now.algbw_gb_per_s:.4g}" if rates else "",
+        f"{now.busbw_gb_per_s:.4g}" if rates else "",
         f"{100 * now.spread:.0f}",
         seconds_text(now.dispatch_s) if now.dispatch_s is not None else "",
     )
@@ -219,7 +221,7 @@ def _baseline_text(case: Case, baseline: Baseline | None) -> str:
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"
-    rate = metrics.busbw_gb_per_s(case, level_s)
+    rate = "" if case.step else f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, "
     counts = f"{len(baseline.times_s)} launches of {len(baseline.sessions)} sessions"
     pin = f"pinned {seconds_text(pinned_s)}"
-    return f"{seconds_text(level_s)} ({rate:.4g} GB/s busbw, {counts}, {pin})"
+    return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"

@@ -6,10 +6,8 @@ Knows the order and nothing of any framework: that is behind `backends.base`.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from busbw.model import (
     Case,
@@ -23,7 +21,7 @@ from busbw.model import (
     Plan,
     Run,
 )
-from busbw.worker import device_clock, host, memory
+from busbw.worker import host, memory, recording
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import LEAST_SAMPLES, Sampled, Sampler, launch_time_s
@@ -129,7 +127,7 @@ class Desk:
         if refused is not None:
             return refused
         if key is not None:
-            self._check_world(case, key)
+            self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
         predicted = self._predicted_peak_bytes(case)
         with phases.of("bringing_memory_in"):
@@ -204,27 +202,34 @@ class Desk:
         if case.clock is Clock.DISPATCH:
             clocks = {Clock.DISPATCH.value: launch_time_s(slopes.samples_s)}
             return _Timed(1, slopes.samples_s, clocks, None)
-        if case.clock is Clock.HOST:
-            clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
-            return _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
-        return self._recorded(case, sampler, slopes)
+        if case.clock is Clock.DEVICE:
+            return self._by_device(case, sampler, slopes)
+        clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
+        timed = _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
+        return self._with_collective(case, sampler, slopes, timed) if case.step else timed
 
-    def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> _Timed:
-        """The same chains once more while the profiler looks on, two collectives long at least.
+    def _with_collective(
+        self, case: Case, sampler: Sampler, slopes: Sampled, timed: _Timed
+    ) -> _Timed:
+        """`timed` with what the profiler says of the collective inside of a step.
 
-        The host's clock reads the very same calls, so that the two can be compared.
+        Without, where the profiler does not say it: the step's own time is the host's.
         """
-        step = sampler.program.step
-        most = device_clock.MOST_EVENTS // (case.ranks * sampler.plan.samples)
-        iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
-        iterations = min(iterations, sampler.program.most_iterations)
+        try:
+            found = recording.record(self.backend, case, sampler, slopes, LEAST_SAMPLES)
+        except MeasuringError as error:
+            if error.kind is not FailureKind.UNAVAILABLE:
+                raise
+            return timed
+        said = found.said
+        return replace(timed, rank_times_s=said.rank_times_s, over_ranks_s=said.over_ranks_s)
+
+    def _by_device(self, case: Case, sampler: Sampler, slopes: Sampled) -> _Timed:
+        """By the device's clock; the host's reads the very same calls: they can be compared."""
         calls = max(LEAST_SAMPLES, len(slopes.samples_s))
-        with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
-            with self.backend.recording(Path(name)):
-                elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-            found = device_clock.read(Path(name), case.collective)
-        recorded = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
-        host_s = [sampler.slope(one, iterations, slopes.short_s or 0.0) for one in elapsed_s]
+        found = recording.record(self.backend, case, sampler, slopes, calls)
+        iterations, recorded, short_s = found.iterations, found.said, slopes.short_s or 0.0
+        host_s = [sampler.slope(one, iterations, short_s) for one in found.elapsed_s]
         clocks = {
             Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),
@@ -237,21 +242,6 @@ class Desk:
             rank_times_s=recorded.rank_times_s,
             over_ranks_s=recorded.over_ranks_s,
         )
-
-    def _check_world(self, case: Case, key: EnvironmentKey) -> None:
-        """The devices are those that the case was resolved on."""
-        there = self.backend.world()
-        right = (
-            there.device_kind == key.device_kind
-            and there.ranks >= case.ranks
-            and there.processes == key.processes
-        )
-        if not right:
-            raise MeasuringError(
-                FailureKind.WRONG_WORLD,
-                f"{there.ranks} ranks of {there.device_kind} in {there.processes} processes, "
-                f"expected {case.ranks} of {key.device_kind} in {key.processes}",
-            )
 
     def _refused(self, case: Case, plan: Plan) -> Failure | None:
         """A Failure where the case would not fit, before any memory is touched."""

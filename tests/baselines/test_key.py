@@ -45,3 +45,8 @@ def test_a_folder_names_everything_that_a_time_depends_on(
 
 def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
     assert file_name_of(build.case()) == "jax.all_reduce.psum.json"
+
+
+def test_a_training_step_s_file_is_no_collective_s() -> None:
+    name = file_name_of(build.case(step="dense"))
+    assert name == "jax.dense_step.all_reduce.psum.json"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.model import Batch, Clock
+from busbw.model import Batch, Clock, dense_step
 from tests import build
 
 
@@ -31,3 +31,9 @@ def test_its_name_tells_steps_apart_that_have_one_payload() -> None:
     steps = [build.step(), build.step(rows=32), build.step(batch=Batch.DRAWN)]
     assert len({step.name for step in steps}) == len(steps)
     assert replace(steps[0]).name == "jax.step.given.16.float32.4K"
+
+
+@pytest.mark.parametrize("payload_bytes", [2048, 2**20, 2**30])
+def test_the_step_that_is_timed_for_a_case_has_its_payload_and_ranks(payload_bytes: int) -> None:
+    step = dense_step(build.case(payload_bytes=payload_bytes, ranks=8, step="dense"))
+    assert (step.payload_bytes, step.ranks, step.outputs) == (payload_bytes, 8, 512)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.model import Case, FailureKind, Injection, Probe, Proof
+from busbw.model import Case, EnvironmentKey, FailureKind, Injection, Probe, Proof
 
 
 class MeasuringError(Exception):
@@ -101,6 +101,20 @@ class World:
     device_kind: str
     ranks: int
     processes: int
+
+    def check(self, case: Case, key: EnvironmentKey) -> None:
+        """Raise MeasuringError WRONG_WORLD where it is not that which `case` was resolved on."""
+        right = (
+            self.device_kind == key.device_kind
+            and self.ranks >= case.ranks
+            and self.processes == key.processes
+        )
+        if not right:
+            raise MeasuringError(
+                FailureKind.WRONG_WORLD,
+                f"{self.ranks} ranks of {self.device_kind} in {self.processes} processes, "
+                f"expected {case.ranks} of {key.device_kind} in {key.processes}",
+            )
 
 
 class AbstractBackend(ABC):

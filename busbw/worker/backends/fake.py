@@ -5,8 +5,10 @@ deadlines, memory), only the devices and the times are made up. The variable hol
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
-     "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"}]}
+     "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
+               {"step": "dense", "slower": 2}]}
 
+The all-reduce of a training step takes its `share_of_step`, a half if nothing is said.
 `anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
@@ -66,6 +68,7 @@ class FakeBackend(AbstractBackend):
         self.call_s = float(self._script.get("dispatch_s", 0.0))
         self._recorded_s: list[tuple[float, float]] = []
         self._name = ""
+        self._share = 1.0
         self.framework_path = "made up"
         self.versions = {"fake": "1"}
 
@@ -129,6 +132,7 @@ class FakeBackend(AbstractBackend):
             one_s += injection.delay_s(one_s, case.payload_bytes)
         if injection is not None and injection.extra is Extra.PAYLOAD:
             one_s += (injection.share or 0.0) * bytes_s
+        self._share = float(self._script.get("share_of_step", 0.5)) if case.step else 1.0
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
         yield FakeProgram(self, case, one_s, anchor_s)
@@ -138,7 +142,7 @@ class FakeBackend(AbstractBackend):
         """The collectives that run meanwhile, as a profiler of the script's device sees them."""
         self._recorded_s = []
         yield
-        slower = float(self._script.get("device_slower", 1.0))
+        slower = self._share * float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
         content = {"traceEvents": _events(self._name, kept, self.world().ranks, slower)}
         with gzip.open(folder / "fake.trace.json.gz", "wt") as file:
@@ -156,7 +160,8 @@ class FakeBackend(AbstractBackend):
         number = int(_option("launch").split(".")[0])
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
-            if sizes == case.payload_bytes and number in line.get("passes", [number]):
+            meant = sizes == case.payload_bytes and line.get("step", case.step) == case.step
+            if meant and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found
         return {}

@@ -18,11 +18,11 @@ _ALL = PartitionSpec()
 
 
 class Anchor:
-    """Compiled once for a buffer's shape."""
+    """Compiled once for a buffer's shape, of which each rank has a part, or `copied` all."""
 
-    def __init__(self, mesh: jax.sharding.Mesh, buffer: jax.Array) -> None:
+    def __init__(self, mesh: jax.sharding.Mesh, buffer: jax.Array, *, copied: bool = False) -> None:
         self._small = NamedSharding(mesh, _ALL)
-        each = PartitionSpec(mesh.axis_names)
+        each = _ALL if copied else PartitionSpec(mesh.axis_names)
         mapped = jax_versions.shard_map(
             _passes, mesh=mesh, in_specs=(_ALL, each), out_specs=(_ALL, each)
         )

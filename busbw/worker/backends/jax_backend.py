@@ -21,6 +21,7 @@ from busbw.model import (
     Case,
     Clock,
     Device,
+    FailureKind,
     Injection,
     Placement,
     Probe,
@@ -28,10 +29,11 @@ from busbw.model import (
 from busbw.worker import environ, host
 
 from . import jax_devices, jax_versions
-from .base import AbstractBackend, AbstractProgram, MemoryNeed, World
+from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .jax_beside import beside_of
 from .jax_program import JaxProgram
+from .jax_training import JaxStepProgram, step_memory_bytes
 
 
 class JaxBackend(AbstractBackend):
@@ -88,6 +90,8 @@ class JaxBackend(AbstractBackend):
         """On the CPU: input and result of each rank, and what XLA's own copies take."""
         if self._device is not Device.CPU:
             return None
+        if case.step:
+            return MemoryNeed(needed_bytes=step_memory_bytes(case))
         collective = COLLECTIVES[case.collective]
         taken = collective.input_bytes(case.payload_bytes, case.group_size)
         given = collective.output_bytes(case.payload_bytes, case.group_size)
@@ -101,7 +105,8 @@ class JaxBackend(AbstractBackend):
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """The compiled and proved program of `case`."""
         with _translated():
-            make = partial(JaxProgram, case, self._mesh(case), virtual=self._device is Device.CPU)
+            kind = JaxStepProgram if case.step else JaxProgram
+            make = partial(kind, case, self._mesh(case), virtual=self._device is Device.CPU)
             beside = beside_of(case, injection, lambda tried: make(beside=tried))
             program = make(beside=beside)
             try:
@@ -116,6 +121,10 @@ class JaxBackend(AbstractBackend):
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[None]:
         """JAX's profiler, without Python's own calls: they would be most of the trace."""
+        if not jax_versions.has_quiet_profiler():
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, "this JAX's profiler cannot leave out Python's calls"
+            )
         with jax_versions.recording(folder):
             yield
 

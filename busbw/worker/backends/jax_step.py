@@ -15,7 +15,7 @@ from busbw.model import Batch, TrainingStep
 
 from . import jax_versions
 
-_LEARNING_RATE = 0.05
+LEARNING_RATE = 0.05
 
 
 def lowered(step: TrainingStep, mesh: jax.sharding.Mesh) -> Any:
@@ -24,7 +24,7 @@ def lowered(step: TrainingStep, mesh: jax.sharding.Mesh) -> Any:
     given = step.batch is Batch.GIVEN
     everywhere, each = PartitionSpec(), PartitionSpec(axis)
     mapped = jax_versions.shard_map(
-        lambda *arguments: _step(step, axis, *arguments),
+        lambda *arguments: one_step(step, axis, *arguments),
         mesh=mesh,
         in_specs=(everywhere, each if given else everywhere, each),
         out_specs=(everywhere, each),
@@ -47,7 +47,9 @@ def shapes(step: TrainingStep, mesh: jax.sharding.Mesh) -> tuple[jax.ShapeDtypeS
     return weights, rows, jax.ShapeDtypeStruct((all_rows,), jnp.int32, sharding=each)
 
 
-def _step(step: TrainingStep, axis: str, weights: Any, rows: Any, labels: Any) -> tuple[Any, Any]:
+def one_step(
+    step: TrainingStep, axis: str, weights: Any, rows: Any, labels: Any
+) -> tuple[Any, Any]:
     """One rank's part. Its loss stays its own: the gradient's all-reduce is the only collective."""
     if step.batch is Batch.DRAWN:
         rows = _drawn(step, axis, rows)
@@ -55,7 +57,7 @@ def _step(step: TrainingStep, axis: str, weights: Any, rows: Any, labels: Any) -
     own = jax_versions.varying(weights, (axis,))
     loss, gradient = jax.value_and_grad(_loss)(own, rows, labels)
     mean = jax.lax.psum(gradient, axis) / step.ranks
-    return weights - _LEARNING_RATE * mean, loss[None]
+    return weights - LEARNING_RATE * mean, loss[None]
 
 
 def _loss(weights: Any, rows: Any, labels: Any) -> Any:

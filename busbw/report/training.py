@@ -1,0 +1,78 @@
+"""Training steps beside the collectives in them: how much of a step is its all-reduce.
+
+Takes what was measured in one session and puts it side by side; predicts and judges nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from busbw.model import Case, Measurement, Spec, Verdict, payload_text, seconds_text
+
+_WIDTHS = (8, 10, 10, 10, 10, 10)
+_HEAD = ("gradient", "step", "alone", "of step", "last", "first")
+_UNITS = ("", "", "", "%", "", "")
+
+_EXPLAINED = (
+    "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
+    "rank that came to it last, and on the one that came first and waits for the others",
+)
+
+
+def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
+    """A heading and a line a payload for each kind of step; without steps no lines."""
+    alone_s = {
+        _but_protocol(one.case): one.now.median_s
+        for one in verdicts
+        if one.case is not None and one.now is not None and not one.case.step
+    }
+    lines: list[str] = []
+    kind = ""
+    for verdict in verdicts:
+        case = verdict.case
+        if case is None or verdict.now is None or not case.step:
+            continue
+        if case.group_name != kind:
+            kind = case.group_name
+            lines += ["", f"{kind}, {case.ranks} ranks:", _row(_HEAD), _row(_UNITS).rstrip()]
+        alone = alone_s.get(_but_protocol(replace(case, step="")))
+        inside = _inside(measured.get(verdict.spec))
+        lines.append(_row(_cells(case, verdict.now.median_s, alone, inside)).rstrip())
+    return [*lines, *_EXPLAINED] if lines else []
+
+
+def _but_protocol(case: Case) -> Case:
+    """A step and its collective are timed by programs of their own."""
+    return replace(case, protocol="")
+
+
+def _inside(measurement: Measurement | None) -> tuple[float | None, float | None]:
+    """Medians over launches of the all-reduce on the rank that came last, and on the first."""
+    runs = [run.over_ranks_s for run in measurement.runs if run.over_ranks_s] if measurement else []
+    if not runs:
+        return None, None
+    # Nobody waits on the rank that comes last: its all-reduce is the shortest.
+    last, first = ([run[name] for run in runs] for name in ("fastest", "slowest"))
+    return statistics.median(last), statistics.median(first)
+
+
+def _cells(
+    case: Case, step_s: float, alone_s: float | None, inside: tuple[float | None, float | None]
+) -> list[str]:
+    return [
+        payload_text(case.payload_bytes),
+        seconds_text(step_s),
+        _text(alone_s),
+        f"{100 * alone_s / step_s:.0f}" if alone_s is not None else "",
+        *map(_text, inside),
+    ]
+
+
+def _text(seconds: float | None) -> str:
+    return "" if seconds is None else seconds_text(seconds)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS))

@@ -1,0 +1,129 @@
+"""What a dense step is given, and what its weights are after any number of steps, in float64.
+
+Sums of gradients are no exact numbers, so that a result is held against a reference within what
+float32 may round. The reference costs little however long the chain: weights only ever move along
+the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are the errors of the predicted
+chances, and X W(k) follows from X X^T alone. numpy only; knows no framework.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from busbw.model import FailureKind, TrainingStep
+
+from .base import MeasuringError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Starting weights repeat after so many inputs; draws of them take turns.
+PERIOD = 8
+DRAWS = 2
+
+_START = 1e-3
+_INPUTS_AT_ONCE = 1024
+# Beyond so many products numpy's library starts threads, which takes longer than a small product.
+_PRODUCTS_AT_ONCE = 2**18
+_ULP = 2.0**-23
+_FEW_ROUNDINGS = 16
+
+
+class StepValues:
+    """Rows, labels, starting weights and the reference of `step`.
+
+    `loose` is the relative error of a gradient that is allowed beyond rounding of the weights:
+    accelerators multiply float32 with fewer bits.
+    """
+
+    def __init__(self, step: TrainingStep, *, rate: float, loose: float) -> None:
+        made = np.random.default_rng(step.inputs)
+        count = step.rows * step.ranks
+        self._step, self._rate, self._loose = step, rate, loose
+        # Rows of length 1, whatever the number of inputs: the steps then converge.
+        self.rows = made.standard_normal((count, step.inputs), np.float32)
+        self.rows /= np.linalg.norm(self.rows, axis=1, keepdims=True)
+        self.labels = made.integers(0, step.outputs, count).astype(np.int32)
+        self._starts = (_START * made.standard_normal((DRAWS, PERIOD, step.outputs))).astype(
+            np.float32
+        )
+        self._alike = self._products()
+        self._sums: dict[tuple[int, int], Array] = {}
+
+    def start(self, number: int) -> Array:
+        """The first `PERIOD` rows of the weights in draw `number`, which repeat to the end."""
+        found: Array = self._starts[number]
+        return found
+
+    def check(self, number: int, steps: int, got: Any) -> None:
+        """Compare weights with those after so many steps from draw `number`.
+
+        Raises MeasuringError WRONG_RESULT with the worst one.
+        """
+        errors = self._summed_errors(number, steps)
+        for begin in range(0, self._step.inputs, _INPUTS_AT_ONCE):
+            end = min(begin + _INPUTS_AT_ONCE, self._step.inputs)
+            moved = -self._rate * (self.rows[:, begin:end].T.astype(np.float64) @ errors)
+            before = self._before(number, begin, end)
+            part = np.asarray(got[begin:end])
+            off = np.abs(part - (before + moved))
+            largest = float(np.abs(before).max() + np.abs(moved).max())
+            allowed = self._loose * float(np.abs(moved).max())
+            allowed += (steps + _FEW_ROUNDINGS) * _ULP * largest
+            if not float(off.max()) <= allowed:
+                place = np.unravel_index(int(np.argmax(off)), off.shape)
+                raise MeasuringError(
+                    FailureKind.WRONG_RESULT,
+                    f"weight {begin + int(place[0])}, {int(place[1])} after {steps} steps: "
+                    f"{part[place]}, expected {(before + moved)[place]} within {allowed:.3g}",
+                )
+
+    def _before(self, number: int, begin: int, end: int) -> Array:
+        """Starting weights of these inputs; stretches begin with a period."""
+        repeats = -(-(end - begin) // PERIOD)
+        return np.tile(self._starts[number].astype(np.float64), (repeats, 1))[: end - begin]
+
+    def _products(self) -> Array:
+        """X X^T."""
+        count = self.rows.shape[0]
+        found = np.zeros((count, count))
+        for begin in range(0, self._step.inputs, _INPUTS_AT_ONCE):
+            part = self.rows[:, begin : begin + _INPUTS_AT_ONCE].astype(np.float64)
+            found += part @ part.T
+        return found
+
+    def _scores(self, number: int) -> Array:
+        """X W(0)."""
+        inputs = self._step.inputs
+        folded = np.zeros((self.rows.shape[0], PERIOD))
+        for place in range(min(PERIOD, inputs)):
+            folded[:, place] = self.rows[:, place::PERIOD].sum(axis=1, dtype=np.float64)
+        return np.asarray(folded @ self._starts[number].astype(np.float64))
+
+    def _summed_errors(self, number: int, steps: int) -> Array:
+        """C(0) + ... + C(steps - 1), each known from the one before; kept for other samples."""
+        if (number, steps) not in self._sums:
+            known = [length for draw, length in self._sums if draw == number and length < steps]
+            begun = max(known, default=0)
+            sums = self._sums.get(
+                (number, begun), np.zeros((self.rows.shape[0], self._step.outputs))
+            )
+            scores = self._scores(number)
+            for _ in range(begun, steps):
+                sums = sums + self._errors(scores - self._rate * self._onto_alike(sums))
+            self._sums[number, steps] = sums
+        return self._sums[number, steps]
+
+    def _errors(self, scores: Array) -> Array:
+        """C: predicted chances less the true ones, their part in the mean over all rows."""
+        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        chances[np.arange(len(self.labels)), self.labels] -= 1
+        return np.asarray(chances / len(self.labels))
+
+    def _onto_alike(self, sums: Array) -> Array:
+        """X X^T `sums`, a few columns at a time."""
+        width = max(8, _PRODUCTS_AT_ONCE // self._alike.size)
+        parts = [self._alike @ sums[:, i : i + width] for i in range(0, sums.shape[1], width)]
+        return np.concatenate(parts, axis=1)

@@ -1,0 +1,15 @@
+"""What training costs: steps, and the collectives in them by themselves. With -m training."""
+
+import pytest
+
+
+@pytest.mark.training(step="dense")
+def test_dense_step(verdict):
+    """A data-parallel step whose gradient is this payload is as fast as its baseline."""
+    assert not verdict.failed
+
+
+@pytest.mark.training(step="dense", alone=True)
+def test_all_reduce_alone(verdict):
+    """The step's all-reduce by itself, measured in the same session, is as fast as its baseline."""
+    assert not verdict.failed

@@ -1,0 +1,76 @@
+"""Training steps as Specs and Cases: the all-reduce inside, and what is timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw import cases
+from busbw.model import DENSE, Clock, Device, DeviceSet, Spec
+from tests import build
+
+ASKED = cases.Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))
+
+
+def _steps(**changes: Any) -> tuple[Spec, ...]:
+    return cases.step_specs(DENSE, replace(ASKED, **changes))
+
+
+def _resolved(devices: DeviceSet, spec: Spec) -> Any:
+    return cases.resolve_on(spec, devices)[0]
+
+
+def test_a_step_is_its_all_reduce_with_the_step_named() -> None:
+    assert _steps() == tuple(
+        Spec(framework="jax", payload_bytes=size, step="dense") for size in ASKED.payloads
+    )
+
+
+def test_alone_are_the_specs_that_the_collectives_grid_has() -> None:
+    assert cases.collectives_alone(_steps()) == cases.specs(ASKED)
+
+
+def test_a_framework_without_a_step_drops_out_unless_it_was_named() -> None:
+    both = ("jax", "tensorflow")
+    assert {spec.framework for spec in _steps(frameworks=both, named=False)} == {"jax"}
+    with pytest.raises(cases.GridError, match="tensorflow has no dense training step"):
+        _steps(frameworks=both)
+
+
+def test_nothing_but_frameworks_without_a_step_is_an_error() -> None:
+    with pytest.raises(cases.GridError, match="tensorflow has no"):
+        _steps(frameworks=("tensorflow",), named=False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"collectives": ("all_reduce", "permute")},
+        {"reduce_ops": ("max",)},
+        {"placements": ("out_of_place",)},
+        {"dtypes": ("bfloat16",)},
+        {"clock": "device"},
+        {"mesh": "2x2", "axes": "x"},
+        {"payloads": (2048, 1024)},
+    ],
+)
+def test_what_no_step_has_is_an_error(changes: dict[str, Any]) -> None:
+    with pytest.raises(cases.GridError, match=r"dense training step has no|no multiple of 2K"):
+        _steps(**changes)
+
+
+def test_a_step_s_case_has_a_protocol_of_its_own_and_the_strategy_of_its_collective() -> None:
+    devices = build.device_set(protocol="chain2-two-buffers/hugepages")
+    case = _resolved(devices, _steps()[0])
+    assert (case.step, case.strategy, case.ranks) == ("dense", "psum", 4)
+    assert case.protocol == "host/dense-step-16-rows/hugepages"
+    assert case.name == "jax.dense_step.all_reduce.psum.float32.2K"
+
+
+def test_a_step_is_timed_by_the_host_where_collectives_are_by_the_device() -> None:
+    devices = build.device_set(Device.TPU, clocks=(Clock.DEVICE, Clock.HOST))
+    step, alone = _steps()[0], cases.collectives_alone(_steps())[0]
+    assert _resolved(devices, step).clock is Clock.HOST
+    assert _resolved(devices, alone).clock is Clock.DEVICE

@@ -1,0 +1,159 @@
+"""-m training: steps beside their collectives, with baselines of their own; else nothing of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import SLOW, Folder
+
+STEP = "fake-dense_step-default-float32-1M"
+ALONE = "fake-default-float32-1M"
+TRAINING = ("-m", "training")
+
+
+def _collected(folder: Folder, *options: str) -> list[str]:
+    command = ("perf", "--frameworks=fake", "--collect-only", "-q", *options)
+    ran = folder.pytest(*command, exit_code=0, reports=False)
+    return [line for line in ran.text.splitlines() if "::" in line]
+
+
+def _ids(folder: Folder, *options: str) -> dict[str, str]:
+    """Outcomes by the id of their case."""
+    ran = folder.run(*TRAINING, *options, exit_code=0)
+    assert ran.results is not None
+    return {case["id"]: case["outcome"] for case in ran.results["cases"]}
+
+
+@pytest.mark.parametrize("options", [(), ("-m", "not training")])
+def test_a_session_without_training_collects_what_it_would_without_the_file(
+    folder: Folder, options: tuple[str, ...]
+) -> None:
+    before = _collected(folder, *options)
+    (folder.path / "perf" / "test_training.py").unlink()
+    assert _collected(folder, *options) == before
+    assert len(before) == 22
+
+
+def test_training_collects_three_steps_and_their_all_reduces_alone(folder: Folder) -> None:
+    sizes = ("1M", "4M", "16M")
+    assert [line.partition("::")[2] for line in _collected(folder, *TRAINING)] == [
+        *(f"test_dense_step[fake-dense_step-default-float32-{size}]" for size in sizes),
+        *(f"test_all_reduce_alone[fake-default-float32-{size}]" for size in sizes),
+        "session",
+    ]
+
+
+def test_payloads_that_are_asked_for_are_those_of_the_steps(folder: Folder) -> None:
+    assert list(_ids(folder, "--payloads=2K,8M")) == [
+        "fake-dense_step-default-float32-2K",
+        "fake-dense_step-default-float32-8M",
+        "fake-default-float32-2K",
+        "fake-default-float32-8M",
+    ]
+
+
+def test_a_step_stands_beside_its_all_reduce_alone_and_inside(folder: Folder) -> None:
+    folder.script(**SLOW, share_of_step=0.25, cases=[{"step": "dense", "slower": 2}])
+    ran = folder.run(*TRAINING, exit_code=0)
+    lines = ran.text.splitlines()
+    (head,) = [n for n, line in enumerate(lines) if line.endswith("in a dense step, 4 ranks:")]
+    size, step, _, alone, _, share, last, _, first, _ = lines[head + 3].split()
+    assert (size, share) == ("1M", "50")
+    assert float(step) == pytest.approx(2 * float(alone), rel=0.02)
+    assert last == first
+    assert float(last) == pytest.approx(0.25e3 * float(step), rel=0.05)
+
+
+def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
+    ran = folder.run(*TRAINING, exit_code=0)
+    assert ran.junit is not None
+    names = {
+        case.get("name"): {one.get("name") for one in case.iter("property")}
+        for case in ran.junit.iter("testcase")
+    }
+    assert "busbw_gb_per_s" not in names[f"test_dense_step[{STEP}]"]
+    assert "busbw_gb_per_s" in names[f"test_all_reduce_alone[{ALONE}]"]
+
+
+def test_a_step_without_a_whole_recording_is_measured_all_the_same(folder: Folder) -> None:
+    folder.script(**SLOW, events_lost=1)
+    ran = folder.run(*TRAINING, exit_code=0)
+    assert ran.results is not None
+    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    assert step["launches"][0]["over_ranks_s"] == {}
+    assert "in a dense step, 4 ranks:" in ran.text
+
+
+def test_steps_have_a_baseline_file_of_their_own_and_are_found_in_it_again(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*TRAINING)
+    assert [path.name for path in folder.baseline_files] == [
+        "fake.all_reduce.fake.json",
+        "fake.dense_step.all_reduce.fake.json",
+    ]
+    assert _ids(folder) == {STEP: "PASS", ALONE: "PASS"}
+
+
+def test_a_collective_without_a_baseline_does_not_take_a_step_s(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*TRAINING, "-k", "dense_step or session")
+    (only,) = folder.baseline_files
+    assert only.name == "fake.dense_step.all_reduce.fake.json"
+    ran = folder.run(exit_code=0)
+    assert ran.case()["outcome"] == "NO_BASELINE"
+
+
+def test_a_step_that_got_slower_fails_and_its_all_reduce_does_not(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*TRAINING, "--launches=5")
+    folder.script(**SLOW, cases=[{"step": "dense", "slower": 6}])
+    ran = folder.run(*TRAINING, "--launches=5", exit_code=1)
+    assert ran.results is not None
+    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    assert found == {STEP: "REGRESSED", ALONE: "PASS"}
+
+
+def test_a_step_whose_ranks_disagree_fails_alone(folder: Folder) -> None:
+    folder.script(cases=[{"step": "dense", "then": "wrong_result"}])
+    ran = folder.run(*TRAINING, exit_code=1)
+    assert ran.results is not None
+    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    assert found == {STEP: "FAILED", ALONE: "NO_BASELINE"}
+
+
+def test_pruning_with_steps_alone_leaves_the_collective_s_baselines(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M")
+    before = folder.baseline_files[0].read_text()
+    training = ("perf/test_training.py", *TRAINING, "--frameworks=fake", "--payloads=1M")
+    folder.pytest(*training, "--launches=1", "--prune-baselines", exit_code=0)
+    assert folder.baseline_files[0].read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--payloads=1K", "a gradient of 1K is no multiple of 2K, the weights of one input"),
+        ("--collectives=permute", "a dense training step has no collective permute"),
+        ("--dtypes=int32", "a dense training step has no dtype int32; it has float32"),
+        ("--clock=dispatch", "a dense training step has no clock dispatch"),
+        ("--inject=payload:25%", "a second collective is for all-reduces, not for steps"),
+    ],
+)
+def test_what_no_step_has_is_a_usage_error(folder: Folder, option: str, said: str) -> None:
+    assert said in folder.run(*TRAINING, option, exit_code=4).sentence
+
+
+def test_a_named_framework_without_a_step_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("--frameworks=fake,tensorflow", "--collect-only")
+    ran = folder.pytest("perf", *TRAINING, *options, exit_code=4)
+    assert ran.sentence.endswith("tensorflow has no dense training step; jax, fake have one")
+
+
+def test_compiling_for_absent_chips_has_no_training(folder: Folder) -> None:
+    (folder.path / "jax.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("--topology=v5e:2x2", "--payloads=1M", "--collect-only")
+    ran = folder.pytest("perf", "-m", "training or not training", *options, exit_code=0)
+    assert "test_compiled[" in ran.text
+    assert "test_dense_step" not in ran.text
