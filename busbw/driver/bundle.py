@@ -50,7 +50,7 @@ def _alive(process: int) -> bool:
 
 
 class Bundle:
-    """A folder with what a worker may import, and room for its logs; removed at the end.
+    """A folder with what a worker may import, and room for logs and temporary files.
 
     What a session that was killed had to leave behind is removed by the next one.
     """
@@ -67,6 +67,8 @@ class Bundle:
         for name in _ROOMS:
             shutil.copytree(source / name, package / name, ignore=_NEVER_COPIED)
         (self.path / "__main__.py").write_text(_DOOR)
+        self.temporary = self.path / "temporary"
+        self.temporary.mkdir()
 
     def log_path(self, name: str) -> Path:
         """Where a worker's stdout and stderr go."""

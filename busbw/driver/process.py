@@ -52,7 +52,7 @@ class Starter:
         return [*command, f"--requests={requests}", f"--replies={replies}"]
 
 
-def _environment(starter: Starter) -> dict[str, str]:
+def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
     """Ours, with byte code of the frameworks kept: without it they take seconds more to import.
 
     Another interpreter than `sys.executable` gets no PYTHONPATH and no PYTHONHOME of ours, unless
@@ -65,6 +65,8 @@ def _environment(starter: Starter) -> dict[str, str]:
     environment |= starter.environment
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
+    # What a worker that is killed leaves there is removed with the bundle.
+    environment["TMPDIR"] = str(bundle.temporary)
     return environment
 
 
@@ -95,7 +97,7 @@ class Worker:
                 stderr=log,
                 pass_fds=(requests_out, replies_in),
                 start_new_session=True,
-                env=_environment(starter),
+                env=_environment(starter, bundle),
             )
         os.close(requests_out)
         os.close(replies_in)

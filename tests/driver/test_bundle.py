@@ -22,9 +22,20 @@ STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 
 
 def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> None:
-    assert sorted(path.name for path in bundle.path.iterdir()) == ["__main__.py", "busbw"]
+    there = sorted(path.name for path in bundle.path.iterdir())
+    assert there == ["__main__.py", "busbw", "temporary"]
+    assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     assert package == ["__init__.py", "collectives", "model", "traces", "wire.py", "worker"]
+
+
+def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
+    shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
+    (bundle.path / "__main__.py").write_text(shown)
+    worker = Worker(starter(), bundle, "1")
+    worker.ask(None, 10)
+    worker.kill()
+    assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
 
 
 def test_it_holds_no_byte_code_of_another_interpreter(bundle: Bundle) -> None:
