@@ -74,11 +74,9 @@ def compare(
 
     `launches` is how many were asked for in the first place; more than that are a confirmation.
     """
-    anchored = all(one.anchors_s for one in (*sessions, now))
-    weight = policy.anchor_weight if anchored else 0.0
+    weight = policy.anchor_weight if all(one.anchors_s for one in (*sessions, now)) else 0.0
     levels = [statistics.median(one.logs(weight)) for one in sessions]
-    before = statistics.median(levels)
-    each = [value - before for value in now.logs(weight)]
+    each = [value - statistics.median(levels) for value in now.logs(weight)]
     floor, ceiling = _bounds(sessions, policy, payload_bytes)
     excess = _excess([one.logs(weight) for one in sessions], each)
     noise, error = _noise(levels, excess, policy, cases)

@@ -215,16 +215,17 @@ def _judge(
             resolved[spec].case,
             found[spec],
             before,
-            _terms(state, "" if first or before is None else before.release),
+            _terms(state, "" if first or before is None else before.release, stored=first),
             release=release,
         )
         previous[place] = _as_baseline(resolved[spec].case, found[spec], release)
 
 
-def _terms(state: State, other: str) -> judge.CompileTerms:
+def _terms(state: State, other: str, *, stored: bool) -> judge.CompileTerms:
+    """`stored`: it is held against what is stored, which alone can be required."""
     assert state.settings.compile is not None
     terms = judge.CompileTerms(
-        require_baselines=state.settings.require_baselines and not state.settings.compile.libtpus,
+        require_baselines=state.settings.require_baselines and stored,
         accept_changes=state.settings.compile.accept_changes,
         accept_all=state.settings.update_baselines == "all",
         accept_new=state.settings.update_baselines in ("all", "new"),

@@ -233,6 +233,14 @@ def test_two_releases_are_held_against_each_other(
     compiled(folder, *two_releases, "--accept-compiled-changes", exit_code=0)
 
 
+def test_a_named_library_is_no_way_around_baselines_that_are_required(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    """The first release must have them; what it made is all that the second needs."""
+    ran = compiled(folder, *two_releases, "--require-baselines", exit_code=1)
+    assert "2 failed, 3 passed" in ran.text
+
+
 def test_releases_that_do_the_same_share_a_line(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
