@@ -9,6 +9,12 @@ def test_dense_step(verdict):
     assert not verdict.failed
 
 
+@pytest.mark.training(step="cnn")
+def test_strategy(verdict):
+    """A step of a small net under this strategy of tf.distribute is as fast as its baseline."""
+    assert not verdict.failed
+
+
 @pytest.mark.training(step="dense", alone=True)
 def test_all_reduce_alone(verdict):
     """The step's all-reduce by itself, measured in the same session, is as fast as its baseline."""

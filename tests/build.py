@@ -28,6 +28,7 @@ from busbw.model import (
     Proof,
     Run,
     Spec,
+    StrategyRun,
     Summary,
     TrainingStep,
     Verdict,
@@ -92,6 +93,24 @@ def run(*samples_s: float, **changes: Any) -> Run:
         clock="host",
         framework_path="/somewhere/jax",
         versions=VERSIONS,
+    )
+    return replace(ordinary, **changes)
+
+
+def strategy_run(**changes: Any) -> StrategyRun:
+    """Two epochs of ten steps, each an update of the one copy of the weights."""
+    ordinary = StrategyRun(
+        api="made up",
+        epochs_s=(1.0, 0.1),
+        steps=10,
+        accuracy=0.9,
+        loss=0.3,
+        updates=20,
+        first_digests={"all": "first"},
+        last_digests={"all": "last"},
+        compile_s=0.5,
+        framework_path="/somewhere/tensorflow",
+        versions={"tensorflow": "2.21.0"},
     )
     return replace(ordinary, **changes)
 

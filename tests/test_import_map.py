@@ -48,6 +48,7 @@ ONLY_BELOW = {
     "pytest": "busbw.plugin",
     "_pytest": "busbw.plugin",
     "pytest_benchmark": "busbw.plugin",
+    "sklearn": "busbw.plugin",
     # Packages beside ours, which import it and are never imported by it.
     "bench": "bench",
     "evidence": "evidence",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.model import (
+    CNN,
     DENSE_ROWS,
     Case,
     Clock,
@@ -19,11 +20,13 @@ from busbw.model import (
     EnvironmentKey,
     Probe,
     Spec,
+    TrainingStrategy,
     extents_of,
     payload_text,
 )
 
 from .grid import GridError
+from .strategies import case_under, key_under
 
 _REASON_CHARACTERS = 120
 
@@ -42,6 +45,8 @@ class Target:
     def key(self, spec: Spec) -> EnvironmentKey:
         """The Environment key of `spec`'s case; without ranks or a mesh it is on all there are."""
         lying = self.slice_key(spec)
+        if spec.step == CNN:
+            return key_under(TrainingStrategy(spec.strategy), lying)
         return replace(lying, mesh=spec.mesh or lying.mesh)
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
@@ -130,6 +135,8 @@ def resolve(spec: Spec, target: Target) -> Case:
         )
     found = target.sets[spec.framework]
     key = target.key(spec)
+    if spec.step == CNN:
+        return case_under(spec, key, found)
     _check_mesh(spec, key, where)
     case = Case(
         framework=spec.framework,

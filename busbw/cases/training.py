@@ -10,32 +10,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from busbw.model import DENSE, MIB, Spec, payload_text, row_bytes
+from busbw.model import CNN, DENSE, MIB, Spec, payload_text, row_bytes
 
-from .grid import Asked, GridError, specs
+from .grid import STRATEGIES, Asked, GridError, specs
+from .strategies import strategy_specs
 
 # The frameworks that have a step.
-STEPS: Mapping[str, tuple[str, ...]] = {DENSE: ("jax", "fake")}
+STEPS: Mapping[str, tuple[str, ...]] = {
+    DENSE: ("jax", "fake"),
+    CNN: ("tensorflow", "fake"),
+}
 
 # Gradients where nobody asked for payloads: computing takes long where they are large.
 STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
 
 
 def step_specs(step: str, asked: Asked) -> tuple[Spec, ...]:
-    """The steps of the grid; frameworks that nobody named and that have none drop out.
+    """The steps of the grid; none where what is asked for is of other steps alone.
 
-    Raises GridError where nothing is left, or for what no step has: another collective than the
-    all-reduce of sums in place of float32, another clock than the host's, axes, other payloads than
-    whole inputs.
+    Frameworks and strategies that this step has not drop out. Raises GridError for what no step
+    has: another collective than the all-reduce of sums in place of float32, another clock than the
+    host's, axes, for the dense step other payloads than whole inputs.
     """
-    known = tuple(name for name in asked.frameworks if name in STEPS[step])
-    without = [name for name in asked.frameworks if name not in known]
-    if without and (asked.named or not known):
-        raise GridError(
-            f"{without[0]} has no {step} training step; {', '.join(STEPS[step])} have one"
-        )
     _check(step, asked)
-    found = specs(replace(asked, frameworks=known))
+    frameworks = tuple(name for name in asked.frameworks if name in STEPS[step])
+    if step == CNN:
+        return strategy_specs(frameworks, asked)
+    _check_rows(asked)
+    # Those strategies of collectives that the frameworks have together.
+    known = {name for framework in frameworks for name in STRATEGIES[framework]}
+    strategies = tuple(name for name in asked.strategies if name in known)
+    if not strategies:
+        return ()
+    found = specs(replace(asked, frameworks=frameworks, strategies=strategies))
     return tuple(replace(spec, step=step) for spec in found)
 
 
@@ -57,6 +64,9 @@ def _check(step: str, asked: Asked) -> None:
             if word not in accepted:
                 known = " or ".join(accepted) if any(accepted) else "none"
                 raise GridError(f"a {step} training step has no {what} {word}; it has {known}")
+
+
+def _check_rows(asked: Asked) -> None:
     for size in asked.payloads:
         if size % row_bytes("float32"):
             raise GridError(

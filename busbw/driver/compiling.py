@@ -21,8 +21,7 @@ from busbw.model import Case, Compiled, Compiler, Failure, Topology, TrainingSte
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
-from .process import Starter, Worker
-from .sweep import START_TIMEOUT_S
+from .process import START_TIMEOUT_S, Starter, Worker
 
 
 @dataclass(frozen=True, kw_only=True)

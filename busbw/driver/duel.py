@@ -20,9 +20,7 @@ from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, P
 from .bundle import Bundle
 from .endings import Ended, failure_of
 from .passes import LARGE_BYTES, Progress, bytes_of, result_of, shuffled
-from .process import Starter, Worker
-
-START_TIMEOUT_S = 180.0
+from .process import START_TIMEOUT_S, Starter, Worker
 
 
 class Side(str, enum.Enum):

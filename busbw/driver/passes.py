@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Failure, Run
+from busbw.model import CNN, Case, Failure, Run
 
 LARGE_BYTES = 2**30
 _FIXED_COST = 2**26
+# Processes are started for such a case alone.
+_GROUP_COST = 2**31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +57,13 @@ def bytes_of(case: Case) -> int:
     return case.payload_bytes * case.ranks
 
 
+def is_of_group(case: Case) -> bool:
+    """Whether a launch of `case` is a group of processes of its own."""
+    return case.step == CNN
+
+
 def cost(case: Case) -> int:
     """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
+    if is_of_group(case):
+        return _GROUP_COST
     return _FIXED_COST + case.payload_bytes

@@ -22,6 +22,8 @@ from typing import Any
 from .bundle import Bundle
 from .endings import Ended, log_end, oom_kill_count
 
+# Importing a framework takes long where nothing is cached.
+START_TIMEOUT_S = 180.0
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 _READ_AT_ONCE = 65536

@@ -17,10 +17,9 @@ from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, P
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
-from .passes import Progress, cost, result_of, shuffled
-from .process import Starter, Worker
-
-START_TIMEOUT_S = 180.0
+from .passes import Progress, cost, is_of_group, result_of, shuffled
+from .process import START_TIMEOUT_S, Starter, Worker
+from .strategies import StrategyLaunch
 
 
 @dataclass
@@ -30,7 +29,8 @@ class Sweep:
     `starters` has one Starter per framework. With `handover` a worker that is done ends only when
     the next one is ready, so that the memory it had is there for that one; for devices that two
     processes can have open. `spent_s` grows by phase: seconds of processes starting, of cases
-    being measured and of processes ending.
+    being measured and of processes ending. `examples` is the file that training under a strategy
+    learns from; each of its cases is measured by a group of processes of its own.
     """
 
     cases: Mapping[Case, EnvironmentKey]
@@ -41,6 +41,7 @@ class Sweep:
     on_note: Callable[[str], None] = lambda note: None
     handover: bool = False
     injection: Injection | None = None
+    examples: str = ""
     clock: Callable[[], float] = time.monotonic
     spent_s: dict[str, float] = field(default_factory=dict)
     _results: dict[Case, list[Run | Failure]] = field(default_factory=dict)
@@ -77,8 +78,25 @@ class Sweep:
         for framework in frameworks:
             of_framework = [case for case in cases if case.framework == framework]
             ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
-            self._launches(framework, ordered, self._number)
+            alone = [case for case in ordered if not is_of_group(case)]
+            self._launches(framework, alone, self._number)
+            self._groups([case for case in ordered if is_of_group(case)], self._number)
             self._large_first = not self._large_first
+
+    def _groups(self, cases: Sequence[Case], number: int) -> None:
+        """One pass over cases that take a group of processes each."""
+        if cases:
+            self._let_go()
+        for case in cases:
+            self._tell(case, number)
+            launch = StrategyLaunch(
+                starter=self.starters[case.framework],
+                bundle=self.bundle,
+                name=f"{number}.{case.framework}.{case.strategy}",
+                examples=self.examples,
+            )
+            with self._counted("training"):
+                self._keep(case, launch.measure(case, self.plan.timeout_s))
 
     def measurements(self) -> tuple[Measurement, ...]:
         """What has been measured so far, in the order of the cases."""

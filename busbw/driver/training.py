@@ -1,93 +1,48 @@
-"""Training with parameter servers in a group of local processes: who offers, who trains.
+"""A group that trains: who is in it, who only offers itself to the others, who is asked to train.
 
-One ParameterServerRun is made of all answers; whatever ends it, no process is left.
+What is trained, and what the answers mean, is for `parameter_server` and `strategies`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from busbw import wire
-from busbw.model import (
-    Failure,
-    FailureKind,
-    ParameterServerRun,
-    ParameterServerTraining,
-    Updates,
-)
+from busbw.model import Failure
 
-from .group import Group, Start
-from .places import Role, local_places, roles_of
-from .sweep import START_TIMEOUT_S
+from .group import Answers, Group, Start
+from .places import local_places, roles_of
+from .process import START_TIMEOUT_S
 
 
-def train(
-    training: ParameterServerTraining, start: Start, timeout_s: float
-) -> ParameterServerRun | Failure:
-    """Train in a fresh group; `timeout_s` is for the training alone."""
-    roles = roles_of(_counts(training))
-    # TF 2's coordinator trains by the workers, which only offer; TF 1's workers do it themselves.
-    trainers = [role for role in roles if role.task == _trains(training)]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cast:
+    """How many there are of each task, such as chief 1, worker 2, ps 1; who does what.
+
+    Those of `offering` are there for the others before those of `training` are asked to train.
+    """
+
+    counts: Mapping[str, int]
+    training: str
+    offering: tuple[str, ...] = ()
+
+
+def trained(cast: Cast, training: Any, start: Start, timeout_s: float) -> Answers | Failure:
+    """What a fresh group of local processes answers that is asked for `training`, by role.
+
+    `timeout_s` is for the training alone. Whatever ends it, no process is left.
+    """
+    roles = roles_of(cast.counts)
     with Group(local_places(roles), start) as group:
         answers = group.ready(START_TIMEOUT_S)
         if isinstance(answers, Failure):
             return answers
-        offers = {role: {"request": "offer"} for role in roles if role.task != "chief"}
+        offers = {role: {"request": "offer"} for role in roles if role.task in cast.offering}
         answers = group.ask(offers, START_TIMEOUT_S, "offering itself to the others")
         if isinstance(answers, Failure):
             return answers
         request = {"request": "train", "training": wire.to_json(training)}
-        answers = group.ask(dict.fromkeys(trainers, request), timeout_s, "training")
-    if isinstance(answers, Failure):
-        return answers
-    runs = [
-        wire.from_json(ParameterServerRun, value, role.name)
-        for role, (_, value) in sorted(answers.items(), key=lambda one: _order(one[0]))
-    ]
-    return checked(training, merged(runs))
-
-
-def _counts(training: ParameterServerTraining) -> dict[str, int]:
-    if training.updates is Updates.SINGLE:
-        return {"chief": 1}
-    counts = {"worker": training.workers, "ps": training.servers}
-    return counts if training.updates is Updates.SYNCHRONOUS else {"chief": 1, **counts}
-
-
-def _trains(training: ParameterServerTraining) -> str:
-    return "worker" if training.updates is Updates.SYNCHRONOUS else "chief"
-
-
-def _order(role: Role) -> int:
-    return role.index
-
-
-def merged(runs: Sequence[ParameterServerRun]) -> ParameterServerRun:
-    """One of all: gradients add up, an epoch takes as long as for the slowest.
-
-    The rest is as the first one saw it, and counts as the one that saw most.
-    """
-    return replace(
-        runs[0],
-        epochs_s=tuple(max(times) for times in zip(*(run.epochs_s for run in runs), strict=True)),
-        gradients=sum(run.gradients for run in runs),
-        global_step=max(run.global_step for run in runs),
-        updates=max(run.updates for run in runs),
-    )
-
-
-def checked(
-    training: ParameterServerTraining, run: ParameterServerRun
-) -> ParameterServerRun | Failure:
-    """`run`, if its updates and gradients are all that there should be, and no more."""
-    expected = training.expected_updates, training.steps * training.workers
-    if (run.updates, run.gradients) == expected and run.global_step == run.updates:
-        return run
-    return Failure(
-        kind=FailureKind.WRONG_RESULT,
-        message=(
-            f"the variables saw {run.updates} updates of {run.gradients} gradients and the global "
-            f"step is {run.global_step}, expected {expected[0]} of {expected[1]}"
-        ),
-    )
+        trainers = [role for role in roles if role.task == cast.training]
+        return group.ask(dict.fromkeys(trainers, request), timeout_s, "training")

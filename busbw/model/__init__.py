@@ -20,6 +20,15 @@ from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
+from .strategies import (
+    CNN,
+    CNN_BATCH,
+    CNN_BYTES,
+    EXAMPLE_BYTES,
+    StrategyRun,
+    StrategyTraining,
+    TrainingStrategy,
+)
 from .training import DENSE, DENSE_ROWS, Batch, TrainingStep, dense_step, row_bytes
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -44,8 +53,12 @@ from .words import (
 
 __all__ = [
     "AXES",
+    "CNN",
+    "CNN_BATCH",
+    "CNN_BYTES",
     "DENSE",
     "DENSE_ROWS",
+    "EXAMPLE_BYTES",
     "GIB",
     "KIB",
     "MIB",
@@ -84,9 +97,12 @@ __all__ = [
     "SessionOutcome",
     "SessionVerdict",
     "Spec",
+    "StrategyRun",
+    "StrategyTraining",
     "Summary",
     "Topology",
     "TrainingStep",
+    "TrainingStrategy",
     "Updates",
     "Verdict",
     "Where",

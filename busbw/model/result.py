@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .request import Case
+from .strategies import StrategyRun
 from .words import FailureKind, Found
 
 
@@ -50,7 +51,8 @@ class Run:
     compiler says that one rank's part of the program takes; None where nobody tells.
     `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
     and writes the same buffers on the same ranks, taken beside the samples. `injected` names what
-    the launch was asked to do beyond the case.
+    the launch was asked to do beyond the case. `training` is what training under a strategy gave;
+    the samples are then seconds of a step, one for each epoch after the first.
     """
 
     launch: str
@@ -73,6 +75,7 @@ class Run:
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None
     compiled_memory_bytes: int | None = None
+    training: StrategyRun | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -109,10 +109,10 @@ class SessionOutcome(str, enum.Enum):
 
 
 def plural(count: int, what: str) -> str:
-    """Such as ``1 launch`` and ``3 launches``."""
+    """Such as ``1 launch``, ``3 launches`` and ``2 epochs``."""
     if count == 1:
         return f"1 {what}"
-    return f"{count} {what}" + ("es" if what.endswith(("ch", "s", "x")) else "s")
+    return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
 
 
 class Where(str, enum.Enum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -34,14 +35,25 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """
     if not (inspect.isfunction(obj) and collector.config.stash.get(STATE, None)):
         return None
-    compiles = collector.config.stash[STATE].settings.compile is not None
-    other = MEASURED if compiles else COMPILED
-    unasked = _is_training(obj) and not _TRAINING_ASKED.search(collector.config.option.markexpr)
+    state = collector.config.stash[STATE]
+    other = MEASURED if state.settings.compile is not None else COMPILED
+    marks = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
+    unasked = marks and (
+        not _TRAINING_ASKED.search(collector.config.option.markexpr)
+        or _has_nothing(state, **marks[0].kwargs)
+    )
     return [] if unasked or other in inspect.signature(obj).parameters else None
 
 
-def _is_training(test: object) -> bool:
-    return any(mark.name == "training" for mark in getattr(test, "pytestmark", []))
+def _has_nothing(state: State, **training: Any) -> bool:
+    """Whether a test of training has nothing of what is asked for, while others may have it."""
+    try:
+        nothing = not _of_training(state.settings, **training)
+    except cases.GridError:
+        # Told when the grid is made.
+        return False
+    state.nothing_asked = state.nothing_asked or nothing
+    return nothing
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,7 +70,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("training")
     try:
         if marker is not None:
-            specs = _of_training(state, **marker.kwargs)
+            specs = _of_training(state.settings, **marker.kwargs)
+            if not marker.kwargs.get("alone"):
+                state.grid = _joined(state.grid, specs)
         else:
             grid = cases.specs(_asked(state.settings))
             state.grid = _joined(state.grid, grid)
@@ -83,20 +97,16 @@ def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileS
     )
 
 
-def _of_training(state: State, *, step: str, alone: bool = False) -> tuple[Spec, ...]:
+def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple[Spec, ...]:
     """The steps, or with `alone` their collectives by themselves.
 
     The latter are no part of the grid that is asked of collectives: none of their baselines is to
     go because steps have other payloads.
     """
-    settings = state.settings
     if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
         raise cases.GridError("--inject: a second collective is for all-reduces, not for steps")
     steps = cases.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
-    if alone:
-        return cases.collectives_alone(steps)
-    state.grid = _joined(state.grid, steps)
-    return steps
+    return cases.collectives_alone(steps) if alone else steps
 
 
 def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...]:
@@ -122,10 +132,20 @@ def _asked(settings: Settings) -> cases.Asked:
     )
 
 
+def _nothing(settings: Settings) -> str:
+    return (
+        f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
+        f"{', '.join(settings.strategies)} has no training step"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
-    error = session.config.stash[STATE].grid_error
+    state = session.config.stash[STATE]
+    error = state.grid_error
+    if not error and state.nothing_asked and not state.grid:
+        error = _nothing(state.settings)
     if error:
         raise pytest.UsageError(f"busbw: {error}")
     measured = [item for item in session.items if spec_of(item) or compile_spec_of(item)]

@@ -102,10 +102,12 @@ def _locate(state: State, specs: tuple[Spec, ...]) -> None:
 
 def _missing(state: State, specs: tuple[Spec, ...]) -> tuple[str, ...]:
     """Selected cases that have baselines here but were skipped, by framework."""
+    assert state.target is not None
     skipped = {
         spec.framework: state.verdicts[spec].text
         for spec in specs
         if state.verdicts[spec].outcome is Outcome.SKIPPED
+        and spec.framework in state.target.unreached
     }
     return tuple(text for name, text in skipped.items() if name in state.stored_frameworks)
 

@@ -14,10 +14,12 @@ import filelock
 import pytest
 
 from busbw import baselines, cases, driver
-from busbw.model import Case, Outcome, Plan, Probe, Spec, Verdict, extents_of
+from busbw.model import Case, Plan, Probe, Spec, extents_of
 
 from . import judging, machine, rounds
 from .compiling import compile_all
+from .examples import examples_for
+from .resolving import resolved
 from .settings import Settings
 from .state import STATE, State, compile_spec_of, spec_of, under_xdist
 from .terminal import Display
@@ -97,8 +99,9 @@ def _measure(
     probes = _probe(state, specs, bundle)
     target = _target(state, probes)
     state.target = target
-    resolved = _resolved(state, specs, target)
-    state.keys = {spec: target.key(spec) for spec in resolved}
+    cases_of = resolved(state, specs, target)
+    state.examples = examples_for(cases_of.values(), bundle.path)
+    state.keys = {spec: target.key(spec) for spec in cases_of}
     state.environment = machine.environment(target, probes, next(iter(state.keys.values()), None))
     state.plan = Plan(
         launches=settings.launches,
@@ -108,13 +111,13 @@ def _measure(
         memory_limit_bytes=settings.memory_limit_bytes,
     )
     if settings.against is None:
-        _find_baselines(state, resolved)
+        _find_baselines(state, cases_of)
     else:
-        _probe_reference(state, resolved, bundle)
+        _probe_reference(state, cases_of, bundle)
     display.header(state)
-    if resolved:
-        rounds.measure(state, resolved, bundle, display)
-    judging.judge_all(state, tuple(specs), resolved, skip)
+    if cases_of:
+        rounds.measure(state, cases_of, bundle, display)
+    judging.judge_all(state, tuple(specs), cases_of, skip)
 
 
 def _ranks_asked(settings: Settings) -> int | None:
@@ -152,28 +155,11 @@ def _target(state: State, probes: Sequence[Probe]) -> cases.Target:
         raise pytest.UsageError(f"busbw: {wanted}{error}") from error
 
 
-def _resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict[Spec, Case]:
-    """The Cases; a Spec whose framework does not reach the device is SKIPPED, and said."""
-    resolved = {}
-    for spec in specs:
-        if spec.framework in target.unreached:
-            text = f"{spec.framework}: {target.unreached[spec.framework]}"
-            state.verdicts[spec] = Verdict(
-                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text
-            )
-            continue
-        try:
-            resolved[spec] = cases.resolve(spec, target)
-        except cases.GridError as error:
-            raise pytest.UsageError(f"busbw: {error}") from error
-    return resolved
-
-
-def _probe_reference(state: State, resolved: dict[Spec, Case], bundle: driver.Bundle) -> None:
+def _probe_reference(state: State, cases_of: dict[Spec, Case], bundle: driver.Bundle) -> None:
     """The reference must reach the same devices in the same way, and be another stack if it can."""
     assert state.target is not None
     probes = {}
-    for framework in dict.fromkeys(spec.framework for spec in resolved):
+    for framework in dict.fromkeys(spec.framework for spec in cases_of):
         starter = rounds.starter_of(
             state,
             framework,
@@ -187,7 +173,7 @@ def _probe_reference(state: State, resolved: dict[Spec, Case], bundle: driver.Bu
             raise pytest.UsageError(f"busbw: the reference: {error}") from error
         _check_stacks(state, framework, probes[framework])
     state.reference_probes = tuple(probes.values())
-    for spec, case in resolved.items():
+    for spec, case in cases_of.items():
         _check_same_case(state, spec, case, probes[spec.framework])
 
 
@@ -225,7 +211,7 @@ def _check_same_case(state: State, spec: Spec, case: Case, probe: Probe) -> None
         )
 
 
-def _find_baselines(state: State, resolved: dict[Spec, Case]) -> None:
+def _find_baselines(state: State, cases_of: dict[Spec, Case]) -> None:
     """Read before anything is measured: a damaged file is found at once."""
     root = state.settings.baselines
     try:
@@ -234,7 +220,7 @@ def _find_baselines(state: State, resolved: dict[Spec, Case]) -> None:
                 baselines.find(root, state.keys[spec], case),
                 baselines.find_published(root, state.keys[spec], case),
             )
-            for spec, case in resolved.items()
+            for spec, case in cases_of.items()
         }
     except baselines.BaselineError as error:
         raise pytest.UsageError(f"busbw: {error}") from error

@@ -68,7 +68,10 @@ def _driving(
 ) -> Driving:
     assert state.plan is not None and state.target is not None
     device = state.target.device
-    ranks = {spec.framework: state.keys[spec].ranks for spec in resolved}
+    ranks: dict[str, int] = {}
+    for spec in resolved:
+        # Training on one device takes fewer than are there for the others.
+        ranks[spec.framework] = max(ranks.get(spec.framework, 0), state.keys[spec].ranks)
     # Two strategies can be two names of one Case: it is measured once.
     keys = {case: state.keys[spec] for spec, case in resolved.items()}
     if state.settings.against is None:
@@ -79,6 +82,7 @@ def _driving(
             bundle=bundle,
             handover=device is Device.CPU,
             injection=state.settings.injection,
+            examples=state.examples,
             on_progress=display.progress,
             on_note=state.notes.append,
         )

@@ -193,7 +193,8 @@ def _axes(text: str, mesh: str) -> str:
 
 
 def _all_strategies() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for known in cases.STRATEGIES.values() for name in known))
+    of_collectives = (name for known in cases.STRATEGIES.values() for name in known)
+    return tuple(dict.fromkeys((*of_collectives, *cases.TRAINING_STRATEGIES)))
 
 
 def _frameworks(

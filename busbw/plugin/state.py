@@ -40,9 +40,11 @@ class State:
     settings: Settings
     grid: tuple[Spec, ...] = ()
     grid_error: str = ""
+    nothing_asked: bool = False
     plan: Plan | None = None
     target: Target | None = None
     environment: Environment | None = None
+    examples: str = ""
     keys: Mapping[Spec, EnvironmentKey] = field(default_factory=dict)
     found: Mapping[Spec, tuple[Found, Reference | None]] = field(default_factory=dict)
     stored_frameworks: frozenset[str] = frozenset()

@@ -141,9 +141,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state is None or state.plan is None:
         return
     terminalreporter.section("busbw")
-    for line in report.table(tuple(state.verdicts.values())):
+    verdicts = tuple(state.verdicts.values())
+    for line in report.table(verdicts):
         terminalreporter.write_line(line.text, **line.markup)
-    for text in report.step_lines(tuple(state.verdicts.values()), state.measurements):
+    for text in report.training_lines(verdicts, state.measurements):
         terminalreporter.write_line(text)
     for text in report.curve_lines(_curves(state)):
         terminalreporter.write_line(text)

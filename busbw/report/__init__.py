@@ -21,7 +21,7 @@ from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
 from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way
 from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
-from .training import step_lines
+from .training import training_lines
 
 __all__ = [
     "RATES",
@@ -55,9 +55,9 @@ __all__ = [
     "reference_lines",
     "release_lines",
     "results",
-    "step_lines",
     "table",
     "tpu_v2_page",
     "trace_document",
     "trace_lines",
+    "training_lines",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from busbw import metrics
 from busbw.collectives import COLLECTIVES
 from busbw.model import (
+    CNN,
     Baseline,
     Case,
     Ceiling,
@@ -67,17 +68,19 @@ def table(verdicts: Sequence[Verdict]) -> list[Line]:
         group = list(alike)
         bounded = any(verdict.ceiling is not None for verdict in group)
         lines += [Line(text=""), Line(text=name, markup={"bold": True})]
-        lines.append(Line(text=_row(_HEAD, "of ceiling" if bounded else None)))
-        lines.append(Line(text=_row(_UNITS, "%" if bounded else None)))
+        width = max(_WIDTHS[0], *(len(_label(verdict)) for verdict in group))
+        lines.append(Line(text=_row(_HEAD, "of ceiling" if bounded else None, width)))
+        lines.append(Line(text=_row(_UNITS, "%" if bounded else None, width)))
         for verdict in group:
-            lines += _case_lines(verdict, bounded=bounded)
+            lines += _case_lines(verdict, width, bounded=bounded)
         lines += _ceiling_lines(group) + _source_lines(group)
     return lines
 
 
-def _row(cells: Sequence[str], share: str | None) -> str:
+def _row(cells: Sequence[str], share: str | None, first_width: int) -> str:
     """The cells below their heads; `share` None: the group has no ceiling."""
-    aligned = [f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS)]
+    widths = (first_width, *_WIDTHS[1:])
+    aligned = [f"{cell:>{width}}" for cell, width in zip(cells, widths)]
     if share is not None:
         aligned.insert(_SHARE_PLACE, f"{share:>{_SHARE_WIDTH}}")
     return f"{' '.join(aligned)}  {cells[-1]}".rstrip()
@@ -113,8 +116,17 @@ def _source_lines(group: Sequence[Verdict]) -> list[Line]:
     return [Line(text=f"published figures, by another method: {one}") for one in sorted(sources)]
 
 
+def _label(verdict: Verdict) -> str:
+    """What tells a case from the others of its group."""
+    spec = verdict.spec
+    return spec.strategy if spec.step == CNN else payload_text(spec.payload_bytes)
+
+
 def _group(verdict: Verdict) -> str:
     case = verdict.case
+    if verdict.spec.step == CNN:
+        gradient = f"{verdict.spec.payload_bytes} bytes of gradient in {verdict.spec.dtype}"
+        return f"{verdict.spec.framework} training under strategies, {gradient}, a step is timed"
     if case is None:
         return f"{verdict.spec.framework} {verdict.spec.collective} {verdict.spec.dtype}"
     parts = [f"{case.framework} {case.collective} ({case.strategy})", f"{case.ranks} ranks"]
@@ -128,12 +140,12 @@ def _group(verdict: Verdict) -> str:
     return ", ".join(parts)
 
 
-def _case_lines(verdict: Verdict, *, bounded: bool) -> list[Line]:
+def _case_lines(verdict: Verdict, width: int, *, bounded: bool) -> list[Line]:
     markup = dict(MARKUP.get(verdict.outcome, {}))
     if verdict.failed:
         markup = {"red": True, "bold": True}
     share = _share(verdict) if bounded else None
-    lines = [Line(text=_row(_cells(verdict), share), markup=markup)]
+    lines = [Line(text=_row(_cells(verdict), share, width), markup=markup)]
     if verdict.outcome not in (Outcome.PASS, Outcome.NO_BASELINE):
         lines.append(Line(text=f"{'':<10}{verdict.text}", markup=markup))
     lines += [Line(text=f"{'':<10}{note}", markup={"yellow": True}) for note in verdict.notes]
@@ -145,7 +157,7 @@ def _case_lines(verdict: Verdict, *, bounded: bool) -> list[Line]:
 def _cells(verdict: Verdict) -> tuple[str, ...]:
     before = verdict.baseline
     return (
-        payload_text(verdict.spec.payload_bytes),
+        _label(verdict),
         *(_numbers(verdict.now, rates=not verdict.spec.step) if verdict.now else ("",) * 6),
         seconds_text(before.median_s) if before else "",
         f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",

@@ -9,7 +9,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Case, Measurement, Spec, Verdict, payload_text, seconds_text
+from busbw.model import DENSE, Case, Measurement, Spec, Verdict, payload_text, seconds_text
+
+from .strategies import strategy_lines
 
 _WIDTHS = (8, 10, 10, 10, 10, 10)
 _HEAD = ("gradient", "step", "alone", "of step", "last", "first")
@@ -19,6 +21,11 @@ _EXPLAINED = (
     "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
     "rank that came to it last, and on the one that came first and waits for the others",
 )
+
+
+def training_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
+    """Of each kind of training that was measured; without any no lines."""
+    return step_lines(verdicts, measured) + strategy_lines(verdicts, measured)
 
 
 def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
@@ -32,7 +39,7 @@ def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
     kind = ""
     for verdict in verdicts:
         case = verdict.case
-        if case is None or verdict.now is None or not case.step:
+        if case is None or verdict.now is None or case.step != DENSE:
             continue
         if case.group_name != kind:
             kind = case.group_name

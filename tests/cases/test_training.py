@@ -32,16 +32,16 @@ def test_alone_are_the_specs_that_the_collectives_grid_has() -> None:
     assert cases.collectives_alone(_steps()) == cases.specs(ASKED)
 
 
-def test_a_framework_without_a_step_drops_out_unless_it_was_named() -> None:
-    both = ("jax", "tensorflow")
-    assert {spec.framework for spec in _steps(frameworks=both, named=False)} == {"jax"}
-    with pytest.raises(cases.GridError, match="tensorflow has no dense training step"):
-        _steps(frameworks=both)
+def test_strategies_of_other_steps_alone_leave_none_of_this() -> None:
+    assert _steps(strategies=("mirrored",)) == ()
+    assert _steps(strategies=("mirrored", "psum")) == _steps(strategies=("psum",))
 
 
-def test_nothing_but_frameworks_without_a_step_is_an_error() -> None:
-    with pytest.raises(cases.GridError, match="tensorflow has no"):
-        _steps(frameworks=("tensorflow",), named=False)
+def test_strategies_of_another_framework_are_an_error_where_the_framework_was_named() -> None:
+    both = {"frameworks": ("jax", "fake"), "strategies": ("psum",)}
+    assert {spec.framework for spec in _steps(**both, named=False)} == {"jax"}
+    with pytest.raises(cases.GridError, match="fake has none of the strategies psum"):
+        _steps(**both)
 
 
 @pytest.mark.parametrize(

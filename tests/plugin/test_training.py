@@ -8,7 +8,7 @@ from .folder import SLOW, Folder
 
 STEP = "fake-dense_step-default-float32-1M"
 ALONE = "fake-default-float32-1M"
-TRAINING = ("-m", "training")
+TRAINING = ("-m", "training(step='dense')")
 
 
 def _collected(folder: Folder, *options: str) -> list[str]:
@@ -144,11 +144,13 @@ def test_what_no_step_has_is_a_usage_error(folder: Folder, option: str, said: st
     assert said in folder.run(*TRAINING, option, exit_code=4).sentence
 
 
-def test_a_named_framework_without_a_step_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
-    options = ("--frameworks=fake,tensorflow", "--collect-only")
-    ran = folder.pytest("perf", *TRAINING, *options, exit_code=4)
-    assert ran.sentence.endswith("tensorflow has no dense training step; jax, fake have one")
+def test_strategies_that_no_step_of_the_framework_has_are_a_usage_error(folder: Folder) -> None:
+    (folder.path / "jax.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("--frameworks=jax", "--strategies=mirrored", "--collect-only")
+    ran = folder.pytest("perf", "-m", "training", *options, exit_code=4)
+    assert ran.sentence.endswith(
+        "nothing to measure: jax with the strategies mirrored has no training step"
+    )
 
 
 def test_compiling_for_absent_chips_has_no_training(folder: Folder) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw import report
 from busbw.model import Measurement, Verdict
+from busbw.report.table import table
+from busbw.report.training import step_lines
 from tests import build
 
 STEP = build.spec(step="dense")
@@ -21,19 +22,19 @@ def _cells(line: str) -> list[str]:
 
 
 def test_without_steps_there_are_no_lines() -> None:
-    assert report.step_lines([build.verdict()], {}) == []
+    assert step_lines([build.verdict()], {}) == []
 
 
 def test_a_step_has_its_all_reduce_alone_beside_it_whatever_program_timed_that() -> None:
     alone = build.verdict(now=build.summary(median_s=2.5e-4))
-    _, heading, _, _, row, *_ = report.step_lines([_step(), alone], {})
+    _, heading, _, _, row, *_ = step_lines([_step(), alone], {})
     assert heading == "jax all_reduce (psum), in a dense step, 4 ranks:"
     assert _cells(row) == ["4K", "1", "ms", "250", "us", "25"]
 
 
 def test_that_of_another_payload_is_none() -> None:
     other = build.verdict(case=build.case(payload_bytes=8192))
-    row = report.step_lines([_step(), other], {})[4]
+    row = step_lines([_step(), other], {})[4]
     assert _cells(row) == ["4K", "1", "ms"]
 
 
@@ -43,15 +44,15 @@ def test_inside_is_the_median_over_launches_of_the_last_and_of_the_first_rank() 
         for n in (1, 2, 3)
     )
     measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = report.step_lines([_step()], measured)[4]
+    row = step_lines([_step()], measured)[4]
     assert _cells(row) == ["4K", "1", "ms", "200", "us", "1", "ms"]
 
 
 def test_a_step_that_gave_no_time_has_no_line() -> None:
-    assert report.step_lines([_step(now=None)], {}) == []
+    assert step_lines([_step(now=None)], {}) == []
 
 
 def test_the_table_shows_no_rates_of_a_step() -> None:
-    lines = report.table([_step()])
+    lines = table([_step()])
     assert lines[1].text.endswith("in a dense step, which is what is timed")
     assert _cells(lines[4].text) == ["4K", "900", "us", "1", "ms", "15", "PASS"]

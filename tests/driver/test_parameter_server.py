@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver import Bundle, LocalStart, Place, Starter, Worker, train
-from busbw.driver.training import checked, merged
+from busbw.driver.parameter_server import checked, merged
 from busbw.model import (
     Failure,
     FailureKind,
