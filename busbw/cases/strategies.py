@@ -95,14 +95,14 @@ def case_under(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> Case:
 
 
 def _check_device(strategy: TrainingStrategy, device: Device) -> None:
-    """A TPU has a strategy of its own; several processes of a host would all open its GPUs."""
+    """A TPU has a strategy of its own; servers and their workers are measured on CPUs alone."""
     where, name = device.value.upper(), strategy.value
     if strategy is TrainingStrategy.TPU and device is not Device.TPU:
         raise NotHereError(f"the strategy {name} is for TPUs, this is a {where}")
     if strategy is not TrainingStrategy.TPU and device is Device.TPU:
         raise NotHereError(f"a TPU is trained on by the strategy tpu alone, not by {name}")
-    if strategy in _OF_PROCESSES and device is not Device.CPU:
+    if strategy is TrainingStrategy.PARAMETER_SERVER and device is not Device.CPU:
         raise NotHereError(
-            f"{name} is a process for each rank, and each would open all {where}s of this host: "
-            "it is measured on CPUs alone"
+            f"with {name} every worker would open all {where}s of this host: it is measured on "
+            "CPUs alone"
         )

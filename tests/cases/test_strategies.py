@@ -91,8 +91,7 @@ def test_ranks_that_do_not_share_a_batch_evenly_are_an_error() -> None:
     [
         ("tpu", Device.CPU, "the strategy tpu is for TPUs, this is a CPU"),
         ("mirrored", Device.TPU, "by the strategy tpu alone, not by mirrored"),
-        ("multi_worker_mirrored", Device.GPU, "each would open all GPUs of this host"),
-        ("parameter_server", Device.GPU, "each would open all GPUs of this host"),
+        ("parameter_server", Device.GPU, "every worker would open all GPUs of this host"),
     ],
 )
 def test_what_is_for_other_devices_is_not_here_which_is_no_mistake(
@@ -102,7 +101,7 @@ def test_what_is_for_other_devices_is_not_here_which_is_no_mistake(
         _on(strategy, device)
 
 
-def test_a_tpu_has_its_own_strategy_and_a_gpu_those_of_one_process() -> None:
+def test_a_tpu_has_its_own_strategy_and_a_gpu_those_without_a_server() -> None:
     assert _on("tpu", Device.TPU)[0].ranks == 4
-    for strategy in ("one_device", "mirrored", "central_storage"):
+    for strategy in ("one_device", "mirrored", "multi_worker_mirrored", "central_storage"):
         assert _on(strategy, Device.GPU)[0].strategy == strategy

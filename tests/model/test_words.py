@@ -90,6 +90,9 @@ def test_a_rate_has_three_digits_of_units_of_10_to_the_9(bytes_per_s: float, tex
         (0, "case", "0 cases"),
         (2, "pass", "2 passes"),
         (2, "box", "2 boxes"),
+        (2, "launch", "2 launches"),
+        (2, "batch", "2 batches"),
+        (2, "epoch", "2 epochs"),
         (21, "day", "21 days"),
     ],
 )
