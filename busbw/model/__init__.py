@@ -20,6 +20,17 @@ from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
+from .strategies import (
+    CNN,
+    CNN_BYTES,
+    CNN_SHAPES,
+    EXAMPLE_BYTES,
+    EXAMPLE_CLASSES,
+    EXAMPLE_SIDE,
+    StrategyRun,
+    StrategyTraining,
+    TrainingStrategy,
+)
 from .training import DENSE, DENSE_ROWS, Batch, TrainingStep, dense_step, row_bytes
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -44,8 +55,14 @@ from .words import (
 
 __all__ = [
     "AXES",
+    "CNN",
+    "CNN_BYTES",
+    "CNN_SHAPES",
     "DENSE",
     "DENSE_ROWS",
+    "EXAMPLE_BYTES",
+    "EXAMPLE_CLASSES",
+    "EXAMPLE_SIDE",
     "GIB",
     "KIB",
     "MIB",
@@ -84,9 +101,12 @@ __all__ = [
     "SessionOutcome",
     "SessionVerdict",
     "Spec",
+    "StrategyRun",
+    "StrategyTraining",
     "Summary",
     "Topology",
     "TrainingStep",
+    "TrainingStrategy",
     "Updates",
     "Verdict",
     "Where",

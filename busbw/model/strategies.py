@@ -18,8 +18,8 @@ EXAMPLE_SIDE = 8
 EXAMPLE_BYTES = EXAMPLE_SIDE**2 + 1
 EXAMPLE_CLASSES = 10
 
-# The net's variables, in the order of the forward pass: two convolutions of 3 x 3 with zeros around,
-# each halved by its maxima, and two dense layers.
+# The net's variables, in the order of the forward pass: two convolutions of 3 x 3 with zeros
+# around, each halved by its maxima, and two dense layers.
 CNN_SHAPES: Mapping[str, tuple[int, ...]] = {
     "first_filters": (3, 3, 1, 32),
     "first_biases": (32,),
@@ -75,7 +75,7 @@ class StrategyTraining:
     examples: str
     device: str = "cpu"
     epochs: int = 20
-    batch: int = 128
+    batch: int = 64
     unseen: int = 297
     rate: float = 0.125
     seed: int = 0
