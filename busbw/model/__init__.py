@@ -22,6 +22,7 @@ from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
 from .strategies import (
     CNN,
+    CNN_BATCH,
     CNN_BYTES,
     CNN_SHAPES,
     EXAMPLE_BYTES,
@@ -56,6 +57,7 @@ from .words import (
 __all__ = [
     "AXES",
     "CNN",
+    "CNN_BATCH",
     "CNN_BYTES",
     "CNN_SHAPES",
     "DENSE",

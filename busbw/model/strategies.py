@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 
 CNN = "cnn"
 
+# Examples of a step, over all ranks.
+CNN_BATCH = 128
+
 # An example as it is handed over: its pixels from 0 to 16, row by row, then its label, each a byte.
 EXAMPLE_SIDE = 8
 EXAMPLE_BYTES = EXAMPLE_SIDE**2 + 1
@@ -75,9 +78,9 @@ class StrategyTraining:
     examples: str
     device: str = "cpu"
     epochs: int = 20
-    batch: int = 64
+    batch: int = CNN_BATCH
     unseen: int = 297
-    rate: float = 0.125
+    rate: float = 0.25
     seed: int = 0
 
     @property
@@ -96,7 +99,8 @@ class StrategyRun:
     `first_digests` and `last_digests` are SHA-256 of all variables after the first step and at the
     end, by rank where each has its own, such as ``worker 1, replica 0``, else by ``all``.
     `reductions` counts the operations by which gradients are added up in one step, by kind, on all
-    ranks of the process; `reduced_bytes` is what one rank hands to them.
+    ranks of the process, which are its `replicas`; `reduced_bytes` is what one rank hands to them.
+    Those of a coordinator are the workers that it trains by.
     """
 
     api: str

@@ -26,6 +26,10 @@ GRADIENT_BYTES = CNN_BYTES + 4
 # Rates that are no power of two are rounded; an update without one of a thousand ranks is more.
 _ROUNDING = 1e-3
 
+# How far the first update of a variable may be from what it should be, as a share of it: more than
+# adding up in another order or with fewer digits makes, less than the share of a rank.
+_FIRST_UPDATE = 0.02
+
 
 def starting_values(training: StrategyTraining) -> dict[str, Any]:
     """By name of variable, in the order in which they are made."""
@@ -65,3 +69,25 @@ def updates(copies: Mapping[str, Mapping[str, Any]], rate: float) -> int:
                 f"the variables of {name} saw {found:.3f} updates, expected {count} as everywhere",
             )
     return count
+
+
+def check_first(
+    copies: Mapping[str, Mapping[str, Any]],
+    start: Mapping[str, Any],
+    gradients: Mapping[str, Any],
+    rate: float,
+) -> None:
+    """Every copy after one update, against `gradients` of the whole batch in one piece.
+
+    Raises MeasuringError WRONG_RESULT: the examples of a rank are missing, or count too much.
+    """
+    for whose, values in copies.items():
+        for name, gradient in gradients.items():
+            expected = rate * gradient
+            wrong = np.linalg.norm(start[name] - values[name] - expected)
+            share = float(wrong) / max(float(np.linalg.norm(expected)), 1e-30)
+            if not share <= _FIRST_UPDATE:
+                raise MeasuringError(
+                    FailureKind.WRONG_RESULT,
+                    f"the first update of {name} of {whose} is wrong by {share:.1%}",
+                )

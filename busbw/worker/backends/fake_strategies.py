@@ -19,7 +19,6 @@ from typing import Any
 
 from busbw.model import (
     CNN_BYTES,
-    EXAMPLE_BYTES,
     FailureKind,
     StrategyRun,
     StrategyTraining,
@@ -29,6 +28,9 @@ from busbw.model import (
 from .base import MeasuringError
 from .fake import VARIABLE, befall, launch_number
 from .trainer import AbstractTrainer
+
+# So many are shown in an epoch, whatever file is named.
+_EXAMPLES = 1500
 
 _STEP_S = 0.001
 _TRACING_S = 0.5
@@ -62,7 +64,7 @@ class FakeStrategyTrainer(AbstractTrainer[StrategyTraining, StrategyRun]):
         befall(line.get("then", ""))
         if training.strategy is TrainingStrategy.TPU and self._script.get("device") != "tpu":
             raise MeasuringError(FailureKind.UNAVAILABLE, "TPUStrategy needs a TPU: made up")
-        steps = _steps(training)
+        steps = _EXAMPLES // training.batch
         names = self._names(training)
         last = dict.fromkeys(names, "b" * 64)
         if line.get("disagree") and f"{training.ranks - 1}" in names[-1]:
@@ -82,7 +84,7 @@ class FakeStrategyTrainer(AbstractTrainer[StrategyTraining, StrategyRun]):
             versions={"fake": "1"},
             reductions=line.get("reductions", self._reductions(training)),
             reduced_bytes=CNN_BYTES + 4 if training.strategy in _REDUCTIONS else None,
-            replicas=training.ranks,
+            replicas=len(names) if training.strategy.is_mirrored else training.ranks,
         )
 
     def _line(self, strategy: TrainingStrategy) -> dict[str, Any]:
@@ -103,19 +105,6 @@ class FakeStrategyTrainer(AbstractTrainer[StrategyTraining, StrategyRun]):
             return {}
         kind, each_rank = _REDUCTIONS[training.strategy]
         return {kind: len(self._names(training)) if each_rank else 1}
-
-
-def _steps(training: StrategyTraining) -> int:
-    """Whole batches in the file of examples, of which only the size is looked at."""
-    try:
-        there = os.path.getsize(training.examples) // EXAMPLE_BYTES
-    except OSError as error:
-        message = f"the examples cannot be read: {error}"
-        raise MeasuringError(FailureKind.UNAVAILABLE, message) from error
-    steps = (there - training.unseen) // training.batch
-    if steps < 1:
-        raise MeasuringError(FailureKind.UNAVAILABLE, f"{there} examples are too few")
-    return steps
 
 
 def _epochs_s(training: StrategyTraining, steps: int, line: dict[str, Any]) -> tuple[float, ...]:

@@ -68,7 +68,7 @@ class TensorflowStrategyTrainer(AbstractTrainer[StrategyTraining, StrategyRun]):
             },
             reductions=done.reductions.kinds,
             reduced_bytes=done.reductions.reduced_bytes,
-            replicas=steps.replicas,
+            replicas=steps.local_replicas,
         )
 
 

@@ -24,10 +24,14 @@ Values = Mapping[str, Any]
 
 
 class AbstractSteps(ABC):
-    """A net's steps under a strategy. A batch is whatever `prepared` makes of it."""
+    """A net's steps under a strategy. A batch is whatever `prepared` makes of it.
+
+    Of all `replicas`, `local_replicas` are this process's own or, without any, work for it.
+    """
 
     api: str
     replicas: int
+    local_replicas: int
 
     @abstractmethod
     def prepared(self, epoch: int) -> Sequence[Any]:
@@ -47,6 +51,13 @@ class AbstractSteps(ABC):
     @abstractmethod
     def wait(self) -> None:
         """Until all steps are done."""
+
+    @abstractmethod
+    def check_first(self, copies: Mapping[str, Values]) -> None:
+        """Compare `copies` after the first step with what they should be, where that is known.
+
+        Raises MeasuringError WRONG_RESULT.
+        """
 
     @abstractmethod
     def copies(self) -> Mapping[str, Values]:
@@ -73,7 +84,8 @@ def trained(training: StrategyTraining, steps: AbstractSteps) -> Trained:
         if epoch == 0:
             reductions = steps.first(next(batches))
             compile_s = time.perf_counter() - begun_s
-            first_digests = digests(steps.copies())
+            first_copies = steps.copies()
+            steps.check_first(first_copies)
             begun_s = time.perf_counter() - compile_s
         for batch in batches:
             steps.step(batch)
@@ -83,7 +95,7 @@ def trained(training: StrategyTraining, steps: AbstractSteps) -> Trained:
     return Trained(
         epochs_s=tuple(epochs_s),
         compile_s=compile_s,
-        first_digests=first_digests,
+        first_digests=digests(first_copies),
         copies=steps.copies(),
         reductions=reductions,
     )
@@ -116,6 +128,7 @@ class SynchronousSteps(AbstractSteps):
         self._first_rank = first_rank
         self.api = f"{api}: merge_call, batch_reduce_to, update"
         self.replicas = int(strategy.num_replicas_in_sync)
+        self.local_replicas = len(strategy.extended.worker_devices)
         with strategy.scope():
             self._variables = variables_of(course.training)
         self._step = tf.function(self._whole_step, autograph=False)
@@ -144,8 +157,8 @@ class SynchronousSteps(AbstractSteps):
             self.wait()
 
         executed = tensorflow_proof.executed_graphs(done)
-        local = len(self._strategy.extended.worker_devices)
-        return tensorflow_reductions.found(self._course.training, local, executed, traced)
+        training = self._course.training
+        return tensorflow_reductions.found(training, self.local_replicas, executed, traced)
 
     def step(self, batch: Any) -> None:
         """One call, as users have it."""
@@ -155,6 +168,18 @@ class SynchronousSteps(AbstractSteps):
         """A value is handed out when it is there."""
         for copy in self._local(self._variables[convolutional.COUNTER]):
             copy.numpy()
+
+    def check_first(self, copies: Mapping[str, Values]) -> None:
+        """The whole batch in one piece, without the strategy, is what its sum must come to."""
+        training = self._course.training
+        start = convolutional.starting_values(training)
+        variables = {name: tf.Variable(value) for name, value in start.items()}
+        shares = next(self._course.batches(0))
+        inputs = tf.concat([share.inputs for share in shares], axis=0)
+        labels = tf.concat([share.labels for share in shares], axis=0)
+        found = tensorflow_cnn.gradients(variables, inputs, labels)
+        gradients = {name: gradient.numpy() for name, gradient in zip(variables, found)}
+        convolutional.check_first(copies, start, gradients, training.rate)
 
     def copies(self) -> dict[str, Values]:
         """Each replica's own, where it has any."""
