@@ -80,7 +80,7 @@ class StrategyTraining:
     epochs: int = 20
     batch: int = CNN_BATCH
     unseen: int = 297
-    rate: float = 0.125
+    rate: float = 0.25
     seed: int = 0
 
     @property
@@ -99,7 +99,8 @@ class StrategyRun:
     `first_digests` and `last_digests` are SHA-256 of all variables after the first step and at the
     end, by rank where each has its own, such as ``worker 1, replica 0``, else by ``all``.
     `reductions` counts the operations by which gradients are added up in one step, by kind, on all
-    ranks of the process; `reduced_bytes` is what one rank hands to them.
+    ranks of the process, which are its `replicas`; `reduced_bytes` is what one rank hands to them.
+    Those of a coordinator are the workers that it trains by.
     """
 
     api: str

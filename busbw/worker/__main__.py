@@ -23,7 +23,7 @@ def main() -> None:
     guard.answer_signals()
     from busbw.worker.backends import COMPILERS, TRAINERS, load, load_compiler, load_trainer
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.parameter_server import serve_trainer
+    from busbw.worker.members import serve_trainer
     from busbw.worker.serve import Channel, serve, serve_compiler
 
     with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:

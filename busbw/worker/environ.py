@@ -27,6 +27,12 @@ _VARIABLES = {
         "TF_CPP_MIN_LOG_LEVEL": "1",
         "GRPC_FAIL_FAST": "use_caller",
     },
+    "tensorflow_strategies": {
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "GRPC_FAIL_FAST": "use_caller",
+    },
     # Compilers alone: no hardware is looked for, here or in a cloud's metadata.
     "xla": {
         "JAX_PLATFORMS": "cpu",

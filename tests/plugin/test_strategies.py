@@ -1,4 +1,4 @@
-"""-m training: a small net under each strategy, in groups of processes, with verdicts of their own."""
+"""-m training: a small net under each strategy, in groups of processes, with verdicts."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ A back end is imported only when it is asked for: it may be absent, heavy, or cr
 
 from __future__ import annotations
 
+from typing import Any
+
 from busbw.model import Device
 
 from .base import AbstractBackend
@@ -14,8 +16,9 @@ from .trainer import AbstractTrainer
 # Frameworks whose compilers work without the hardware that they are for.
 COMPILERS = ("xla", "fake_xla")
 
-# Those that train in groups of processes with roles.
-TRAINERS = ("tensorflow_ps", "fake_ps")
+# Those that train in groups of processes with roles: a perceptron by parameter servers, or a
+# convolutional net by each strategy of `tf.distribute`.
+TRAINERS = ("tensorflow_ps", "fake_ps", "tensorflow_strategies", "fake_strategies")
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
@@ -58,8 +61,8 @@ def load_compiler(name: str) -> AbstractCompiler:
     raise ValueError(f"no compilers called {name!r}; there are {', '.join(COMPILERS)}")
 
 
-def load_trainer(name: str) -> AbstractTrainer:
-    """The trainer called `name`: ``tensorflow_ps``, or ``fake_ps`` for one that is made up."""
+def load_trainer(name: str) -> AbstractTrainer[Any, Any]:
+    """The trainer called `name`, one of TRAINERS; those called ``fake`` are made up."""
     if name == "tensorflow_ps":
         from .tensorflow_parameter_server import TensorflowTrainer
 
@@ -68,4 +71,12 @@ def load_trainer(name: str) -> AbstractTrainer:
         from .fake_trainer import FakeTrainer
 
         return FakeTrainer()
+    if name == "tensorflow_strategies":
+        from .tensorflow_strategies import TensorflowStrategyTrainer
+
+        return TensorflowStrategyTrainer()
+    if name == "fake_strategies":
+        from .fake_strategies import FakeStrategyTrainer
+
+        return FakeStrategyTrainer()
     raise ValueError(f"no trainer called {name!r}; there are {', '.join(TRAINERS)}")

@@ -157,7 +157,7 @@ class FakeBackend(AbstractBackend):
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
-        number = int(_option("launch").split(".")[0])
+        number = launch_number()
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
             meant = sizes == case.payload_bytes and line.get("step", case.step) == case.step
@@ -221,10 +221,11 @@ def _events(
     return events
 
 
-def _option(name: str) -> str:
-    """An option of the worker's own command line."""
-    prefix = f"--{name}="
-    return next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "0")
+def launch_number() -> int:
+    """Which launch this is, by the worker's own command line: 2 for ``2.ps0``; else 0."""
+    prefix = "--launch="
+    found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "0")
+    return int(found.split(".")[0])
 
 
 def befall(event: str) -> None:

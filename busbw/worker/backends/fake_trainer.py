@@ -16,8 +16,10 @@ from .fake import VARIABLE, befall
 from .trainer import AbstractTrainer
 
 
-class FakeTrainer(AbstractTrainer):
+class FakeTrainer(AbstractTrainer[ParameterServerTraining, ParameterServerRun]):
     """A member whose epochs take a second each, the first one two, by its own account."""
+
+    takes = ParameterServerTraining
 
     def __init__(self) -> None:
         self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))

@@ -14,19 +14,26 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import FailureKind, ParameterServerRun, ParameterServerTraining, Updates
+from busbw.model import ParameterServerRun, ParameterServerTraining, Updates
 from busbw.worker import host
 
-from . import digits, perceptron, tensorflow_between_graph, tensorflow_versions
-from .base import MeasuringError
+from . import (
+    digits,
+    perceptron,
+    tensorflow_between_graph,
+    tensorflow_server,
+    tensorflow_versions,
+)
 from .tensorflow_net import Trained, loss, server_bytes
 from .trainer import AbstractTrainer
 
 _API = "tf.distribute.experimental.ParameterServerStrategy, ClusterCoordinator"
 
 
-class TensorflowTrainer(AbstractTrainer):
+class TensorflowTrainer(AbstractTrainer[ParameterServerTraining, ParameterServerRun]):
     """A member with TensorFlow, whose role is in TF_CONFIG."""
+
+    takes = ParameterServerTraining
 
     def __init__(self) -> None:
         tensorflow_versions.check()
@@ -35,21 +42,7 @@ class TensorflowTrainer(AbstractTrainer):
 
     def offer(self) -> None:
         """Listen at this process's own address."""
-        resolver = self._resolver
-        cluster = resolver.cluster_spec()
-        options = tf.compat.v1.ConfigProto()
-        # Else all threads may wait for other members, where there are fewer cores than those.
-        options.inter_op_parallelism_threads = max(host.cores(), cluster.num_tasks("worker") + 1)
-        try:
-            self._server = tf.distribute.Server(
-                cluster,
-                job_name=resolver.task_type,
-                task_index=resolver.task_id,
-                protocol="grpc",
-                config=options,
-            )
-        except tf.errors.OpError as error:
-            raise MeasuringError(FailureKind.UNAVAILABLE, str(error)) from error
+        self._server = tensorflow_server.started(self._resolver)
 
     def train(self, training: ParameterServerTraining) -> ParameterServerRun:
         """In this process alone, as the coordinator, or as one of the synchronous workers."""

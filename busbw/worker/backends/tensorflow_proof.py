@@ -60,7 +60,7 @@ def prove(case: Case, executed: Sequence[Any], traced: Any) -> Proof:
     """The strategy's own op, in the number, the loop, the group and with the hint it must have."""
     compiled_away = case.strategy == "tpu" or not executed
     graphs = [traced.as_graph_def()] if compiled_away else executed
-    nodes = [node for graph in graphs for node in _nodes(graph)]
+    nodes = [node for graph in graphs for node in nodes_of(graph)]
     found = [node for node in nodes if node.op in _REDUCING_OPS]
     _check_kinds(case, found)
     if not compiled_away:
@@ -119,7 +119,7 @@ def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any]) -> Non
             raise _not_it(f"{node.name} is over {ranks} ranks, expected {case.ranks}")
 
 
-def _nodes(graph: Any) -> list[Any]:
+def nodes_of(graph: Any) -> list[Any]:
     """Every node of a graph and of the functions that it calls."""
     nodes = list(graph.node)
     for function in graph.library.function:

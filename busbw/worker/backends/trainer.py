@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
-from busbw.model import ParameterServerRun, ParameterServerTraining
+from busbw.model import (
+    ParameterServerRun,
+    ParameterServerTraining,
+    StrategyRun,
+    StrategyTraining,
+)
+
+Asked = TypeVar("Asked", ParameterServerTraining, StrategyTraining)
+Given = TypeVar("Given", ParameterServerRun, StrategyRun)
 
 
-class AbstractTrainer(ABC):
+class AbstractTrainer(ABC, Generic[Asked, Given]):
     """One process of a group; its environment (TF_CONFIG) tells its role and all addresses."""
+
+    takes: type[Asked]
 
     @abstractmethod
     def offer(self) -> None:
@@ -18,5 +29,8 @@ class AbstractTrainer(ABC):
         """
 
     @abstractmethod
-    def train(self, training: ParameterServerTraining) -> ParameterServerRun:
-        """Train from beginning to end, as far as this process's role goes."""
+    def train(self, training: Asked) -> Given:
+        """Train from beginning to end, as far as this process's role goes.
+
+        Raises MeasuringError.
+        """

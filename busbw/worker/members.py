@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from busbw import wire
-from busbw.model import Failure, ParameterServerTraining
+from busbw.model import Failure
 
 from .backends.base import MeasuringError
 from .backends.trainer import AbstractTrainer
 from .serve import Channel
 
 
-def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: str) -> None:
+def serve_trainer(channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: str) -> None:
     """``offer`` this process to the others, ``train``; each request has exactly one reply."""
     channel.send("ready", None)
     for request in channel.received():
@@ -22,10 +22,9 @@ def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: str) ->
             channel.send("Failure", Failure(kind=error.kind, message=str(error), launch=launch))
 
 
-def _answer(request: dict[str, Any], trainer: AbstractTrainer) -> tuple[str, Any]:
+def _answer(request: dict[str, Any], trainer: AbstractTrainer[Any, Any]) -> tuple[str, Any]:
     if request["request"] == "offer":
         trainer.offer()
         return "offered", None
-    training = wire.from_json(ParameterServerTraining, request["training"], "training")
-    run = trainer.train(training)
+    run = trainer.train(wire.from_json(trainer.takes, request["training"], "training"))
     return type(run).__name__, run
