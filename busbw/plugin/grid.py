@@ -37,23 +37,30 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         return None
     state = collector.config.stash[STATE]
     other = MEASURED if state.settings.compile is not None else COMPILED
+    parameters = inspect.signature(obj).parameters
     marks = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
-    unasked = marks and (
-        not _TRAINING_ASKED.search(collector.config.option.markexpr)
-        or _has_nothing(state, **marks[0].kwargs)
-    )
-    return [] if unasked or other in inspect.signature(obj).parameters else None
+    if marks:
+        asked = _TRAINING_ASKED.search(collector.config.option.markexpr)
+        unasked = not asked or _has_no_training(state.settings, **marks[0].kwargs)
+    else:
+        unasked = MEASURED in parameters and _has_no_collective(state.settings)
+    state.nothing_asked = state.nothing_asked or unasked
+    return [] if unasked or other in parameters else None
 
 
-def _has_nothing(state: State, **training: Any) -> bool:
+def _has_no_training(settings: Settings, **training: Any) -> bool:
     """Whether a test of training has nothing of what is asked for, while others may have it."""
     try:
-        nothing = not _of_training(state.settings, **training)
+        return not _of_training(settings, **training)
     except cases.GridError:
         # Told when the grid is made.
         return False
-    state.nothing_asked = state.nothing_asked or nothing
-    return nothing
+
+
+def _has_no_collective(settings: Settings) -> bool:
+    """Whether all strategies that are asked for are those of training."""
+    known = {name for names in cases.STRATEGIES.values() for name in names}
+    return known.isdisjoint(settings.strategies)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -133,9 +140,10 @@ def _asked(settings: Settings) -> cases.Asked:
 
 
 def _nothing(settings: Settings) -> str:
+    """Strategies can be those of collectives or of training, and of one framework alone."""
     return (
         f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
-        f"{', '.join(settings.strategies)} has no training step"
+        f"{', '.join(settings.strategies)}; those of tf.distribute for training want -m training"
     )
 
 

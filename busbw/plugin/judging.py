@@ -63,6 +63,7 @@ def judge_all(
     assert state.plan is not None
     found = judged(state, resolved)
     state.verdicts.update({spec: one.verdict for spec, one in found.items()})
+    state.verdicts = {spec: state.verdicts[spec] for spec in specs}
     _locate(state, specs)
     state.session_verdict = judge.judge_session(
         [state.verdicts[spec] for spec in specs],

@@ -102,7 +102,9 @@ def _measure(
     cases_of = resolved(state, specs, target)
     state.examples = examples_for(cases_of.values(), bundle.path)
     state.keys = {spec: target.key(spec) for spec in cases_of}
-    state.environment = machine.environment(target, probes, next(iter(state.keys.values()), None))
+    # That of most ranks: training on one device is a case among others.
+    widest = max(state.keys.values(), key=lambda key: key.ranks, default=None)
+    state.environment = machine.environment(target, probes, widest)
     state.plan = Plan(
         launches=settings.launches,
         **_SAMPLING_IN_TURN if settings.against is not None else {},

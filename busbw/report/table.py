@@ -69,7 +69,8 @@ def table(verdicts: Sequence[Verdict]) -> list[Line]:
         bounded = any(verdict.ceiling is not None for verdict in group)
         lines += [Line(text=""), Line(text=name, markup={"bold": True})]
         width = max(_WIDTHS[0], *(len(_label(verdict)) for verdict in group))
-        lines.append(Line(text=_row(_HEAD, "of ceiling" if bounded else None, width)))
+        head = ("strategy", *_HEAD[1:]) if group[0].spec.step == CNN else _HEAD
+        lines.append(Line(text=_row(head, "of ceiling" if bounded else None, width)))
         lines.append(Line(text=_row(_UNITS, "%" if bounded else None, width)))
         for verdict in group:
             lines += _case_lines(verdict, width, bounded=bounded)

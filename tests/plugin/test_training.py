@@ -149,7 +149,7 @@ def test_strategies_that_no_step_of_the_framework_has_are_a_usage_error(folder: 
     options = ("--frameworks=jax", "--strategies=mirrored", "--collect-only")
     ran = folder.pytest("perf", "-m", "training", *options, exit_code=4)
     assert ran.sentence.endswith(
-        "nothing to measure: jax with the strategies mirrored has no training step"
+        "jax with the strategies mirrored; those of tf.distribute for training want -m training"
     )
 
 

@@ -65,6 +65,6 @@ def test_in_the_table_strategies_share_a_group_and_are_named() -> None:
         "tensorflow training under strategies, 143656 bytes of gradient in float32, a step is timed"
     )
     assert [line.split()[0] for line in lines[2:] if line.strip()] == [
-        *("payload", "GB/s", "mirrored", "central_storage"),
+        *("strategy", "GB/s", "mirrored", "central_storage"),
     ]
     assert lines[4].index("ms") == lines[5].index("ms")
