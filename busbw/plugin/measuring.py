@@ -102,8 +102,8 @@ def _measure(
     cases_of = resolved(state, specs, target)
     state.examples = examples_for(cases_of.values(), bundle.path)
     state.keys = {spec: target.key(spec) for spec in cases_of}
-    # That of most ranks: training on one device is a case among others.
-    widest = max(state.keys.values(), key=lambda key: key.ranks, default=None)
+    # Training on one device and in several processes are cases among others.
+    widest = max(state.keys.values(), key=lambda key: (key.ranks, -key.processes), default=None)
     state.environment = machine.environment(target, probes, widest)
     state.plan = Plan(
         launches=settings.launches,

@@ -55,7 +55,8 @@ class FakeStrategyTrainer(AbstractTrainer[StrategyTraining, StrategyRun]):
         self._role = f"{task['type']} {task['index']}"
 
     def offer(self) -> None:
-        """Nobody will come."""
+        """Nobody will come; the script may have an end in store, as for those that train."""
+        befall(self._script.get("roles", {}).get(self._role, ""))
 
     def train(self, training: StrategyTraining) -> StrategyRun:
         """What would be expected of it, unless the script says otherwise."""
