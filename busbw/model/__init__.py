@@ -20,7 +20,15 @@ from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
-from .training import DENSE, DENSE_ROWS, Batch, TrainingStep, dense_step, row_bytes
+from .training import (
+    DENSE,
+    DENSE_ROWS,
+    LEARNING_RATE,
+    Batch,
+    TrainingStep,
+    dense_step,
+    row_bytes,
+)
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     GIB,
@@ -48,6 +56,7 @@ __all__ = [
     "DENSE_ROWS",
     "GIB",
     "KIB",
+    "LEARNING_RATE",
     "MIB",
     "VIRTUAL_RANKS",
     "Baseline",
