@@ -34,7 +34,8 @@ from busbw.worker import environ, host
 from . import tensorflow_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
-from .tensorflow_program import TensorflowProgram, make_strategy
+from .tensorflow_program import TensorflowProgram
+from .tensorflow_replicas import make_strategy
 
 PROGRAM = "outer-loop2"
 
