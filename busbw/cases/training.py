@@ -15,7 +15,7 @@ from busbw.model import DENSE, MIB, Spec, payload_text, row_bytes
 from .grid import Asked, GridError, specs
 
 # The frameworks that have a step.
-STEPS: Mapping[str, tuple[str, ...]] = {DENSE: ("jax", "fake")}
+STEPS: Mapping[str, tuple[str, ...]] = {DENSE: ("jax", "tensorflow", "fake")}
 
 # Gradients where nobody asked for payloads: computing takes long where they are large.
 STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
