@@ -12,7 +12,7 @@ pytestmark = real.needs("tensorflow")
 
 SIZES = (2048, 10 * 2048, 2**20)
 OTHERS = ("reduction_to_one_device", "hierarchical_copy")
-LARGE = 2**26
+LARGE = 2**25
 STEP = {"payload_bytes": 2**15, "step": "dense", "protocol": "host/dense-step-16-rows/default"}
 
 Results = dict[str, "Run | Failure"]
