@@ -98,9 +98,9 @@ def _check_bytes(case: Case, traced: Any) -> None:
 
     What is executed no longer says shapes, and TensorFlow's optimiser leaves them as they are.
     """
-    for node in _nodes(traced.as_graph_def(add_shapes=True)):
-        if node.op in _REDUCING_OPS:
-            shape = tf.TensorShape(node.attr["_output_shapes"].list.shape[0])
+    nodes = _nodes(traced.as_graph_def(add_shapes=True))
+    for node in (node for node in nodes if node.op in _REDUCING_OPS):
+        for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)
             if shape.is_fully_defined() and size != case.payload_bytes:
                 raise _not_it(f"{node.name} is of {size} bytes, expected {case.payload_bytes}")
