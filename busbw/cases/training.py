@@ -17,7 +17,7 @@ from .strategies import strategy_specs
 
 # The frameworks that have a step.
 STEPS: Mapping[str, tuple[str, ...]] = {
-    DENSE: ("jax", "fake"),
+    DENSE: ("jax", "tensorflow", "fake"),
     CNN: ("tensorflow", "fake"),
 }
 

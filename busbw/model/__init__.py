@@ -32,7 +32,15 @@ from .strategies import (
     StrategyTraining,
     TrainingStrategy,
 )
-from .training import DENSE, DENSE_ROWS, Batch, TrainingStep, dense_step, row_bytes
+from .training import (
+    DENSE,
+    DENSE_ROWS,
+    LEARNING_RATE,
+    Batch,
+    TrainingStep,
+    dense_step,
+    row_bytes,
+)
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     GIB,
@@ -67,6 +75,7 @@ __all__ = [
     "EXAMPLE_SIDE",
     "GIB",
     "KIB",
+    "LEARNING_RATE",
     "MIB",
     "VIRTUAL_RANKS",
     "Baseline",

@@ -17,6 +17,9 @@ DENSE = "dense"
 DENSE_OUTPUTS = 512
 DENSE_ROWS = 16
 
+# Plain gradient descent moves the weights by so much of the mean gradient.
+LEARNING_RATE = 0.05
+
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 
 

@@ -18,7 +18,7 @@ from busbw.model import CompileSpec, Extra, Spec
 from .compiling import labels_of
 from .items import SessionItem
 from .settings import Settings, how_to_get
-from .state import STATE, State, compile_spec_of, spec_of, under_xdist
+from .state import STATE, compile_spec_of, spec_of, under_xdist
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"

@@ -44,6 +44,11 @@ def test_strategies_of_another_framework_are_an_error_where_the_framework_was_na
         _steps(**both)
 
 
+def test_jax_and_tensorflow_have_a_step_each() -> None:
+    both = ("jax", "tensorflow")
+    assert {spec.framework for spec in _steps(frameworks=both)} == set(both)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

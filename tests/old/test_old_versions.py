@@ -34,6 +34,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "tensorflow": {
         "all_reduce": ("--strategies=ring,reduction_to_one_device,hierarchical_copy",),
         "dispatch": ("--clock=dispatch",),
+        "steps": ("-m", "training", "--strategies=ring,reduction_to_one_device,hierarchical_copy"),
     },
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.worker.backends import real
+
 from .folder import SLOW, Folder
 
 STEP = "fake-dense_step-default-float32-1M"
@@ -151,6 +153,35 @@ def test_strategies_that_no_step_of_the_framework_has_are_a_usage_error(folder: 
     assert ran.sentence.endswith(
         "jax with the strategies mirrored; those of tf.distribute for training want -m training"
     )
+
+
+def test_jax_and_tensorflow_have_the_same_steps_and_neither_is_imported(folder: Folder) -> None:
+    for name in ("jax", "tensorflow"):
+        (folder.path / f"{name}.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("--frameworks=jax,tensorflow", "--payloads=1M", "--collect-only", "-q")
+    ran = folder.pytest("perf", *TRAINING, *options, exit_code=0, reports=False)
+    assert [line.partition("::")[2] for line in ran.text.splitlines() if "_step[" in line] == [
+        f"test_dense_step[{name}-dense_step-default-float32-1M]" for name in ("jax", "tensorflow")
+    ]
+
+
+@real.needs("tensorflow")
+def test_tensorflow_s_step_stands_beside_its_all_reduce_and_has_a_baseline_of_its_own(
+    folder: Folder,
+) -> None:
+    options = ("--frameworks=tensorflow", "--device=cpu", "--ranks=2", "--payloads=1M")
+    written = ("--launches=1", "--update-baselines")
+    ran = folder.pytest("perf/", *TRAINING, *options, *written, exit_code=0)
+    assert "in a dense step, 2 ranks:" in ran.text
+    assert [path.name for path in folder.baseline_files] == [
+        "tensorflow.all_reduce.ring.json",
+        "tensorflow.dense_step.all_reduce.ring.json",
+    ]
+    assert ran.results is not None
+    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (run,) = step["launches"]
+    assert run["proof"]["collectives"] == {"CollectiveReduceV2": 2}
+    assert set(run["over_ranks_s"]) == {"slowest", "mean", "fastest"}
 
 
 def test_compiling_for_absent_chips_has_no_training(folder: Folder) -> None:

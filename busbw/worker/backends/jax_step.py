@@ -11,11 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import Batch, TrainingStep
+from busbw.model import LEARNING_RATE, Batch, TrainingStep
 
 from . import jax_versions
-
-LEARNING_RATE = 0.05
 
 
 def lowered(step: TrainingStep, mesh: jax.sharding.Mesh) -> Any:

@@ -14,18 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import Case, FailureKind, Proof, TrainingStep, dense_step
+from busbw.model import LEARNING_RATE, Case, FailureKind, Proof, TrainingStep, dense_step
 
 from . import hlo_chosen, hlo_proof, jax_lowering, jax_step, jax_versions
 from .base import AbstractProgram, MeasuringError
 from .jax_anchor import Anchor
 from .jax_beside import NOTHING, Beside, work
-from .step_values import DRAWS, PERIOD, StepValues
-
-# The reference of a longer chain would take longer than the chain.
-_MOST_STEPS = 256
-
-_LOOSE, _LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
+from .step_values import (
+    DRAWS,
+    LOOSE,
+    LOOSE_ON_ACCELERATORS,
+    MOST_STEPS,
+    PERIOD,
+    StepValues,
+    check_same,
+)
 
 _EVERYWHERE = PartitionSpec()
 
@@ -34,7 +37,7 @@ class JaxStepProgram(AbstractProgram):
     """Steps of the dense layer of `case`: weights are given up to a call, and come out of it."""
 
     step = 1
-    most_iterations = _MOST_STEPS
+    most_iterations = MOST_STEPS
 
     def __init__(
         self, case: Case, mesh: jax.sharding.Mesh, *, virtual: bool, beside: Beside = NOTHING
@@ -52,8 +55,8 @@ class JaxStepProgram(AbstractProgram):
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = jax_lowering.memory_bytes(self._call)
         self.proof = prove(self._call.as_text(), case)
-        loose = _LOOSE if virtual else _LOOSE_ON_ACCELERATORS
-        self._values = StepValues(self._training, rate=jax_step.LEARNING_RATE, loose=loose)
+        loose = LOOSE if virtual else LOOSE_ON_ACCELERATORS
+        self._values = StepValues(self._training, rate=LEARNING_RATE, loose=loose)
         weights, rows, labels = jax_step.shapes(self._training, mesh)
         self._batch: tuple[Any, ...] = (
             jax.device_put(self._values.rows, rows.sharding),
@@ -105,7 +108,7 @@ class JaxStepProgram(AbstractProgram):
             )
         first, *others = [np.asarray(shards[device]) for device in sorted(shards)]
         for rank, weights in enumerate(others, start=1):
-            _check_same(rank, first, weights)
+            check_same(rank, first, weights)
         self._values.check(self._draw, iterations, first)
         return self._case.ranks * first.size
 
@@ -185,15 +188,3 @@ def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:
 
     jitted = jax.jit(tiled, donate_argnums=1, keep_unused=True, out_shardings=weights.sharding)
     return jitted.lower(start, weights).compile()
-
-
-def _check_same(rank: int, first: Any, weights: Any) -> None:
-    """Bit for bit, also where a weight is not a number."""
-    one, other = first.view(np.uint32), weights.view(np.uint32)
-    if not np.array_equal(one, other):
-        place = np.unravel_index(int(np.argmax(one != other)), one.shape)
-        raise MeasuringError(
-            FailureKind.WRONG_RESULT,
-            f"weight {int(place[0])}, {int(place[1])} is {first[place]} on rank 0 and "
-            f"{weights[place]} on rank {rank}: the ranks no longer agree",
-        )

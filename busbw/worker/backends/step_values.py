@@ -18,6 +18,13 @@ from .base import MeasuringError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# The reference of a longer chain would take longer than the chain.
+MOST_STEPS = 256
+
+# The relative error of a gradient beyond rounding of the weights that is let pass; accelerators
+# multiply float32 with fewer bits.
+LOOSE, LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
+
 # Starting weights repeat after so many inputs; draws of them take turns.
 PERIOD = 8
 DRAWS = 2
@@ -127,3 +134,18 @@ class StepValues:
         width = max(8, _PRODUCTS_AT_ONCE // self._alike.size)
         parts = [self._alike @ sums[:, i : i + width] for i in range(0, sums.shape[1], width)]
         return np.concatenate(parts, axis=1)
+
+
+def check_same(rank: int, first: Any, weights: Any) -> None:
+    """Compare a rank's weights with the first one's bit for bit, also where one is not a number.
+
+    Raises MeasuringError WRONG_RESULT with the first that differs.
+    """
+    one, other = first.view(np.uint32), weights.view(np.uint32)
+    if not np.array_equal(one, other):
+        place = np.unravel_index(int(np.argmax(one != other)), one.shape)
+        raise MeasuringError(
+            FailureKind.WRONG_RESULT,
+            f"weight {int(place[0])}, {int(place[1])} is {first[place]} on rank 0 and "
+            f"{weights[place]} on rank {rank}: the ranks no longer agree",
+        )

@@ -1,4 +1,4 @@
-"""TensorFlow: which devices it reaches, and cases as `tensorflow_program.TensorflowProgram`.
+"""TensorFlow: which devices it reaches, and cases as the programs of its neighbours.
 
 The only rooms that import tensorflow are this file and its neighbours `tensorflow_*`.
 """
@@ -34,7 +34,9 @@ from busbw.worker import environ, host
 from . import tensorflow_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
-from .tensorflow_program import TensorflowProgram, make_strategy
+from .tensorflow_program import TensorflowProgram
+from .tensorflow_replicas import make_strategy
+from .tensorflow_training import TensorflowStepProgram, step_memory_bytes
 
 PROGRAM = "outer-loop2"
 
@@ -131,11 +133,12 @@ class TensorflowBackend(AbstractBackend):
         """On the CPU, by strategy, with what the allocator kept of earlier cases."""
         if self._device is not Device.CPU:
             return None
-        buffers = _buffers(case)
-        return MemoryNeed(
-            needed_bytes=int(buffers * case.ranks * case.payload_bytes),
-            reuses_kept=_keeps_memory(),
+        needed_bytes = (
+            step_memory_bytes(case)
+            if case.step
+            else int(_buffers(case) * case.ranks * case.payload_bytes)
         )
+        return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=_keeps_memory())
 
     @contextlib.contextmanager
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
@@ -147,13 +150,19 @@ class TensorflowBackend(AbstractBackend):
                 FailureKind.UNAVAILABLE, f"TensorFlow's program cannot do a {injection.extra.value}"
             )
         with _translated():
-            program = TensorflowProgram(case, self._strategy(case))
+            program = self._program(case)
             try:
                 yield program
             finally:
                 program.release()
                 del program
                 gc.collect()
+
+    def _program(self, case: Case) -> TensorflowProgram | TensorflowStepProgram:
+        strategy = self._strategy(case)
+        if case.step:
+            return TensorflowStepProgram(case, strategy, virtual=self._device is Device.CPU)
+        return TensorflowProgram(case, strategy)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[None]:

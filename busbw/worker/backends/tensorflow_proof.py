@@ -63,6 +63,7 @@ def prove(case: Case, executed: Sequence[Any], traced: Any) -> Proof:
     nodes = [node for graph in graphs for node in nodes_of(graph)]
     found = [node for node in nodes if node.op in _REDUCING_OPS]
     _check_kinds(case, found)
+    _check_bytes(case, traced)
     if not compiled_away:
         _check_loop(case, found)
         _check_groups(case, found, nodes)
@@ -90,6 +91,19 @@ def _check_kinds(case: Case, found: Sequence[Any]) -> None:
         f"{case.strategy} is {wanted} x {algorithm.op}, for {case.dtype} TensorFlow put "
         f"{kinds or 'no reduction'}{hinted} into the graph"
     )
+
+
+def _check_bytes(case: Case, traced: Any) -> None:
+    """Every reduction is of the whole payload, as far as its shape was known when it was traced.
+
+    What is executed no longer says shapes, and TensorFlow's optimiser leaves them as they are.
+    """
+    nodes = _nodes(traced.as_graph_def(add_shapes=True))
+    for node in (node for node in nodes if node.op in _REDUCING_OPS):
+        for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
+            size = (shape.num_elements() or 0) * _element_bytes(node)
+            if shape.is_fully_defined() and size != case.payload_bytes:
+                raise _not_it(f"{node.name} is of {size} bytes, expected {case.payload_bytes}")
 
 
 def _element_bytes(node: Any) -> int:

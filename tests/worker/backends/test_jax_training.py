@@ -72,13 +72,7 @@ SABOTAGES = {
     "rate": Sabotage(
         code=_STEP
         + """
-        lowered = jax_training._lowered
-        def faster(*given):
-            put(jax_step, "LEARNING_RATE", 0.0505)
-            made = lowered(*given)
-            jax_step.LEARNING_RATE = 0.05
-            return made
-        put(jax_training, "_lowered", faster)
+        put(jax_step, "LEARNING_RATE", 0.0505)
         """,
         case=STEP,
     ),
@@ -86,12 +80,12 @@ SABOTAGES = {
         code=_STEP
         + """
         import numpy
-        same = jax_training._check_same
+        same = jax_training.check_same
         def other(rank, first, weights):
             weights = weights.copy()
             weights[3, 4] = numpy.nextafter(weights[3, 4], numpy.float32(rank - 1))
             same(rank, first, weights)
-        put(jax_training, "_check_same", other)
+        put(jax_training, "check_same", other)
         """,
         case=STEP,
     ),

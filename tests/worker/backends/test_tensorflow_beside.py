@@ -25,15 +25,14 @@ put(program.TensorflowProgram, "fresh", fresh)
 # Of an anchor of so many passes every rank's values come out with their signs changed as often.
 REALLY_DONE = """
 import numpy
-import tensorflow as tf
 right = program.TensorflowProgram.anchor
 def anchor(self, passes):
     right(self, passes)
     if passes:
         return
-    begun = [value.numpy() for value in self._on_ranks(self._start)]
+    begun = [value.numpy() for value in self._replicas.of(self._start)]
     for count in (0, 1, 2, 5):
-        ended = self._on_ranks(self._anchor(self._start, tf.constant(count)))
+        ended = self._replicas.of(self._anchor.run(count, self._start))
         assert len(ended) == 4
         for before, after in zip(begun, ended):
             numpy.testing.assert_array_equal(after.numpy(), before * (-1) ** count)

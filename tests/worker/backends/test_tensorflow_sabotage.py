@@ -76,22 +76,21 @@ OFF_BY_ONE_BIT = """
 import tensorflow as tf
 right = program.TensorflowProgram.check
 def check(self, iterations):
-    found = self._on_ranks(self._result)
+    found = self._replicas.of(self._result)
     with tf.device(found[2].backing_device):
         wrong = found[2].numpy().copy()
         wrong[700] *= 1 + 2**-23
         found[2] = tf.constant(wrong)
-    whole = type(self)._on_ranks
-    type(self)._on_ranks = lambda self, values: found
+    self._replicas.of = lambda values: found
     try:
         return right(self, iterations)
     finally:
-        type(self)._on_ranks = whole
+        del self._replicas.of
 put(program.TensorflowProgram, "check", check)
 """
 
 HALF_THE_DEVICES = """
-right = program.make_strategy
+right = door.make_strategy
 put(backend, "_strategies", {})
 put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
 """
@@ -99,7 +98,7 @@ put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
 BEFORE_THE_LOOP = """
 import tensorflow as tf
 def loop(self, values, turns):
-    summed = self._strategy.run(program._all_reduce, args=(values,))
+    summed = self._replicas.run(program._all_reduce, values)
     return tf.while_loop(
         lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
     )
@@ -107,7 +106,7 @@ put(program.TensorflowProgram, "_loop", loop)
 """
 
 ANOTHER_ALGORITHM = """
-right = program.make_strategy
+right = door.make_strategy
 put(backend, "_strategies", {})
 put(door, "make_strategy", lambda name, devices: right("reduction_to_one_device", devices))
 """
