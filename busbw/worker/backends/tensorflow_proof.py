@@ -98,7 +98,7 @@ def _check_bytes(case: Case, traced: Any) -> None:
 
     What is executed no longer says shapes, and TensorFlow's optimiser leaves them as they are.
     """
-    nodes = _nodes(traced.as_graph_def(add_shapes=True))
+    nodes = nodes_of(traced.as_graph_def(add_shapes=True))
     for node in (node for node in nodes if node.op in _REDUCING_OPS):
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)
