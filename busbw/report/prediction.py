@@ -29,7 +29,8 @@ the same all-reduce differ by as much.
 _INSIDE = """
 *last* and *first* are the all-reduce inside of the step, by the profiler: on the rank that comes to
 it last and waits for nobody, and on the one that comes first and waits for the others. What is
-compared is *last*. *of step* is its share of the step.
+compared is *last*. *of step* is its share of the step; other calls are recorded than those that are
+timed, so that on a machine that was disturbed it may be above 100 %.
 """
 
 _BEYOND = """
