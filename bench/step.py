@@ -20,7 +20,7 @@ from pathlib import Path
 
 from busbw.model import MIB, payload_text
 
-PAYLOADS = "1M,4M,16M,64M"
+PAYLOADS = "1M,4M,16M"
 RANKS = (2, 4)
 TURNS = 5
 BARE, STEP = "bare", "step"
