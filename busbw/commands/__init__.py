@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import compilers, estimate, parameter_server, tpu_v2, trace
+from . import compilers, estimate, parameter_server, prediction, tpu_v2, trace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     estimate.add_to(commands)
     tpu_v2.add_to(commands)
     parameter_server.add_to(commands)
+    prediction.add_to(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +34,48 @@ class _Point:
 
 def measured_from(path: Path, words: str | None = None) -> Measured:
     """The curve in `path` whose name has all of `words`. Raises AskedWrongly naming the place."""
-    try:
-        key, points = _points(path)
-    except (baselines.BaselineError, wire.WireError) as error:
-        text = str(error)
-        raise AskedWrongly(text if text.startswith(str(path)) else f"{path}: {text}") from error
-    groups: dict[str, list[_Point]] = {}
-    for point in points:
-        if point.case.collective == "all_reduce":
-            groups.setdefault(_name(point.case), []).append(point)
+    key, groups = _groups(path)
     name = _chosen(path, sorted(groups), (words or "").split())
     chosen = groups[name]
     return Measured(
         name=name,
         ranks=chosen[0].case.group_size,
         hosts=key.hosts,
-        curve=_curve({one.case.payload_bytes: one.seconds for one in chosen}),
+        curve=_curve_of(chosen),
     )
+
+
+def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]:
+    """Where `path` was measured, and every curve in it by what its cases share (`kind_of`).
+
+    Raises AskedWrongly naming the place.
+    """
+    key, groups = _groups(path)
+    return key, {kind_of(group[0].case): _curve_of(group) for group in groups.values()}
+
+
+def kind_of(case: Case) -> Case:
+    """What all payloads of one kind share, timed by any program: the case without the rest."""
+    return replace(case, payload_bytes=0, protocol=case.clock.value, step="")
+
+
+def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:
+    """The points of each curve by its name; a training step's time is none of an all-reduce."""
+    try:
+        key, points = _points(path)
+    except (baselines.BaselineError, wire.WireError) as error:
+        raise asked_wrongly(path, error) from error
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        if point.case.collective == "all_reduce" and not point.case.step:
+            groups.setdefault(_name(point.case), []).append(point)
+    return key, groups
+
+
+def asked_wrongly(path: Path, error: Exception) -> AskedWrongly:
+    """What is wrong with a file as the sentence that the user reads."""
+    text = str(error)
+    return AskedWrongly(text if text.startswith(str(path)) else f"{path}: {text}")
 
 
 def _name(case: Case) -> str:
@@ -67,6 +92,10 @@ def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
         raise AskedWrongly(f"{path}: holds no time of an all-reduce")
     what = "several curves" if fitting else "none of that name"
     raise AskedWrongly(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
+
+
+def _curve_of(group: Sequence[_Point]) -> MeasuredCurve:
+    return _curve({one.case.payload_bytes: one.seconds for one in group})
 
 
 def _curve(points: Mapping[int, float]) -> MeasuredCurve:
@@ -93,36 +122,52 @@ def _points(path: Path) -> tuple[EnvironmentKey, list[_Point]]:
 
 def _of_results(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, list[_Point]]:
     """Cases without a time are left out, as are those that are not sure to be all-reduces."""
+    key, timed = timed_cases(raw)
+    points = []
+    for where, row, case in timed:
+        if not case.step:
+            points.append(_Point(case=case, seconds=case_seconds(row, where)))
+            if case.payload_bytes < 1 or case.ranks < 2:
+                raise wire.WireError(f"{where}.case: expected bytes above 0 and two or more ranks")
+    return key, points
+
+
+TimedCases = Sequence[tuple[str, Mapping[str, Any], Case]]
+
+
+def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
+    """The key of results, and each case with a time: its place, its row, itself. Raises WireError.
+
+    Training steps are among them.
+    """
     schema = raw.get("schema")
     if type(schema) is not int or not 1 <= schema <= RESULTS_SCHEMA:
         raise wire.WireError(f"schema: this version reads 1 to {RESULTS_SCHEMA}, got {schema!r}")
     environment = _object(raw.get("environment"), "environment")
     key = wire.from_json(EnvironmentKey, environment.get("key"), "environment.key")
-    if not isinstance(raw["cases"], list):
+    if not isinstance(raw.get("cases"), list):
         raise wire.WireError("cases: expected a list")
-    points = []
+    found = []
     for place, row in enumerate(raw["cases"]):
         where = f"cases[{place}]"
         one = _object(row, where)
         timed = one.get("case") is not None and one.get("measured") is not None
         if timed and one.get("outcome") != "FAILED":
-            points.append(_point(one, where))
-    return key, points
+            document = dict(_object(one["case"], f"{where}.case"))
+            document.pop("payload", None)
+            found.append((where, one, wire.from_json(Case, document, f"{where}.case")))
+    return key, found
 
 
-def _point(row: Mapping[str, Any], where: str) -> _Point:
-    document = dict(_object(row["case"], f"{where}.case"))
-    document.pop("payload", None)
-    case = wire.from_json(Case, document, f"{where}.case")
+def case_seconds(row: Mapping[str, Any], where: str) -> float:
+    """The median over launches of a case in results. Raises WireError."""
     measured = _object(row["measured"], f"{where}.measured")
     times_s = wire.from_json(
         tuple[float, ...], measured.get("times_s"), f"{where}.measured.times_s"
     )
     if not times_s or min(times_s) <= 0:
         raise wire.WireError(f"{where}.measured.times_s: expected seconds above 0")
-    if case.payload_bytes < 1 or case.ranks < 2:
-        raise wire.WireError(f"{where}.case: expected bytes above 0 and two or more ranks")
-    return _Point(case=case, seconds=statistics.median(times_s))
+    return statistics.median(times_s)
 
 
 def _object(document: Any, where: str) -> Mapping[str, Any]:

@@ -15,6 +15,8 @@ from .estimate import Asked, Estimated, LinkUsed, estimate_document, estimate_li
 from .estimate_figure import estimate_figure
 from .header import header_lines, reference_lines
 from .parameter_server import ParameterServerRow, PublishedRow, parameter_server_page
+from .prediction import prediction_document, prediction_page
+from .prediction_row import PredictedStep
 from .results import SCHEMA as RESULTS_SCHEMA
 from .results import results
 from .table import Line, change_lines, measured_lines, table
@@ -33,6 +35,7 @@ __all__ = [
     "Line",
     "LinkUsed",
     "ParameterServerRow",
+    "PredictedStep",
     "Problem",
     "PublishedRow",
     "Times",
@@ -52,6 +55,8 @@ __all__ = [
     "header_lines",
     "measured_lines",
     "parameter_server_page",
+    "prediction_document",
+    "prediction_page",
     "reference_lines",
     "release_lines",
     "results",

@@ -13,13 +13,14 @@ from busbw.model import DENSE, Case, Measurement, Spec, Verdict, payload_text, s
 
 from .strategies import strategy_lines
 
-_WIDTHS = (8, 10, 10, 10, 10, 10)
-_HEAD = ("gradient", "step", "alone", "of step", "last", "first")
-_UNITS = ("", "", "", "%", "", "")
+_WIDTHS = (8, 10, 10, 10, 10, 10, 10)
+_HEAD = ("gradient", "step", "alone", "of step", "last", "first", "hidden")
+_UNITS = ("", "", "", "%", "", "", "%")
 
 _EXPLAINED = (
     "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
-    "rank that came to it last, and on the one that came first and waits for the others",
+    "rank that came to it last, and on the one that came first and waits for the others.",
+    "hidden: how much of it the rank computed meanwhile; empty where the recording does not tell",
 )
 
 
@@ -45,8 +46,8 @@ def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
             kind = case.group_name
             lines += ["", f"{kind}, {case.ranks} ranks:", _row(_HEAD), _row(_UNITS).rstrip()]
         alone = alone_s.get(_but_protocol(replace(case, step="")))
-        inside = _inside(measured.get(verdict.spec))
-        lines.append(_row(_cells(case, verdict.now.median_s, alone, inside)).rstrip())
+        cells = _cells(case, verdict.now.median_s, alone, measured.get(verdict.spec))
+        lines.append(_row(cells).rstrip())
     return [*lines, *_EXPLAINED] if lines else []
 
 
@@ -65,15 +66,23 @@ def _inside(measurement: Measurement | None) -> tuple[float | None, float | None
     return statistics.median(last), statistics.median(first)
 
 
+def _hidden(measurement: Measurement | None) -> str:
+    """The median over launches of the share that computing hid, in percent; "" if unknown."""
+    runs = measurement.runs if measurement else ()
+    shares = [run.hidden_share for run in runs if run.hidden_share is not None]
+    return f"{100 * statistics.median(shares):.0f}" if shares else ""
+
+
 def _cells(
-    case: Case, step_s: float, alone_s: float | None, inside: tuple[float | None, float | None]
+    case: Case, step_s: float, alone_s: float | None, measurement: Measurement | None
 ) -> list[str]:
     return [
         payload_text(case.payload_bytes),
         seconds_text(step_s),
         _text(alone_s),
         f"{100 * alone_s / step_s:.0f}" if alone_s is not None else "",
-        *map(_text, inside),
+        *map(_text, _inside(measurement)),
+        _hidden(measurement),
     ]
 
 

@@ -149,6 +149,7 @@ def _collective(
         start_s=first.start_s,
         duration_s=_duration_s(first, last, returns),
         payload_bytes=payload_bytes(span.kind, stats),
+        place=(first.plane, first.line),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # Profilers write no more events than this into a trace.json.gz, the earliest, and say nothing of
 # the rest (jax issue 21295). An xplane file has no such limit.
@@ -54,7 +54,9 @@ class Collective:
     """One collective on one device: from when the device joined it to when it had its values.
 
     `call` is the launch of the program that it belongs to, "" where the recording does not say.
-    The time holds the wait for devices that join later.
+    The time holds the wait for devices that join later. `place` is the plane and the line on which
+    it began, and `hidden_s` how much of it other instructions of the device ran, None where that
+    is not known; neither makes it another collective.
     """
 
     kind: str
@@ -65,6 +67,8 @@ class Collective:
     start_s: float
     duration_s: float
     payload_bytes: int | None
+    place: tuple[str, str] = field(default=("", ""), compare=False)
+    hidden_s: float | None = field(default=None, compare=False)
 
     @property
     def rank(self) -> str:

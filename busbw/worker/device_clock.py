@@ -10,10 +10,11 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.model import FailureKind
+from busbw.traces.beside import Beside, is_work_or_wanted
 from busbw.traces.chrome import read_chrome
 from busbw.traces.collectives import collectives, is_wanted
 from busbw.traces.event import Collective, Trace, TraceError
@@ -36,34 +37,43 @@ class Recorded:
     """Seconds of one collective in each call, by the slowest rank; medians by rank.
 
     `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
-    and by the mean over ranks.
+    and by the mean over ranks. `hidden_share` is the median over collectives and ranks of how much
+    of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
     """
 
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
+    hidden_share: float | None = None
 
 
-def read(folder: Path, kind: str) -> tuple[Collective, ...]:
+def read(folder: Path, kind: str, *, beside: bool = False) -> tuple[Collective, ...]:
     """The collectives of one kind in what was recorded below `folder`, of all hosts.
 
-    Raises MeasuringError UNAVAILABLE where there is no recording that can be read.
+    With `beside` also what else their ranks did meanwhile. Raises MeasuringError UNAVAILABLE where
+    there is no recording that can be read.
     """
     found: list[Collective] = []
     try:
-        for trace in _traces(folder):
-            found += [one for one in collectives(trace) if one.kind == kind]
+        for trace in _traces(folder, is_work_or_wanted if beside else is_wanted):
+            ones = [one for one in collectives(trace) if one.kind == kind]
+            found += _with_hidden(ones, trace) if beside else ones
     except TraceError as error:
         raise _no_clock(str(error)) from error
     return tuple(found)
 
 
-def _traces(folder: Path) -> list[Trace]:
+def _with_hidden(found: Sequence[Collective], trace: Trace) -> list[Collective]:
+    others = Beside(trace)
+    return [replace(one, hidden_s=others.hidden_s(one)) for one in found]
+
+
+def _traces(folder: Path, keep: Callable[[str], bool]) -> list[Trace]:
     planes = sorted(folder.rglob("*.xplane.pb"))
     if planes:
-        return [read_xplane(path.read_bytes(), host=path.name, keep=is_wanted) for path in planes]
+        return [read_xplane(path.read_bytes(), host=path.name, keep=keep) for path in planes]
     others = sorted(folder.rglob("*.trace.json.gz"))
-    return [read_chrome(path.read_bytes(), host=path.name, keep=is_wanted) for path in others]
+    return [read_chrome(path.read_bytes(), host=path.name, keep=keep) for path in others]
 
 
 def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: int) -> Recorded:
@@ -83,10 +93,8 @@ def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: in
         )
     if iterations < 2:
         raise _no_clock("a call of a single collective has none beside its warm-up")
-    kept = [
-        [one.duration_s for place, one in enumerate(ones) if place % iterations]
-        for _, ones in ordered
-    ]
+    counted = [[one for place, one in enumerate(ones) if place % iterations] for _, ones in ordered]
+    kept = [[one.duration_s for one in ones] for ones in counted]
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
         for name, aggregate in _OVER_RANKS.items()
@@ -95,7 +103,18 @@ def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: in
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
+        hidden_share=_hidden_share([one for ones in counted for one in ones]),
     )
+
+
+def _hidden_share(found: Sequence[Collective]) -> float | None:
+    """The median; None as soon as it is not known of one. No rounding takes it above 1."""
+    shares = [
+        min(1.0, one.hidden_s / one.duration_s)
+        for one in found
+        if one.hidden_s is not None and one.duration_s > 0
+    ]
+    return statistics.median(shares) if shares and len(shares) == len(found) else None
 
 
 def _means(durations_s: Sequence[float], each: int) -> list[float]:

@@ -41,6 +41,7 @@ class _Timed:
     dispatch_s: float | None
     rank_times_s: tuple[float, ...] = ()
     over_ranks_s: Mapping[str, float] = field(default_factory=dict)
+    hidden_share: float | None = None
 
 
 @dataclass
@@ -190,6 +191,7 @@ class Desk:
             first_call_s=sampler.first_call_s,
             rank_times_s=timed.rank_times_s,
             over_ranks_s=timed.over_ranks_s,
+            hidden_share=timed.hidden_share,
             compiled_memory_bytes=program.compiled_memory_bytes,
         )
 
@@ -216,13 +218,17 @@ class Desk:
         Without, where the profiler does not say it: the step's own time is the host's.
         """
         try:
-            found = recording.record(self.backend, case, sampler, slopes, LEAST_SAMPLES)
+            said = recording.record(self.backend, case, sampler, slopes, LEAST_SAMPLES).said
         except MeasuringError as error:
             if error.kind is not FailureKind.UNAVAILABLE:
                 raise
             return timed
-        said = found.said
-        return replace(timed, rank_times_s=said.rank_times_s, over_ranks_s=said.over_ranks_s)
+        return replace(
+            timed,
+            rank_times_s=said.rank_times_s,
+            over_ranks_s=said.over_ranks_s,
+            hidden_share=said.hidden_share,
+        )
 
     def _by_device(self, case: Case, sampler: Sampler, slopes: Sampled) -> _Timed:
         """By the device's clock; the host's reads the very same calls: they can be compared."""

@@ -38,6 +38,6 @@ def record(
     with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
         with backend.recording(Path(name)):
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = device_clock.read(Path(name), case.collective)
+        found = device_clock.read(Path(name), case.collective, beside=bool(case.step))
     said = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
     return Recording(said, iterations, tuple(elapsed_s))

@@ -66,6 +66,22 @@ def test_a_step_stands_beside_its_all_reduce_alone_and_inside(folder: Folder) ->
     assert float(last) == pytest.approx(0.25e3 * float(step), rel=0.05)
 
 
+@pytest.mark.parametrize(("hidden", "shown"), [(0, ["0"]), (0.5, ["50"]), (1, ["100"]), (None, [])])
+def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
+    folder: Folder, hidden: float | None, shown: list[str]
+) -> None:
+    folder.script(**SLOW, hidden=hidden)
+    ran = folder.run(*TRAINING, exit_code=0)
+    lines = ran.text.splitlines()
+    (head,) = [n for n, line in enumerate(lines) if line.endswith("in a dense step, 4 ranks:")]
+    assert lines[head + 1].split()[-1] == "hidden"
+    assert lines[head + 3].split()[10:] == shown
+    assert ran.results is not None
+    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (launch,) = step["launches"]
+    assert launch["hidden_share"] == (None if hidden is None else pytest.approx(hidden, abs=1e-3))
+
+
 def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
     ran = folder.run(*TRAINING, exit_code=0)
     assert ran.junit is not None

@@ -46,7 +46,7 @@ def test_what_is_not_kept_is_counted() -> None:
 
 
 def test_a_list_without_the_object_around_it_is_read() -> None:
-    content = gzip.compress(json.dumps(ROWS).encode())
+    content = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
     assert len(read_chrome(content).events) == 2
 
 
@@ -63,7 +63,7 @@ def test_profilers_write_a_million_events() -> None:
 
 
 def _document(rows: Any) -> bytes:
-    return gzip.compress(json.dumps({"traceEvents": rows}).encode())
+    return gzip.compress(json.dumps({"traceEvents": rows}).encode(), mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def _document(rows: Any) -> bytes:
         (packed(ROWS)[:-20], "cut"),
         (b"random bytes", "not a gzip file"),
         (packed(ROWS)[:30] + b"\xff\xff\xff" + packed(ROWS)[33:], "gzip|JSON"),
-        (gzip.compress(b'{"traceEvents": [{"ph": "X"'), "no whole JSON"),
-        (gzip.compress(b"\xff\xfe"), "no whole JSON"),
-        (gzip.compress(b"[" * 100_000), "no whole JSON"),
-        (gzip.compress(b"{}"), "no traceEvents"),
-        (gzip.compress(b"5"), "no traceEvents"),
+        (gzip.compress(b'{"traceEvents": [{"ph": "X"', mtime=0), "no whole JSON"),
+        (gzip.compress(b"\xff\xfe", mtime=0), "no whole JSON"),
+        (gzip.compress(b"[" * 100_000, mtime=0), "no whole JSON"),
+        (gzip.compress(b"{}", mtime=0), "no traceEvents"),
+        (gzip.compress(b"5", mtime=0), "no traceEvents"),
         (_document([{}, 5]), r"traceEvents\[1\]: expected an object"),
         (
             _document([{"ph": "X", "dur": 1}]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from busbw.model import FailureKind
 from busbw.traces.event import Collective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
+from tests.traces.written import Line, Made, plane, space
 
 # Calls of a rank, each with the seconds of its collectives.
 Calls = list[list[float]]
@@ -185,3 +187,42 @@ def test_a_recording_that_cannot_be_read_is_a_failure_with_the_reason(
     ) as e:
         device_clock.read(tmp_path, "all_reduce")
     assert e.value.kind is FailureKind.UNAVAILABLE
+
+
+def _hidden(*shares: float | None) -> float | None:
+    """What is said of a rank whose collectives, after a warm-up, were hidden by these shares."""
+    found = [
+        replace(one, hidden_s=None if share is None else share * one.duration_s)
+        for one, share in zip(_of_rank(0, [[2.0] * (1 + len(shares))]), (None, *shares))
+    ]
+    said = device_clock.times(found, ranks=1, calls=1, iterations=1 + len(shares))
+    return said.hidden_share
+
+
+def test_the_hidden_share_is_the_median_without_the_warm_up_s() -> None:
+    assert _hidden(0.0, 0.25, 1.0) == 0.25
+
+
+def test_one_collective_of_which_nothing_is_known_makes_the_share_unknown() -> None:
+    assert _hidden(0.0, 0.25, None) is None
+
+
+def _two_streams(folder: Path) -> None:
+    """Two all-reduces on the second stream, a kernel on the first over a quarter of each."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+    begins = (10**9, 2 * 10**9)
+    reduced = [Made(name=name, offset_ps=one, duration_ps=4 * 10**8) for one in begins]
+    kernels = [Made(name="gemm", offset_ps=one - 10**8, duration_ps=2 * 10**8) for one in begins]
+    lines = [Line(name="Stream #1", events=kernels), Line(name="Stream #2", events=reduced)]
+    (folder / "made.xplane.pb").write_bytes(space(plane("/device:GPU:0", lines)))
+
+
+@pytest.mark.parametrize(("beside", "hidden"), [(True, 0.25), (False, None)])
+def test_what_a_rank_did_beside_is_read_where_it_is_asked_for(
+    tmp_path: Path, beside: bool, hidden: float | None
+) -> None:
+    _two_streams(tmp_path)
+    found = device_clock.read(tmp_path, "all_reduce", beside=beside)
+    said = device_clock.times(found, ranks=1, calls=1, iterations=2)
+    assert said.samples_s == pytest.approx((4e-4,))
+    assert said.hidden_share == (None if hidden is None else pytest.approx(hidden))

@@ -31,8 +31,9 @@ class _Recorder:
         self.lost = lost
         self.folder = Path()
 
-    def read(self, folder: Path, kind: str) -> tuple[Collective, ...]:
+    def read(self, folder: Path, kind: str, *, beside: bool) -> tuple[Collective, ...]:
         assert folder.is_dir()
+        assert not beside
         self.folder = folder
         count = sum(self.backend.recorded_runs) - self.lost
         ones = [(rank, place) for rank in range(4) for place in range(count)]

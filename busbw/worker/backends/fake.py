@@ -8,7 +8,8 @@ deadlines, memory), only the devices and the times are made up. The variable hol
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
                {"step": "dense", "slower": 2}]}
 
-The all-reduce of a training step takes its `share_of_step`, a half if nothing is said.
+The all-reduce of a training step takes its `share_of_step`, a half if nothing is said; computing
+hides its last `hidden` of 1, where that is said, else the recording holds no computing.
 `anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
@@ -69,6 +70,7 @@ class FakeBackend(AbstractBackend):
         self._recorded_s: list[tuple[float, float]] = []
         self._name = ""
         self._share = 1.0
+        self._hidden: float | None = None
         self.framework_path = "made up"
         self.versions = {"fake": "1"}
 
@@ -133,6 +135,7 @@ class FakeBackend(AbstractBackend):
         if injection is not None and injection.extra is Extra.PAYLOAD:
             one_s += (injection.share or 0.0) * bytes_s
         self._share = float(self._script.get("share_of_step", 0.5)) if case.step else 1.0
+        self._hidden = self._script.get("hidden") if case.step else None
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
         yield FakeProgram(self, case, one_s, anchor_s)
@@ -144,7 +147,11 @@ class FakeBackend(AbstractBackend):
         yield
         slower = self._share * float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
-        content = {"traceEvents": _events(self._name, kept, self.world().ranks, slower)}
+        ranks = self.world().ranks
+        events = _events(self._name, kept, ranks, slower)
+        if self._hidden is not None:
+            events += _computing(kept, ranks, slower, self._hidden)
+        content = {"traceEvents": events}
         with gzip.open(folder / "fake.trace.json.gz", "wt") as file:
             json.dump(content, file)
 
@@ -217,6 +224,22 @@ def _events(
         for place, (begun_s, one_s) in enumerate(found):
             begin, length = 1e6 * (begun_s + place * one_s), 1e6 * one_s * slower
             event = {"ph": "X", "pid": rank, "tid": 1, "name": name}
+            events.append({**event, "ts": begin, "dur": length})
+    return events
+
+
+def _computing(
+    found: Sequence[tuple[float, float]], ranks: int, slower: float, hidden: float
+) -> list[Any]:
+    """A stream beside the collectives: computing from within each of them to the next one."""
+    events: list[Any] = []
+    for rank in range(ranks):
+        named = {"name": "Stream #2"}
+        events.append({"ph": "M", "pid": rank, "tid": 2, "name": "thread_name", "args": named})
+        for place, (begun_s, one_s) in enumerate(found):
+            alone_s = one_s * slower * (1 - hidden)
+            begin, length = 1e6 * (begun_s + place * one_s + alone_s), 1e6 * (one_s - alone_s)
+            event = {"ph": "X", "pid": rank, "tid": 2, "name": "fusion.1"}
             events.append({**event, "ts": begin, "dur": length})
     return events
 

@@ -1,0 +1,147 @@
+"""Where the all-reduce inside of a training step loses time against the bare one, piece by piece.
+
+`python -m bench.step`. On the CPU the all-reduce takes longer inside of a step than by itself, at
+payloads that caches hold. Between the two lie the variants of `bench.variants`, each with one more
+of what stands around the all-reduce in a step. They take turns in random order, and each turn has
+the all-reduce's own time by the profiler on the rank that comes last: nobody lets that one wait.
+Ratios are to the bare chain of the same turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from busbw.model import MIB, payload_text
+
+PAYLOADS = "1M,4M,16M"
+RANKS = (2, 4)
+TURNS = 5
+BARE, STEP = "bare", "step"
+
+# Seconds of each turn by variant, the bare one first.
+Found = Mapping[str, Sequence[float]]
+
+_WIDTH = 100
+_NAMES = {
+    "fresh": "freshly written",
+    "touched": "as many bytes as the step between",
+    "product": "that, written by a product",
+    "busy": "a rank late, computing",
+    "idle": "a rank late, asleep",
+    STEP: "the step",
+}
+_ABOUT = """
+The all-reduce's own time by the profiler, on the rank that comes to it last, as a multiple of the
+bare chain's in the same turn: the median over {turns} turns, in random order, with the least and
+the most. *bare*: busbw's chain, each sum in place of the last but one. *freshly written*: before
+each all-reduce the operand is written from another array. *as many bytes as the step between*:
+that, and weights and rows are read, sum and weights read and weights written, as in a step, without
+its products. *written by a product*: the same bytes, but the operand is the product that gives the
+gradient; what waits for a product runs on a thread of the pool, and may keep it from others.
+*a rank late*: freshly written, and the first rank comes about two all-reduces later than the
+others; it computes meanwhile, or it sleeps and leaves the cores to the others. *the step*: the
+dense step that `pytest perf/ -m training` measures.
+"""
+
+
+def main() -> None:
+    """A process for each number of ranks; a page, also into a file."""
+    parser = argparse.ArgumentParser(prog="bench.step", description=__doc__)
+    parser.add_argument("--payloads", default=PAYLOADS, help=f"default: {PAYLOADS}")
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"default: {TURNS}")
+    parser.add_argument("--output", type=Path, help="write the page there, too")
+    options = parser.parse_args()
+    found = {ranks: _process(ranks, options.payloads, options.turns) for ranks in RANKS}
+    text = "\n".join(page(found, options.turns)) + "\n"
+    print(text, end="")
+    if options.output is not None:
+        options.output.write_text(text, encoding="utf-8")
+
+
+def _process(ranks: int, payloads: str, turns: int) -> dict[int, Found]:
+    """What one process measured, by payload bytes."""
+    print(f"step: {ranks} ranks", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "bench.turns", f"--ranks={ranks}"]
+    command += [f"--payloads={payloads}", f"--turns={turns}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {int(size): variants for size, variants in found.items()}
+
+
+def page(found: Mapping[int, Mapping[int, Found]], turns: int) -> Iterator[str]:
+    """Markdown: by ranks, then payload bytes, a table of ratios, and what they say."""
+    yield "# The all-reduce inside of a training step, piece by piece"
+    yield ""
+    yield "Written by `python -m bench.step`."
+    yield from _ABOUT.format(turns=turns).splitlines()
+    for ranks, of_payload in found.items():
+        names = [name for name in _NAMES if all(name in one for one in of_payload.values())]
+        yield ""
+        yield f"## jax, {ranks} ranks"
+        yield ""
+        yield f"| payload | bare, us | {' | '.join(_NAMES[name] for name in names)} |"
+        yield "|---" * (2 + len(names)) + "|"
+        for size, variants in of_payload.items():
+            yield _row(size, variants, names)
+        yield ""
+        for size, variants in of_payload.items():
+            yield from _item(f"At {payload_text(size)} {said(variants)}.")
+
+
+def ratios(variants: Found, name: str) -> list[float]:
+    """A variant's time over the bare one's, by turn."""
+    return [one / bare for one, bare in zip(variants[name], variants[BARE], strict=True)]
+
+
+def said(variants: Found) -> str:
+    """What makes up how much of the difference between the step and the bare chain, in words.
+
+    Where turns do not all agree that there is a difference, none is explained.
+    """
+    step = ratios(variants, STEP)
+    if min(step) <= 1.0:
+        return (
+            "some turns have the step's all-reduce no longer than the bare one: no difference is "
+            "sure"
+        )
+    more = statistics.median(step) - 1
+    shares = {
+        name: (statistics.median(ratios(variants, name)) - 1) / more
+        for name in _NAMES
+        if name != STEP
+    }
+    shown = ", ".join(f"{_NAMES[name]} {100 * share:.0f} %" for name, share in shares.items())
+    return (
+        f"the step's all-reduce takes {1 + more:.2f} times the bare one. Of what it takes longer, "
+        f"these have: {shown}"
+    )
+
+
+def _row(size: int, variants: Found, names: Sequence[str]) -> str:
+    cells = [payload_text(size), f"{1e6 * statistics.median(variants[BARE]):.4g}"]
+    for name in names:
+        found = ratios(variants, name)
+        cells.append(f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
+    return f"| {' | '.join(cells)} |"
+
+
+def _item(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+
+
+def iterations_of(payload_bytes: int) -> int:
+    """So many all-reduces in a call that a turn takes some tens of milliseconds."""
+    return 32 if payload_bytes <= MIB else 16 if payload_bytes <= 16 * MIB else 8
+
+
+if __name__ == "__main__":
+    main()

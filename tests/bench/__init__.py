@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: what is made of their figures, and programs of their own."""

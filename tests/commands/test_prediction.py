@@ -1,0 +1,250 @@
+"""`python -m busbw prediction`: results of sessions in, a page out, and every refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import report
+from busbw.model import MIB, Case, Measurement, Spec, Verdict
+from tests import build
+
+from .asked import Answer, asked_here
+
+# On two ranks: 10 us + S / (10 GB/s). The steps take ten times as long.
+ALONE = {size: 1e-5 + size / 1e10 for size in (65536, MIB, 4 * MIB, 16 * MIB, 64 * MIB)}
+CNN = "cnn"
+
+
+def _spec(case: Case) -> Spec:
+    return build.spec(
+        framework=case.framework,
+        payload_bytes=case.payload_bytes,
+        strategy=case.strategy,
+        ranks=case.ranks,
+        step=case.step,
+    )
+
+
+def _timed(seconds: float, **changes: Any) -> Verdict:
+    case = build.case(ranks=2, **changes)
+    now = build.summary(times_s=(seconds, 2 * seconds, seconds / 2), median_s=seconds)
+    return build.verdict(spec=_spec(case), case=case, now=now)
+
+
+def _inside(verdict: Verdict, last_s: float) -> Measurement:
+    """Three launches whose last rank took around `last_s`, the first one twice that."""
+    assert verdict.case is not None
+    runs = tuple(
+        build.run(over_ranks_s={"fastest": last_s * n, "mean": last_s, "slowest": 2 * last_s * n})
+        for n in (0.5, 1, 3)
+    )
+    return Measurement(case=verdict.case, runs=runs)
+
+
+def _written(
+    path: Path, verdicts: Sequence[Verdict], inside: Mapping[Spec, Measurement] | None = None
+) -> Path:
+    document = report.results(
+        environment=build.environment(),
+        plan=build.plan(),
+        session=None,
+        verdicts=verdicts,
+        measurements=inside or {},
+        measuring_s=1.0,
+        spent_s={},
+        quantiles_s={},
+    )
+    path.write_text(json.dumps(document))
+    return path
+
+
+def _session(path: Path, ratio: float, *, alone: bool = True, **changes: Any) -> Path:
+    """Dense steps, their all-reduce `ratio` times the one alone, and those alone."""
+    verdicts, inside = [], {}
+    for size, alone_s in ALONE.items():
+        step = _timed(10 * alone_s, payload_bytes=size, step="dense", protocol="host/step")
+        verdicts.append(step)
+        inside[step.spec] = _inside(step, ratio * alone_s)
+        if alone:
+            verdicts.append(_timed(alone_s, payload_bytes=size, **changes))
+    return _written(path, verdicts, inside)
+
+
+def _strategies(path: Path, *names: str, seconds: float = 2e-3) -> Path:
+    """Steps of a net of 140 KiB, 2 ms under each strategy but one device's 1 ms."""
+    net = {"framework": "tensorflow", "payload_bytes": 140 * 1024, "step": CNN}
+    times = {name: 1e-3 if name == "one_device" else seconds for name in names}
+    verdicts = [_timed(time_s, strategy=name, **net) for name, time_s in times.items()]
+    ring = {"framework": "tensorflow", "strategy": "ring"}
+    verdicts += [_timed(one, payload_bytes=size, **ring) for size, one in ALONE.items()]
+    return _written(path, verdicts)
+
+
+def prediction(*arguments: str | Path) -> Answer:
+    return asked_here("prediction", *arguments)
+
+
+def said(answer: Answer) -> str:
+    """The page in one line."""
+    assert (answer.code, answer.err) == (0, "")
+    return " ".join(answer.out.split())
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    answer = prediction(*arguments, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found: list[dict[str, Any]] = answer.document
+    return found
+
+
+def refused(says: str, *arguments: str | Path) -> None:
+    answer = prediction(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.errors[-1].startswith("busbw prediction: ")
+    assert says in answer.errors[-1]
+
+
+def test_the_all_reduce_inside_is_held_against_the_one_alone(tmp_path: Path) -> None:
+    found = rows(_session(tmp_path / "a.json", 3.0))
+    assert [row["payload_bytes"] for row in found] == list(ALONE)
+    for row, alone_s in zip(found, ALONE.values()):
+        assert row["predicted_s"] == pytest.approx(alone_s)
+        # The line was fitted to points that lie on one.
+        assert row["line_s"] == pytest.approx(alone_s, rel=0.01)
+        assert (row["last_s"], row["first_s"]) == pytest.approx((3 * alone_s, 6 * alone_s))
+        assert row["share"] == pytest.approx(0.3)
+        assert (row["how"], row["agrees"]) == ("measured", False)
+
+
+def test_several_files_make_one_page(tmp_path: Path) -> None:
+    dense = _session(tmp_path / "a.json", 3.0)
+    net = _strategies(tmp_path / "b.json", "one_device", "mirrored")
+    page = said(prediction(dense, net))
+    assert (
+        "in a dense step, 2 ranks: the curve holds nowhere: from 64K to 64M it takes 3.00" in page
+    )
+    assert "tensorflow cnn, mirrored, 2 ranks: a step takes 1 ms beyond one device's" in page
+    assert page.count("Measured on AMD EPYC, 2 cores.") == 1
+
+
+def test_another_file_s_curve_predicts_where_it_is_named(tmp_path: Path) -> None:
+    steps = _session(tmp_path / "steps.json", 1.0, alone=False)
+    curve = _session(tmp_path / "curve.json", 1.0)
+    assert "the curve holds from 64K to 64M" in said(prediction(steps, f"--curve={curve}"))
+    assert f"Predicted from {curve}" in said(prediction(steps, f"--curve={curve}"))
+
+
+def test_a_strategy_s_curve_is_that_of_the_ring_of_its_framework(tmp_path: Path) -> None:
+    (row,) = rows(_strategies(tmp_path / "a.json", "one_device", "mirrored"))
+    assert row["measured_s"] == pytest.approx(1e-3)
+    assert ALONE[65536] < row["predicted_s"] < ALONE[MIB]
+    assert row["how"] == "interpolated"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("parameter_server", "gradients go to servers"),
+        ("central_storage", "one device adds up the gradients"),
+        ("multi_worker_mirrored", "its all-reduce goes between processes"),
+        ("tpu", "no curve of tpu is measured"),
+    ],
+)
+def test_a_strategy_that_has_no_curve_is_not_predicted_by_another_s(
+    tmp_path: Path, name: str, why: str
+) -> None:
+    file = _strategies(tmp_path / "a.json", "one_device", name)
+    (row,) = rows(file)
+    assert (row["predicted_s"], row["ratio"]) == (None, None)
+    assert f"not predicted: {why}" in said(prediction(file))
+
+
+def test_a_ring_on_other_ranks_predicts_nothing(tmp_path: Path) -> None:
+    file = _strategies(tmp_path / "a.json", "one_device", "mirrored")
+    document = json.loads(file.read_text())
+    for row in document["cases"]:
+        if not row["case"]["step"]:
+            row["case"]["ranks"] = 4
+    file.write_text(json.dumps(document))
+    assert "no ring of tensorflow was measured on 2 ranks" in said(prediction(file))
+
+
+def test_the_document_is_the_page(tmp_path: Path) -> None:
+    file, document = _session(tmp_path / "a.json", 1.0), tmp_path / "page.md"
+    answer = prediction(file, f"--document={document}")
+    assert (answer.code, answer.out) == (0, "")
+    assert document.read_text() == prediction(file).out
+
+
+def test_a_document_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    file = _session(tmp_path / "a.json", 1.0)
+    answer = prediction(file, f"--document={tmp_path / 'nowhere' / 'page.md'}")
+    assert answer.code == 1
+    assert answer.err.startswith("busbw prediction: --document: ")
+
+
+def test_no_line_of_words_is_wider_than_the_others(tmp_path: Path) -> None:
+    names = ("one_device", "mirrored", "parameter_server", "central_storage")
+    out = prediction(
+        _session(tmp_path / "a.json", 2.0), _strategies(tmp_path / "b.json", *names)
+    ).out
+    assert max(len(line) for line in out.splitlines() if not line.startswith("|")) <= 100
+
+
+def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
+    refused(
+        "a.json: holds no time of a training step", _written(tmp_path / "a.json", [_timed(1.0)])
+    )
+
+
+def test_one_device_alone_is_refused(tmp_path: Path) -> None:
+    refused("no training step of several ranks", _strategies(tmp_path / "a.json", "one_device"))
+
+
+def test_steps_without_their_all_reduce_alone_are_refused(tmp_path: Path) -> None:
+    says = "jax.dense_step.all_reduce.psum.float32.64K on 2 ranks: no all-reduce alone of this kind"
+    refused(says, _session(tmp_path / "a.json", 1.0, alone=False))
+    refused(says, _session(tmp_path / "a.json", 1.0, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"schema": 99, "cases": []}, "schema: this version reads 1 to"),
+        ({"entries": []}, "no results of a session"),
+        ([], "no results of a session"),
+    ],
+)
+def test_another_file_is_refused_with_its_name(tmp_path: Path, content: Any, says: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(content))
+    refused(f"{file}: {says}", file)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("launches", 3, "launches: expected a list of objects"),
+        ("launches", [{"over_ranks_s": {"fastest": "a"}}], "fastest: expected a number"),
+        ("launches", [{"over_ranks_s": {"slowest": 1.0}}], "expected fastest, seconds above 0"),
+        ("measured", {"times_s": [0.0]}, "measured.times_s: expected seconds above 0"),
+    ],
+)
+def test_what_is_wrong_inside_is_refused_with_its_place(
+    tmp_path: Path, field: str, value: Any, says: str
+) -> None:
+    file = _session(tmp_path / "a.json", 1.0)
+    document = json.loads(file.read_text())
+    document["cases"][0][field] = value
+    file.write_text(json.dumps(document))
+    refused("cases[0]", file)
+    refused(says, file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    refused("none.json", tmp_path / "none.json")
