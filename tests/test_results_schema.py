@@ -32,6 +32,7 @@ VALUES: dict[str, Any] = {
     "session": model.SessionVerdict,
     "summary": model.Summary,
     "run": model.Run,
+    "training": model.StrategyRun,
     "proof": model.Proof,
     "failure": model.Failure,
     "published": model.Reference,
@@ -60,6 +61,7 @@ def _run() -> Run:
         phases_s={"sampling": 0.2},
         peak_memory_bytes=1 << 20,
         compiled_memory_bytes=1 << 14,
+        training=build.strategy_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=143660),
     )
 
 

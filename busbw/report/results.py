@@ -7,7 +7,8 @@ Schema history:
    processor's clock, a session whose machine or curve shifted, the reference's launches.
 4  what the hardware allows (`ceiling`), what the compiler published of the algorithm (`chosen`).
 5  training steps: what a case's collective is a part of (`step`).
-6  how much of the collective inside of a step computing hid in each launch (`hidden_share`).
+6  how much of the collective inside of a step computing hid in each launch (`hidden_share`);
+   what training under a strategy gave (`training`).
 """
 
 from __future__ import annotations

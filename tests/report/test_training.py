@@ -54,7 +54,7 @@ def test_hidden_is_the_median_over_the_launches_that_know_it() -> None:
         build.run(over_ranks_s=inside, hidden_share=share) for share in (0.25, None, 0.0, 1.0)
     )
     measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = report.step_lines([_step()], measured)[4]
+    row = step_lines([_step()], measured)[4]
     assert _cells(row) == ["4K", "1", "ms", "200", "us", "1", "ms", "25"]
 
 
