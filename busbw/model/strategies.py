@@ -80,7 +80,7 @@ class StrategyTraining:
     epochs: int = 20
     batch: int = CNN_BATCH
     unseen: int = 297
-    rate: float = 0.25
+    rate: float = 0.125
     seed: int = 0
 
     @property

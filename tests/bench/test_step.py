@@ -24,7 +24,7 @@ def _variants(**factors: Sequence[float]) -> Mapping[str, Sequence[float]]:
 
 
 def _page(variants: Mapping[str, Sequence[float]]) -> list[str]:
-    return list(step.page({2: {MIB: variants, 4 * MIB: variants}, 4: {MIB: variants}}, turns=3))
+    return list(step.page({2: {MIB: variants, 4 * MIB: variants}, 4: {MIB: variants}}, 1, 3))
 
 
 def test_ratios_are_to_the_bare_chain_of_the_same_turn() -> None:
@@ -35,8 +35,16 @@ def test_ratios_are_to_the_bare_chain_of_the_same_turn() -> None:
 def test_a_row_has_medians_with_the_least_and_the_most() -> None:
     page = _page(_variants(fresh=(1.0, 2.0, 1.5)))
     row = next(line for line in page if line.startswith("| 1M"))
-    assert row.split(" | ")[:3] == ["| 1M", "200", "1.50 (1.00 to 2.00)"]
+    assert row.split(" | ")[:3] == ["| 1M", "200 (100 to 400)", "1.50 (1.00 to 2.00)"]
     assert row.endswith("| 3.00 (3.00 to 3.00) |")
+
+
+def test_the_turns_of_all_processes_count_alike() -> None:
+    launches: list[Mapping[int, Mapping[str, Sequence[float]]]] = [
+        {MIB: {"bare": [1.0, 2.0], "step": [3.0, 4.0]}},
+        {MIB: {"bare": [5.0], "step": [6.0]}},
+    ]
+    assert step.together(launches) == {MIB: {"bare": [1.0, 2.0, 5.0], "step": [3.0, 4.0, 6.0]}}
 
 
 def test_every_number_of_ranks_has_a_table_with_a_row_for_each_payload() -> None:
@@ -59,10 +67,10 @@ def test_each_variant_s_part_of_the_difference_is_said() -> None:
     assert said.endswith("a rank late, asleep -25 %")
 
 
-def test_a_difference_that_some_turn_does_not_have_is_not_explained() -> None:
-    said = step.said(_variants(step=(3.0, 1.0, 3.0)))
-    assert said.endswith("no difference is sure")
-    assert "%" not in said
+def test_a_difference_that_a_prediction_may_have_is_not_explained() -> None:
+    said = step.said(_variants(step=(1.2, 1.0, 1.3)))
+    assert "takes 1.20 times the bare one: within 25 %" in said
+    assert "freshly" not in said
 
 
 def test_no_line_of_words_is_wider_than_the_others() -> None:
