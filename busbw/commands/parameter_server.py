@@ -18,6 +18,8 @@ from busbw.report import ParameterServerRow, PublishedRow
 
 _WORKERS = {"tensorflow": "tensorflow_ps", "fake": "fake_ps"}
 _TIMEOUT_S = 300.0
+# As long as a session of pytest waits for another one.
+_WAIT_S = 1800.0
 
 _DESCRIPTION = """
 Train a small net in one process, and in groups of local processes with parameter servers, as a
@@ -84,6 +86,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help=f"for the training of a row (default: {_TIMEOUT_S:g})",
     )
     add(
+        "--device-wait",
+        type=_seconds,
+        default=_WAIT_S,
+        metavar="SECONDS",
+        help=f"for another session's end on the same machine (default: {_WAIT_S:g})",
+    )
+    add(
         "--framework",
         choices=tuple(_WORKERS),
         default="tensorflow",
@@ -93,11 +102,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(options: argparse.Namespace) -> int:
     """Train, write; 0 if there is a whole page."""
-    bundle = driver.Bundle()
     try:
-        rows = _trained(options, bundle)
-    finally:
-        bundle.remove()
+        with driver.alone(options.device_wait, _say_waiting):
+            rows = _trained_alone(options)
+    except driver.BusyError as error:
+        print(f"busbw parameter-server: {error}", file=sys.stderr)
+        return 1
     if isinstance(rows, Failure):
         print(f"busbw parameter-server: {rows.kind.value}: {rows.message}", file=sys.stderr)
         for line in rows.log.splitlines():
@@ -113,6 +123,19 @@ def run(options: argparse.Namespace) -> int:
         print(f"busbw parameter-server: --document: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _say_waiting() -> None:
+    text = "another session is measuring on this machine; waiting for its end"
+    print(f"busbw parameter-server: {text}", file=sys.stderr)
+
+
+def _trained_alone(options: argparse.Namespace) -> list[ParameterServerRow] | Failure:
+    bundle = driver.Bundle()
+    try:
+        return _trained(options, bundle)
+    finally:
+        bundle.remove()
 
 
 def _trained(

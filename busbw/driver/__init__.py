@@ -3,6 +3,7 @@
 It never imports the worker: it hands a foreign interpreter a private folder and starts it.
 """
 
+from .alone import BusyError, alone
 from .bundle import Bundle
 from .compiling import Compiling, Job, cache_folder
 from .duel import Duel, Side
@@ -18,6 +19,7 @@ from .sweep import Sweep
 __all__ = [
     "Answers",
     "Bundle",
+    "BusyError",
     "Compiling",
     "Duel",
     "Ended",
@@ -33,6 +35,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Worker",
+    "alone",
     "cache_folder",
     "failure_of",
     "local_places",

@@ -9,7 +9,7 @@ import pytest
 from busbw.model import CompiledVerdict, CompileSpec, Outcome, Spec, Verdict
 
 from .benchmark import replay
-from .properties import compiled_properties_of, properties_of
+from .properties import compiled_properties_of, properties_of, training_properties_of
 from .state import STATE, VERDICT, under_xdist
 
 RUN_WITHOUT_XDIST = (
@@ -28,6 +28,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     request.node.stash[VERDICT] = found
     request.node.user_properties.extend(properties_of(found))
     if spec in state.measurements:
+        request.node.user_properties.extend(training_properties_of(state.measurements[spec]))
         replay(request, state.measurements[spec])
     return found
 

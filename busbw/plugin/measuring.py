@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import filelock
 import pytest
 
 from busbw import baselines, cases, driver
@@ -68,28 +65,15 @@ def _bundle() -> Iterator[driver.Bundle]:
 
 @contextlib.contextmanager
 def _alone(state: State, display: Display) -> Iterator[None]:
-    """One measuring session per machine: two at once would measure each other."""
-    path = Path(tempfile.gettempdir()) / f"busbw-{os.getuid()}-device.lock"
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        display.line("another busbw session is measuring on this machine; waiting for its end")
-        _wait_for(lock, state.settings.device_wait_s)
-    try:
+    waiting = "another busbw session is measuring on this machine; waiting for its end"
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(
+                driver.alone(state.settings.device_wait_s, lambda: display.line(waiting))
+            )
+        except driver.BusyError as error:
+            raise pytest.UsageError(f"busbw: {error}") from error
         yield
-    finally:
-        lock.release()
-
-
-def _wait_for(lock: filelock.BaseFileLock, timeout_s: float) -> None:
-    try:
-        lock.acquire(timeout=timeout_s)
-    except filelock.Timeout as error:
-        raise pytest.UsageError(
-            f"busbw: another session has been measuring on this machine for {timeout_s:g} s "
-            f"(lock {lock.lock_file})"
-        ) from error
 
 
 def _measure(

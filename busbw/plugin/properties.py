@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from busbw.model import CompiledVerdict, Verdict
+import statistics
+
+from busbw.model import CompiledVerdict, Measurement, Verdict
 
 
 def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
@@ -28,6 +30,19 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
     if verdict.limit is not None:
         found.append(("limit", verdict.limit))
     return found
+
+
+def training_properties_of(measurement: Measurement) -> list[tuple[str, object]]:
+    """What training under a strategy gave, medians over launches; nothing for other cases."""
+    runs = [run.training for run in measurement.runs if run.training is not None]
+    if not runs:
+        return []
+    later_s = [epoch_s for run in runs for epoch_s in run.epochs_s[1:]]
+    return [
+        ("epoch_s", statistics.median(later_s)),
+        ("first_epoch_s", statistics.median(run.epochs_s[0] for run in runs)),
+        ("accuracy", statistics.median(run.accuracy for run in runs)),
+    ]
 
 
 def compiled_properties_of(verdict: CompiledVerdict) -> list[tuple[str, object]]:

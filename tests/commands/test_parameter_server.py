@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw import driver
+
 from .asked import Answer, command
 
 
@@ -50,6 +52,17 @@ def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
     assert "instead of one process" not in said.out
     first = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
     assert [*first, "2.00", "2.00", "2.00", "2.00", "-", "75.0 %"] in said.table
+
+
+def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
+    scripted: pytest.MonkeyPatch,
+) -> None:
+    with driver.alone(1.0):
+        said = page("--rows=single", "--device-wait=0.2")
+    assert (said.code, said.out) == (1, "")
+    assert "another session is measuring on this machine; waiting" in said.err
+    assert "has been measuring on this machine for 0.2 s" in said.err
+    assert page("--rows=single", "--device-wait=0.2").code == 0
 
 
 def test_the_document_is_the_page(scripted: pytest.MonkeyPatch, tmp_path: Path) -> None:

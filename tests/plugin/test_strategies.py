@@ -99,6 +99,16 @@ def test_the_results_hold_what_training_gave(folder: Folder) -> None:
     assert len(launch["samples_s"]) == len(launch["training"]["epochs_s"]) - 1
 
 
+def test_junit_has_what_training_gave_and_no_rates(folder: Folder) -> None:
+    ran = folder.run(*CNN, "--strategies=mirrored", exit_code=0)
+    assert ran.junit is not None
+    (first, _) = ran.junit.iter("testcase")
+    found = {one.get("name"): one.get("value") for one in first.iter("property")}
+    assert found["accuracy"] == "0.9375"
+    assert {"median_s", "epoch_s", "first_epoch_s"} < set(found)
+    assert "busbw_gb_per_s" not in found
+
+
 def test_each_has_a_baseline_file_by_ranks_and_processes(folder: Folder) -> None:
     folder.with_baselines(*CNN, "--ranks=2")
     assert {"/".join(path.parts[-2:]) for path in folder.baseline_files} == {
