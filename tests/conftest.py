@@ -10,7 +10,9 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """`tempfile` puts locks and folders below pytest's folder, which pytest removes."""
+    """Locks and folders, of processes that tests start too, lie in pytest's, which removes them."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+        patch.setattr(tempfile, "tempdir", folder)
+        patch.setenv("TMPDIR", folder)
         yield
