@@ -31,8 +31,6 @@ DRAWS = 2
 
 _START = 1e-3
 _INPUTS_AT_ONCE = 1024
-# Beyond so many products numpy's library starts threads, which takes longer than a small product.
-_PRODUCTS_AT_ONCE = 2**18
 _ULP = 2.0**-23
 _FEW_ROUNDINGS = 16
 
@@ -118,7 +116,7 @@ class StepValues:
             )
             scores = self._scores(number)
             for _ in range(begun, steps):
-                sums = sums + self._errors(scores - self._rate * self._onto_alike(sums))
+                sums = sums + self._errors(scores - self._rate * (self._alike @ sums))
             self._sums[number, steps] = sums
         return self._sums[number, steps]
 
@@ -128,12 +126,6 @@ class StepValues:
         chances /= chances.sum(axis=1, keepdims=True)
         chances[np.arange(len(self.labels)), self.labels] -= 1
         return np.asarray(chances / len(self.labels))
-
-    def _onto_alike(self, sums: Array) -> Array:
-        """X X^T `sums`, a few columns at a time."""
-        width = max(8, _PRODUCTS_AT_ONCE // self._alike.size)
-        parts = [self._alike @ sums[:, i : i + width] for i in range(0, sums.shape[1], width)]
-        return np.concatenate(parts, axis=1)
 
 
 def check_same(rank: int, first: Any, weights: Any) -> None:
