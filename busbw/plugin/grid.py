@@ -39,13 +39,14 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     other = MEASURED if state.settings.compile is not None else COMPILED
     parameters = inspect.signature(obj).parameters
     marks = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
+    if marks and not _TRAINING_ASKED.search(collector.config.option.markexpr):
+        return []
     if marks:
-        asked = _TRAINING_ASKED.search(collector.config.option.markexpr)
-        unasked = not asked or _has_no_training(state.settings, **marks[0].kwargs)
+        nothing = _has_no_training(state.settings, **marks[0].kwargs)
     else:
-        unasked = MEASURED in parameters and _has_no_collective(state.settings)
-    state.nothing_asked = state.nothing_asked or unasked
-    return [] if unasked or other in parameters else None
+        nothing = MEASURED in parameters and _has_no_collective(state.settings)
+    state.nothing_asked = state.nothing_asked or nothing
+    return [] if nothing or other in parameters else None
 
 
 def _has_no_training(settings: Settings, **training: Any) -> bool:
