@@ -76,6 +76,12 @@ def test_those_of_a_collective_leave_none_of_them(folder: Folder) -> None:
     assert "cnn_step" not in ran.text
 
 
+def test_those_of_training_leave_a_session_without_it_nothing(folder: Folder) -> None:
+    said = folder.run("--strategies=mirrored", exit_code=4).sentence
+    assert said.endswith("those of tf.distribute for training want -m training")
+    assert "no tests ran" in folder.run("-n", "1", "--strategies=mirrored", exit_code=5).text
+
+
 def test_the_table_sets_them_side_by_side(folder: Folder) -> None:
     _script(folder, mirrored={"slower": 2})
     lines = folder.run(*CNN, exit_code=0).text.splitlines()
