@@ -108,6 +108,16 @@ def test_it_takes_the_memory_that_was_foretold(session: Session) -> None:
         assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
 
 
+@pytest.mark.parametrize("asked", [one for one in ASKED if one.startswith("tensorflow=")])
+def test_a_net_is_trained_under_every_strategy(asked: str, tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    done = measured(asked, results, "-m", "training(step='cnn')", "--ranks=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = json.loads(results.read_text())["cases"]
+    assert [case["outcome"] for case in cases] == ["NO_BASELINE"] * 5 + ["SKIPPED"]
+    assert all(launch["training"]["accuracy"] > 0.5 for c in cases for launch in c["launches"])
+
+
 def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> None:
     home = Path(session.python).parents[1]
     asked = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"
