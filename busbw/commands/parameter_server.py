@@ -10,11 +10,12 @@ import argparse
 import dataclasses
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from busbw import driver, report
 from busbw.model import Failure, ParameterServerTraining, Updates
 from busbw.report import ParameterServerRow, PublishedRow
+
+from . import pages
 
 _WORKERS = {"tensorflow": "tensorflow_ps", "fake": "fake_ps"}
 _TIMEOUT_S = 300.0
@@ -69,7 +70,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.set_defaults(run=run)
     add = parser.add_argument
-    add("--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout")
+    pages.add_document(parser)
     add("--epochs", type=_epochs, default=10, metavar="N", help="of each worker (default: 10)")
     add(
         "--rows",
@@ -113,16 +114,7 @@ def run(options: argparse.Namespace) -> int:
         for line in rows.log.splitlines():
             print(f"    {line}", file=sys.stderr)
         return 1
-    text = "\n".join(report.parameter_server_page(rows)) + "\n"
-    if options.document is None:
-        print(text, end="")
-        return 0
-    try:
-        options.document.write_text(text, encoding="utf-8")
-    except OSError as error:
-        print(f"busbw parameter-server: --document: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return pages.put(report.parameter_server_page(rows), options.document, "parameter-server")
 
 
 def _say_waiting() -> None:

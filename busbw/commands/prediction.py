@@ -14,6 +14,7 @@ from busbw.costmodel import MeasuredCurve
 from busbw.model import DENSE, Case, Clock, EnvironmentKey, payload_text, plural
 from busbw.report import PredictedStep
 
+from . import pages
 from .measured import curves_in, kind_of
 from .step_results import MeasuredStep, StepResults, steps_in
 from .workload import AskedWrongly
@@ -65,7 +66,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="predict from this file's all-reduces, results or a baseline, instead of each "
         "file's own",
     )
-    add("--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout")
+    pages.add_document(parser)
     add("--json", action="store_true", help="as JSON instead of a page")
 
 
@@ -76,16 +77,7 @@ def run(options: argparse.Namespace) -> int:
     except AskedWrongly as error:
         print(f"busbw prediction: {error}", file=sys.stderr)
         return 2
-    text = "\n".join(lines) + "\n"
-    if options.document is None:
-        print(text, end="")
-        return 0
-    try:
-        options.document.write_text(text, encoding="utf-8")
-    except OSError as error:
-        print(f"busbw prediction: --document: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return pages.put(lines, options.document, "prediction")
 
 
 def _lines(options: argparse.Namespace) -> list[str]:

@@ -28,6 +28,8 @@ from busbw.model import (
 )
 from busbw.report import TpuV2Cell, TpuV2Slice, Way
 
+from . import pages
+
 _PAYLOADS = metrics.parse_payloads("1K:1024M")
 _TIMEOUT_S = 600.0
 _WORKERS = {"jax": "xla", "fake": "fake_xla"}
@@ -68,7 +70,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.set_defaults(run=run)
     add = parser.add_argument
-    add("--document", type=Path, metavar="FILE", help="write the page to FILE (default: stdout)")
+    pages.add_document(parser)
     add(
         "--compile-cache",
         default="",
@@ -102,16 +104,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
     finally:
         bundle.remove()
-    text = "\n".join(lines) + "\n"
-    if options.document is None:
-        print(text, end="")
-        return 0
-    try:
-        options.document.write_text(text, encoding="utf-8")
-    except OSError as error:
-        print(f"busbw tpu-v2: --document: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return pages.put(lines, options.document, "tpu-v2")
 
 
 def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
