@@ -56,6 +56,10 @@ class StrategyLaunch:
             wire.from_json(StrategyRun, value, role.name)
             for role, (_, value) in sorted(answers.items(), key=lambda one: one[0].index)
         ]
+        if training.strategy.is_mirrored and not all(run.reductions for run in runs):
+            message = f"{case.strategy}: no reduction of gradients was found in the graph"
+            kind = FailureKind.NOT_A_COLLECTIVE
+            return Failure(kind=kind, message=message, launch=self.name)
         wrong = disagreement(training, runs)
         if wrong:
             return Failure(kind=FailureKind.WRONG_RESULT, message=wrong, launch=self.name)

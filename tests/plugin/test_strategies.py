@@ -152,6 +152,12 @@ def test_updates_that_the_weights_did_not_see_fail(folder: Folder) -> None:
     assert "the variables saw 219 updates in 20 epochs, expected 220 in 20" in case["text"]
 
 
+def test_ranks_whose_gradients_nobody_adds_up_fail(folder: Folder) -> None:
+    _script(folder, mirrored={"reductions": {}})
+    ran = folder.run(*CNN, "--strategies=mirrored", exit_code=1)
+    assert _by_strategy(ran)["mirrored"]["failure"]["kind"] == "NOT_A_COLLECTIVE"
+
+
 def test_a_server_that_is_killed_fails_its_case_and_no_other(folder: Folder) -> None:
     folder.script(roles={"ps 0": "kill", "worker 1": "kill"})
     ran = folder.run(*CNN, "--strategies=parameter_server,mirrored", "--ranks=2", exit_code=1)
