@@ -6,24 +6,27 @@ Asks no hardware and starts no process.
 from __future__ import annotations
 
 import inspect
-import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+# pytest has no public name for what -m means.
+from _pytest.mark import MarkMatcher
+from _pytest.mark.expression import Expression
+
 from busbw import cases
 from busbw.model import CompileSpec, Extra, Spec
 
+from . import injecting
 from .compiling import labels_of
 from .items import SessionItem
 from .settings import Settings, how_to_get
-from .state import STATE, compile_spec_of, spec_of, under_xdist
+from .state import STATE, is_perf, spec_of, under_xdist
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
-
-_TRAINING_ASKED = re.compile(r"(?<!not )\btraining\b")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,8 +41,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     state = collector.config.stash[STATE]
     other = MEASURED if state.settings.compile is not None else COMPILED
     parameters = inspect.signature(obj).parameters
-    marks = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
-    if marks and not _TRAINING_ASKED.search(collector.config.option.markexpr):
+    own = list(getattr(obj, "pytestmark", []))
+    marks = [mark for mark in own if mark.name == "training"]
+    everywhere = [*own, *collector.iter_markers()]
+    if marks and not _training_asked(collector.config.option.markexpr, everywhere):
         return []
     if marks:
         nothing = _has_no_training(state.settings, **marks[0].kwargs)
@@ -47,6 +52,28 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         nothing = MEASURED in parameters and _has_no_collective(state.settings)
     state.nothing_asked = state.nothing_asked or nothing
     return [] if nothing or other in parameters else None
+
+
+def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
+    """Whether -m selects a test with `marks` for being one of training, and not all the same.
+
+    pytest's own reading of the expression decides, so that ``not (training)`` asks for none and
+    ``training or not training`` for everything. What cannot be read asks for none either; pytest
+    says what is wrong with it.
+    """
+    try:
+        asked = Expression.compile(expression)
+        if not asked.evaluate(MarkMatcher.from_markers(marks)):
+            return False
+        others = [mark for mark in marks if mark.name != "training"]
+        for_training_alone = not asked.evaluate(MarkMatcher.from_markers(others))
+        return for_training_alone or ("training" in expression and asked.evaluate(_every_mark))
+    except SyntaxError:
+        return False
+
+
+def _every_mark(name: str, /, **arguments: object) -> bool:
+    return True
 
 
 def _has_no_training(settings: Settings, **training: Any) -> bool:
@@ -125,7 +152,7 @@ def _asked(settings: Settings) -> cases.Asked:
     if not settings.frameworks:
         raise cases.GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
     return cases.Asked(
-        frameworks=settings.frameworks,
+        frameworks=(*settings.frameworks, *settings.absent_frameworks),
         named=settings.frameworks_named,
         strategies=settings.strategies,
         collectives=settings.collectives,
@@ -151,15 +178,31 @@ def _nothing(settings: Settings) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
-    state = session.config.stash[STATE]
-    error = state.grid_error
-    if not error and state.nothing_asked and not state.grid:
-        error = _nothing(state.settings)
+    measured = [item for item in session.items if is_perf(item)]
+    error = _selection_error(session.config, measured)
     # Here an error would end pytest-xdist's process; that nothing ran is told without.
     if error and not under_xdist(session.config):
         raise pytest.UsageError(f"busbw: {error}")
-    measured = [item for item in session.items if spec_of(item) or compile_spec_of(item)]
     if measured:
         module = measured[-1].getparent(pytest.Module)
         assert module is not None
         session.items.append(SessionItem.from_parent(module, name="session"))
+
+
+def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
+    """What is wrong with what was selected, before anything is started; empty if nothing is."""
+    state = config.stash[STATE]
+    if state.grid_error:
+        return state.grid_error
+    if state.nothing_asked and not state.grid:
+        return _nothing(state.settings)
+    without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
+    if measured and without_tests:
+        return (
+            f"--{without_tests[0].replace('setup', 'setup-')}: runs no test, so that nothing would "
+            "be judged; --collect-only shows the tests"
+        )
+    specs = [spec for spec in map(spec_of, measured) if spec is not None]
+    if specs and state.settings.injection is not None:
+        return injecting.refused(state.settings.injection, specs)
+    return ""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from busbw.model import CompiledVerdict, CompileSpec, Outcome, Spec, Verdict
+from busbw.model import (
+    CompiledVerdict,
+    CompileSpec,
+    Outcome,
+    SessionOutcome,
+    SessionVerdict,
+    Spec,
+    Verdict,
+    plural,
+)
 
 from .benchmark import replay
 from .properties import compiled_properties_of, properties_of, training_properties_of
-from .state import STATE, VERDICT, under_xdist
+from .state import STATE, VERDICT, is_perf, under_xdist
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "
@@ -52,6 +63,16 @@ def _unmeasured(spec: Spec, reason: str) -> Verdict:
     return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=reason)
 
 
+def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
+    """`found`; no verdict where a test was skipped before it read its own."""
+    unread = [item for item in items if is_perf(item) and VERDICT not in item.stash]
+    if not unread or found.failed:
+        return found
+    count = plural(len(unread), "case")
+    text = f"{count} skipped before the verdict was read, first {unread[0].nodeid}; {found.text}"
+    return replace(found, outcome=SessionOutcome.NO_VERDICT, text=text)
+
+
 class SessionItem(pytest.Item):
     """Fails when the session as a whole gives no verdict, so that no such session is green."""
 
@@ -59,12 +80,13 @@ class SessionItem(pytest.Item):
         """Read the session's verdict."""
         if under_xdist(self.config):
             pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
-        found = self.config.stash[STATE].session_verdict
-        if found is None:
+        state = self.config.stash[STATE]
+        if state.session_verdict is None:
             pytest.fail("nothing was measured or compiled", pytrace=False)
-        self.stash[VERDICT] = found
-        if found.failed:
-            pytest.fail(f"{found.outcome.value}: {found.text}", pytrace=False)
+        state.session_verdict = _read_by_all(state.session_verdict, self.session.items)
+        self.stash[VERDICT] = state.session_verdict
+        if state.session_verdict.failed:
+            pytest.fail(state.session_verdict.headline(), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands in reports."""

@@ -44,7 +44,10 @@ _LETTERS = {
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report of a perf item says what its verdict says, not where an assert stands."""
+    """The report of a perf item says what its verdict says, not where an assert stands.
+
+    Nor whether one stands there: without assertions (``python -O``) a failed case still fails.
+    """
     report = yield
     found = item.stash.get(VERDICT, None)
     if call.when != "call" or found is None:
@@ -52,7 +55,8 @@ def pytest_runtest_makereport(
     vars(report)[OUTCOME] = found.outcome.value
     if isinstance(found, SessionVerdict):
         return report
-    if report.failed and found.failed:
+    if found.failed and (report.failed or report.passed):
+        report.outcome = "failed"
         report.longrepr = found.explain()
     elif report.passed and not_judged(found):
         report.outcome = "skipped"

@@ -98,6 +98,11 @@ def compile_spec_of(item: pytest.Item) -> CompileSpec | None:
     return spec if isinstance(spec, CompileSpec) else None
 
 
+def is_perf(item: pytest.Item) -> bool:
+    """Whether `item` reads a verdict of one case, measured or compiled."""
+    return spec_of(item) is not None or compile_spec_of(item) is not None
+
+
 def _parameter(item: pytest.Item, name: str) -> object:
     callspec = getattr(item, "callspec", None)
     return callspec.params.get(name) if callspec is not None else None

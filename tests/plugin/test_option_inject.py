@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .folder import SLOW, Folder
+from .folder import SLOW, WITHOUT_CACHE, Folder
 from .test_option_against import AGAINST
 from .test_option_against_env import junit_failures
 
@@ -89,3 +89,43 @@ def test_nonsense_is_a_usage_error_that_says_what_is_accepted(folder: Folder, te
 def test_a_size_that_is_none_is_a_usage_error(folder: Folder, text: str) -> None:
     ran = folder.run(f"--inject={text}", exit_code=4)
     assert "--inject: " in ran.sentence and "is not a size" in ran.sentence
+
+
+def test_a_payload_that_no_selected_test_has_is_a_usage_error(folder: Folder) -> None:
+    """Otherwise it would be a trial that tries nothing, and green."""
+    folder.script(probe="exit")
+    options = (*PAIRS, "--payloads=1K,1M")
+    ran = folder.run(*options, "--inject=delay:15%@4M", exit_code=4)
+    assert "--inject: 4M is no payload of the selected tests; they have 1K, 1M" in ran.sentence
+    ran = folder.run(*options, "-k", "1K", "--inject=delay:15%@1K+1M", exit_code=4)
+    assert "--inject: 1M is no payload of the selected tests; they have 1K" in ran.sentence
+    assert ran.results is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
+            "cannot do a delay; it takes",
+        ),
+        (
+            ("--frameworks=tensorflow", "--inject=payload:15%"),
+            "cannot do a payload; it takes",
+        ),
+        (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
+        (
+            ("--collectives=permute", "--inject=payload:15%"),
+            "a second collective is for all-reduces only, not for permute",
+        ),
+        (("--inject=payload:100%",), "payload:100% is no part of a payload; accepted is less than"),
+    ],
+)
+def test_what_a_program_cannot_do_is_refused_before_it_is_measured(
+    folder: Folder, options: tuple[str, ...], said: str
+) -> None:
+    ran = folder.pytest(
+        *("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE, *options), exit_code=4
+    )
+    assert said in ran.sentence
+    assert "busbw device" not in ran.text

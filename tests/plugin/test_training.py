@@ -206,3 +206,33 @@ def test_compiling_for_absent_chips_has_no_training(folder: Folder) -> None:
     ran = folder.pytest("perf", "-m", "training or not training", *options, exit_code=0)
     assert "test_compiled[" in ran.text
     assert "test_dense_step" not in ran.text
+
+
+@pytest.mark.parametrize(
+    ("expression", "asked"),
+    [
+        ("not (training)", False),
+        ("not(training)", False),
+        ("not slow", False),
+        ("not (slow or training)", False),
+        ("training or not training", True),
+        ("training and not slow", True),
+        ("not not training", True),
+    ],
+)
+def test_training_is_there_where_the_expression_asks_for_it(
+    folder: Folder, expression: str, asked: bool
+) -> None:
+    markers = "\n".join(["[pytest]", "markers =", "    slow: takes long", "filterwarnings = error"])
+    (folder.path / "pytest.ini").write_text(markers + "\n")
+    found = _collected(folder, "-m", expression, "--payloads=2K")
+    assert any("test_dense_step" in line for line in found) is asked
+
+
+def test_a_gradient_that_is_none_is_no_reason_to_refuse_a_session_without_training(
+    folder: Folder,
+) -> None:
+    ran = folder.run("-m", "not (training)", "--payloads=1K", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE"}
+    ran = folder.run("-m", "training", "--payloads=1K", exit_code=4)
+    assert "a gradient of 1K is no multiple of 2K" in ran.sentence
