@@ -23,9 +23,9 @@ def summary(document: dict[str, Any]) -> str:
     """A heading, the session's verdict and a row per case; a ratio above 1 is slower."""
     environment, session = document["environment"], document["session"]
     key = environment["key"]
-    verdict = f"**{session['outcome']}**: {_cell(session['text'])}" if session else "**No verdict**"
     rows = [_row(case) for case in sorted(document["cases"], key=_rank)]
     failed = sum(case["failed"] for case in document["cases"])
+    verdict = _verdict(session, failed)
     return "\n".join(
         [
             f"## All-reduce on {key['device_kind']}, {key['ranks']} ranks",
@@ -42,9 +42,9 @@ def summary(document: dict[str, Any]) -> str:
 def compiled_summary(document: dict[str, Any]) -> str:
     """The session's verdict and a row for each case that is not as its baseline says."""
     session = document["session"]
-    verdict = f"**{session['outcome']}**: {_cell(session['text'])}" if session else "**No verdict**"
     told = [one for one in document["cases"] if one["outcome"] != "PASS" and not one["expected"]]
     failed = sum(case["failed"] for case in told)
+    verdict = _verdict(session, failed)
     lines = [
         "## What compilers make of it, without the hardware",
         "",
@@ -55,6 +55,14 @@ def compiled_summary(document: dict[str, Any]) -> str:
         rows = [_compiled_row(one) for one in sorted(told, key=lambda one: not one["failed"])]
         lines += ["", _COMPILED_HEAD, *rows]
     return "\n".join(lines)
+
+
+def _verdict(session: dict[str, Any] | None, failed: int) -> str:
+    """The session's answer; none in which a case failed is called fine."""
+    if session is None:
+        return "**No verdict**"
+    word = "FAILED" if failed and session["outcome"] == "FINE" else session["outcome"]
+    return f"**{word}**: {_cell(session['text'])}"
 
 
 def _compiled_row(case: dict[str, Any]) -> str:

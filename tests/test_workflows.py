@@ -161,7 +161,7 @@ def test_the_summary_of_what_was_compiled_shows_what_is_not_as_before(tmp_path: 
     fits = _compiled_case(outcome="IMPROVED", text="it fits now")
     oom = _compiled_case(outcome="OUT_OF_MEMORY", expected=True, text="too large")
     lines = _compiled(tmp_path / "r.json", _compiled_case(), fits, oom, changed)
-    assert lines[2].startswith("**FINE**: compiled. 1 of 4 cases failed, 2 are not as the")
+    assert lines[2].startswith("**FAILED**: compiled. 1 of 4 cases failed, 2 are not as the")
     assert lines[-2:] == [
         r"| v5e:2x4 | 1K | libtpu 0.0.42.1 | **CHANGED** | a -> b \| c d |",
         "| v5e:2x4 | 1K | libtpu 0.0.42.1 | IMPROVED | it fits now |",

@@ -6,14 +6,20 @@ writes files; judges nothing and starts nothing. How much a baseline may lose is
 """
 
 from .changes import Change, Refusal, Saved
-from .compiled import AcceptedCompiled, CompiledChange, find_compiled, save_compiled
+from .compiled import (
+    AcceptedCompiled,
+    CompiledChange,
+    find_compiled,
+    has_compiled,
+    save_compiled,
+)
 from .contents import Contents, contents_of
 from .document import BaselineError, read_json
 from .entries import Accepted, Occasion
 from .key import folder_of
 from .pool import beyond
 from .published import Published, find_published
-from .store import Found, Rules, find, frameworks_at, save
+from .store import Found, Rules, find, frameworks_at, frameworks_below, save
 from .upkeep import prune, rebase
 
 __all__ = [
@@ -36,6 +42,8 @@ __all__ = [
     "find_published",
     "folder_of",
     "frameworks_at",
+    "frameworks_below",
+    "has_compiled",
     "prune",
     "read_json",
     "rebase",

@@ -17,13 +17,14 @@ from busbw.model import (
     CompiledBaseline,
     EnvironmentKey,
     Failure,
+    Topology,
     payload_text,
 )
 
 from . import files
 from .document import BaselineError, Status, one_line_each, read_json
 from .entries import place_of
-from .key import file_name_of
+from .key import file_name_of, slug
 
 SCHEMA = 1
 FOLDER = "compiled"
@@ -91,6 +92,16 @@ def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseli
         return None
     entry = _entry(_read(path, key, case), case)
     return _baseline(case, entry) if entry else None
+
+
+def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
+    """Whether anything of `framework` is stored below `root` for so many ranks of such a chip.
+
+    Told by the folder's name: the key in full is known only where there is a compiler.
+    """
+    kind, ranks = root / FOLDER / slug(topology.device_kind), f"{topology.ranks}r"
+    folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
+    return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 
 
 def save_compiled(

@@ -46,10 +46,19 @@ class Rules:
     only_new: bool = False
 
 
-def find(root: Path, key: EnvironmentKey, case: Case) -> Found:
-    """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
+def find(
+    root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
+) -> Found:
+    """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file.
+
+    Under an artificial memory limit that is what ran out of memory under the same one, or else
+    what is stored without any; never what is stored under another limit.
+    """
     path = files.path_of(root, key, case)
-    entry = _entry(files.read_checked(path, key, case), case) if path.exists() else None
+    entry = None
+    if path.exists():
+        document = files.read_checked(path, key, case)
+        entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
     if entry is not None:
         return Found(path=path, baseline=baseline_of(case, entry))
     nearest = "" if path.exists() else _nearest(root, key, case)
@@ -60,6 +69,11 @@ def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     """The frameworks that have baselines on `key`."""
     found = (root / folder_of(key)).glob("*.*.*.json")
     return frozenset(path.name.split(".")[0] for path in found)
+
+
+def frameworks_below(root: Path) -> frozenset[str]:
+    """The frameworks that have baselines on any key below `root`."""
+    return frozenset(path.name.split(".")[0] for path in root.glob("*/*/*.*.*.json"))
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
@@ -74,8 +88,10 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     return ""
 
 
-def _entry(document: Document, case: Case) -> Entry | None:
-    return next((entry for entry in document.entries if entry.place == place_of(case)), None)
+def _entry(document: Document, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
+    wanted = (place_of(case), memory_limit_bytes)
+    found = (e for e in document.entries if (e.place, e.memory_limit_bytes) == wanted)
+    return next(found, None)
 
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
@@ -121,10 +137,11 @@ def _merged(
 ) -> tuple[Document, Change | Refusal | None]:
     """`document` with one case's session, and what that did; None: it was left alone."""
     case = one.measurement.case
-    old = _entry(document, case)
+    new = entry_of(one, occasion)
+    old = _entry(document, case, new.memory_limit_bytes)
     if rules.only_new and old is not None:
         return document, None
-    step = joined(old, entry_of(one, occasion), append=one.append, budget=rules.budget)
+    step = joined(old, new, append=one.append, budget=rules.budget)
     before = baseline_of(case, old) if old else None
     after = baseline_of(case, step.entry)
     if step.lost and not rules.accept_regression:
@@ -132,6 +149,15 @@ def _merged(
         return document, Refusal(
             path=path, case=case, stored=before, wanted=after, budget=rules.budget
         )
-    others = tuple(entry for entry in document.entries if entry.place != step.entry.place)
+    others = tuple(entry for entry in document.entries if not _replaced(entry, step.entry, one))
     change = Change(path=path, case=case, before=before, after=after, lost=step.lost)
     return replace(document, entries=(*others, step.entry)), change
+
+
+def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
+    """Whether `entry` goes when `new` comes: the same one, and that under the session's limit.
+
+    What fits under an artificial limit is no longer out of memory under it.
+    """
+    limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
+    return entry.place == new.place and entry.memory_limit_bytes in limits

@@ -22,7 +22,10 @@ from busbw.model import (
     SessionOutcome,
     SessionVerdict,
     bytes_text,
+    plural,
 )
+
+from .session import failed_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +146,7 @@ def _program(
         return verdict(
             Outcome.INCOMPARABLE,
             f"another program: {baseline.case.protocol} in {terms.before}, {case.protocol} now",
+            failed=terms.require_baselines and not terms.accept_all,
         )
     if baseline.compiled is None:
         return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
@@ -220,18 +224,47 @@ def _bytes(what: str, before: int, now: int, policy: CompilePolicy) -> Iterator[
 
 
 def judge_compiled_session(
-    verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = ""
+    verdicts: Sequence[CompiledVerdict],
+    *,
+    asked_to_skip: str = "",
+    missing: Sequence[str] = (),
 ) -> SessionVerdict:
-    """FINE when everything that was asked for was tried: what became of it, each case has said."""
+    """FINE when everything that was asked for was tried: what became of it, each case has said.
+
+    There is no verdict when nothing was compiled or a baseline was not held against anything:
+    `missing` are the topologies that have baselines and no compiler, each with the reason.
+    """
+    failed = failed_text(verdicts)
+    reasons = tuple(_reasons(verdicts, asked_to_skip, missing))
+    parts = (*reasons, failed) if reasons else (failed, _compiled(verdicts))
+    return SessionVerdict(
+        outcome=SessionOutcome.NO_VERDICT if reasons else SessionOutcome.FINE,
+        text="; ".join(part for part in parts if part),
+        failed_cases=sum(verdict.failed for verdict in verdicts),
+    )
+
+
+def _reasons(
+    verdicts: Sequence[CompiledVerdict], asked_to_skip: str, missing: Sequence[str]
+) -> Iterator[str]:
     if asked_to_skip:
-        return SessionVerdict(
-            outcome=SessionOutcome.NO_VERDICT, text=f"asked not to run ({asked_to_skip})"
-        )
-    releases = sorted({one.release for one in verdicts if one.release})
-    if not releases:
-        return SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text="nothing was compiled")
-    topologies = len({one.spec.topology for one in verdicts})
-    count = f"{len(verdicts)} {'case' if len(verdicts) == 1 else 'cases'}"
+        yield f"asked not to run ({asked_to_skip})"
+    if not any(one.now or _as_expected(one) for one in verdicts):
+        yield "nothing was compiled"
+    if missing:
+        yield f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
+
+
+def _as_expected(verdict: CompiledVerdict) -> bool:
+    return verdict.expected and verdict.outcome is Outcome.OUT_OF_MEMORY
+
+
+def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
+    """How many cases were compiled, for how many topologies and by what; how many were not."""
+    tried = [one for one in verdicts if one.outcome is not Outcome.SKIPPED]
+    topologies = len({one.spec.topology for one in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    by = ", ".join(releases)
-    return SessionVerdict(outcome=SessionOutcome.FINE, text=f"{count} for {where} compiled by {by}")
+    by = ", ".join(sorted({one.release for one in tried if one.release}))
+    skipped = len(verdicts) - len(tried)
+    more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
+    return f"{plural(len(tried), 'case')} for {where} compiled by {by}{more}"

@@ -38,6 +38,7 @@ class Baseline:
     `date` and `versions` are those of the newest session, or of the entry that says `oom`.
     `pinned_s` is the pinned level in seconds, which the sum of all accepted small losses is
     bounded against, and `pinned_date` when it was pinned; None and empty where it is `oom`.
+    `memory_limit_bytes` is the artificial limit that it was `oom` under; None: the machine's own.
     """
 
     case: Case
@@ -47,6 +48,7 @@ class Baseline:
     versions: Mapping[str, str]
     needed_bytes: int | None = None
     available_bytes: int | None = None
+    memory_limit_bytes: int | None = None
     pinned_s: float | None = None
     pinned_date: str = ""
 

@@ -121,12 +121,22 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionVerdict:
-    """The answer for the session; it is a test item of its own, the last."""
+    """The answer for the session; it is a test item of its own, the last.
+
+    `failed_cases` is how many cases failed; each of them has said so itself.
+    """
 
     outcome: SessionOutcome
     text: str
+    failed_cases: int = 0
 
     @property
     def failed(self) -> bool:
         """Whether the session's item fails: everything but FINE does."""
         return self.outcome is not SessionOutcome.FINE
+
+    def headline(self) -> str:
+        """One line: the outcome and the reason; no session with a failed case is called FINE."""
+        fine = self.outcome is SessionOutcome.FINE
+        word = "FAILED" if fine and self.failed_cases else self.outcome.value
+        return f"{word}: {self.text}"

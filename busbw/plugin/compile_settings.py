@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from busbw import driver
+from busbw import baselines, driver
 from busbw.model import Topology
 
-from .compilers import Libtpu, libtpus_of, topologies_of
+from .compilers import FAMILIES, Libtpu, libtpus_of, topologies_of
 from .parsing import checked, flag
 
 # Whose programs there are compilers for.
@@ -22,13 +23,13 @@ COMPILED_FRAMEWORKS = ("jax", "fake")
 class CompileSettings:
     """What is to be compiled, and with what; `libtpus` is empty for the installed one.
 
-    With `whatever_is_there` a topology whose compiler is missing is left out, and that is said;
-    otherwise it is an error.
+    A topology of one of the `families` (``all``) whose compiler is missing is skipped, and that is
+    said; one that was named is an error.
     """
 
     topologies: tuple[Topology, ...]
     libtpus: tuple[Libtpu, ...]
-    whatever_is_there: bool
+    families: frozenset[str]
     cache: Path | None
     accept_changes: bool
 
@@ -58,14 +59,18 @@ def compile_settings_of(
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
     everywhere = bool(set(pythons) & set(COMPILED_FRAMEWORKS)) or bool(libtpus)
     everywhere = everywhere or texts["frameworks"] == "fake"
+    framework = "fake" if texts["frameworks"] == "fake" else "jax"
+    root = config.rootpath / texts["baselines"]
+    promised = functools.partial(baselines.has_compiled, root, framework=framework)
+    words = {word.strip() for word in texts["topology"].split(",")}
     return CompileSettings(
         topologies=checked(
             "topology",
-            lambda text: topologies_of(text, everywhere=everywhere),
+            lambda text: topologies_of(text, everywhere=everywhere, promised=promised),
             texts["topology"],
         ),
         libtpus=libtpus,
-        whatever_is_there="all" in [word.strip() for word in texts["topology"].split(",")],
+        families=frozenset(FAMILIES).intersection(words),
         cache=driver.cache_folder(texts["compile_cache"]),
         accept_changes=config.getoption("accept_compiled_changes"),
     )

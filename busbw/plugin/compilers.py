@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,13 @@ _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
 _SHOWN_LINES = 3
 _LIBRARY = "libtpu.so"
+
+# Words for one topology of every chip, and whose chips they mean.
+FAMILIES: Mapping[str, tuple[Device, ...]] = {
+    "all": (Device.TPU, Device.GPU),
+    "tpu": (Device.TPU,),
+    "gpu": (Device.GPU,),
+}
 
 # In which folders of packages a compiler lies.
 _PACKAGES = {
@@ -68,29 +75,43 @@ def _version_beside(library: Path) -> str:
     return found[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if found else ""
 
 
-def topologies_of(text: str, *, everywhere: bool) -> tuple[Topology, ...]:
-    """The topologies of ``--topology``; ``all``: the usual ones of every compiler that is here.
+def topologies_of(
+    text: str, *, everywhere: bool, promised: Callable[[Topology], bool]
+) -> tuple[Topology, ...]:
+    """The topologies of ``--topology``; ``all``, ``tpu`` and ``gpu``: the usual ones.
 
-    With `everywhere` the compilers are another interpreter's, and all topologies are taken.
+    The usual ones are those of every compiler that is here, and those that baselines promise: a
+    compiler that is gone must not take them along. With `everywhere` the compilers are another
+    interpreter's, and all topologies are taken.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
-    names: list[str] = []
+    found: list[Topology] = []
     for word in words:
-        names += usual(everywhere=everywhere) if word == "all" else [word]
-    found = tuple(hardware.topology_of(name) for name in dict.fromkeys(names))
+        if word in FAMILIES:
+            found += _usual(FAMILIES[word], everywhere=everywhere, promised=promised)
+        else:
+            found.append(hardware.topology_of(word))
     if words and not found:
-        raise ValueError("all: no compiler is installed here; " + "; ".join(missing().values()))
-    return found
+        raise ValueError(f"{text}: no compiler is installed here; {'; '.join(_how_to_get(words))}")
+    return tuple(dict.fromkeys(found))
 
 
-def usual(*, everywhere: bool) -> list[str]:
-    """One topology of each chip whose compiler is installed here, or of all."""
+def _usual(
+    devices: Sequence[Device], *, everywhere: bool, promised: Callable[[Topology], bool]
+) -> list[Topology]:
+    """One topology of each chip."""
     absent = {} if everywhere else missing()
+    chips = map(hardware.topology_of, hardware.USUAL_TOPOLOGIES)
     return [
-        name
-        for name in hardware.USUAL_TOPOLOGIES
-        if hardware.topology_of(name).device not in absent
+        one
+        for one in chips
+        if one.device in devices and (one.device not in absent or promised(one))
     ]
+
+
+def _how_to_get(words: Sequence[str]) -> list[str]:
+    devices = {device for word in words for device in FAMILIES.get(word, ())}
+    return [text for device, text in missing().items() if device in devices]
 
 
 def missing() -> Mapping[Device, str]:

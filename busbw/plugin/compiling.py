@@ -36,6 +36,9 @@ from .terminal import Display
 _WORKERS = {"jax": "xla", "fake": "fake_xla"}
 _RELEASE = "BUSBW_COMPILER_RELEASE"
 
+# By the compiler's label and the topology's name.
+Described = Mapping[tuple[str, str], Compiler]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolved:
@@ -74,11 +77,25 @@ def compile_all(
     _judge(state, resolved, found, stored, compilers)
     state.compiled = {spec: state.compiled[spec] for spec in specs}
     state.session_verdict = judge.judge_compiled_session(
-        list(state.compiled.values()), asked_to_skip=skip
+        list(state.compiled.values()),
+        asked_to_skip=skip,
+        missing=_promised(state, asked, compilers),
     )
     state.compiled_results = {
         spec: (one.key, one.case, found[spec]) for spec, one in resolved.items()
     }
+
+
+def _promised(state: State, asked: CompileSettings, compilers: Described) -> tuple[str, ...]:
+    """Topologies that have baselines here and no compiler at all, with the reason, each once."""
+    framework = next(iter(state.compiled)).spec.framework
+    there = {one.topology for one in compilers.values() if not one.missing}
+    why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
+    names: dict[str, list[str]] = {}
+    for one in asked.topologies:
+        if one.name in why and baselines.has_compiled(state.settings.baselines, one, framework):
+            names.setdefault(why[one.name], []).append(one.name)
+    return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
 def _run(
@@ -130,9 +147,6 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
     return {"TPU_LIBRARY_PATH": str(library_of(libtpu, asked.cache)), **release}
 
 
-Described = Mapping[tuple[str, str], Compiler]
-
-
 def _described(
     compiling: driver.Compiling, specs: Sequence[CompileSpec], asked: CompileSettings
 ) -> Described:
@@ -154,7 +168,7 @@ def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
     """
     there = {one.topology for one in compilers if not one.missing}
     absent = [one for one in compilers if one.topology not in there]
-    if absent and (not asked.whatever_is_there or not there):
+    if absent and (not asked.families or not there):
         raise pytest.UsageError(f"busbw: --topology={absent[0].topology}: {absent[0].missing}")
 
 

@@ -163,7 +163,8 @@ OPTIONS = (
         metavar="LIST",
         help="measure nothing; compile for chips that need not be here, such as "
         "v5e:2x4,tpu7x:2x2x1,h100:8, and compare what the compilers make of the same programs; "
-        "all: one topology of every chip whose compiler is installed",
+        "all, tpu, gpu: one topology of every chip (of every TPU, of every GPU) whose compiler is "
+        "installed or that has baselines",
     ),
     Option(
         name="libtpu",

@@ -17,7 +17,7 @@ from busbw.judge import Further
 from busbw.model import Case, Compiler, Summary, payload_text, plural
 
 from .compile_settings import CompileSettings
-from .compilers import missing
+from .compilers import FAMILIES, missing
 from .state import STATE, State
 
 QUIET_STEP_S = 10.0
@@ -41,8 +41,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 def _compile_header(asked: CompileSettings, payloads: int) -> str:
     """What will be compiled for, and of `all` what is left out because nothing compiles for it."""
     names = ", ".join(one.name for one in asked.topologies)
-    absent = missing() if asked.whatever_is_there and not asked.libtpus else {}
-    left_out = [f"; {why}" for why in absent.values()]
+    devices = {device for family in asked.families for device in FAMILIES[family]}
+    absent = {} if asked.libtpus else missing()
+    left_out = [f"; {why}" for device, why in absent.items() if device in devices]
     return f"busbw: compiling for {names}, {payloads} payloads" + "".join(left_out)
 
 
@@ -177,7 +178,8 @@ def _compile_summary(terminalreporter: Any, state: State) -> None:
 def _session_line(terminalreporter: Any, state: State) -> None:
     if state.session_verdict is not None:
         found = state.session_verdict
-        terminalreporter.write_line(f"{found.outcome.value}: {found.text}", red=found.failed)
+        red = found.failed or found.failed_cases > 0
+        terminalreporter.write_line(found.headline(), red=red)
 
 
 def _curves(state: State) -> list[report.CurveGroup]:

@@ -16,7 +16,7 @@ from busbw.model import (
     payload_text,
 )
 
-from .results import fields_of
+from .results import fields_of, session_fields
 from .table import MARKUP, Line
 
 SCHEMA = 1
@@ -148,7 +148,7 @@ def compiled_document(
     """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
     return {
         "schema": SCHEMA,
-        "session": fields_of(session) if session else None,
+        "session": session_fields(session),
         "compilers": [fields_of(one) for one in compilers],
         "cases": [{"id": one.spec.id, **fields_of(one)} for one in verdicts],
     }

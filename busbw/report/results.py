@@ -55,7 +55,7 @@ def results(
         "plan": fields_of(plan),
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
-        "session": fields_of(session) if session else None,
+        "session": session_fields(session),
         "cases": [
             _case(verdict, measurements.get(verdict.spec), references.get(verdict.spec))
             | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
@@ -98,6 +98,11 @@ def _ceiling(verdict: Verdict) -> dict[str, Any] | None:
     if verdict.ceiling is None:
         return None
     return {**fields_of(verdict.ceiling), "share": verdict.ceiling_share}
+
+
+def session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
+    """The session's outcome and text; which cases failed, each case says itself."""
+    return {"outcome": session.outcome.value, "text": session.text} if session else None
 
 
 def fields_of(value: Any) -> dict[str, Any]:

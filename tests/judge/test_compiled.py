@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,10 +150,38 @@ def test_an_error_fails_with_the_compiler_s_sentence(
 
 
 def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
-    verdicts = [judged(build.compiled()), judged(OOM)]
+    verdicts = [judged(build.compiled()), judged(OOM, None, accept_new=True)]
     found = judge_compiled_session(verdicts)
     assert found.outcome is SessionOutcome.FINE
-    assert found.text == "2 cases for 1 topology compiled by new"
+    assert found.headline() == "FINE: 2 cases for 1 topology compiled by new"
     assert judge_compiled_session([]).outcome is SessionOutcome.NO_VERDICT
     skipped = judge_compiled_session(verdicts, asked_to_skip="--benchmark-skip")
     assert skipped.outcome is SessionOutcome.NO_VERDICT
+
+
+def test_what_was_skipped_was_not_compiled() -> None:
+    skipped = CompiledVerdict(
+        spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
+    )
+    found = judge_compiled_session([judged(build.compiled()), skipped])
+    assert found.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
+    assert judge_compiled_session([skipped]).text == "nothing was compiled"
+    found = judge_compiled_session([judged(build.compiled()), skipped], missing=["h100:8: gone"])
+    assert found.headline() == (
+        "NO_VERDICT: there are baselines that nothing was compiled for: h100:8: gone"
+    )
+
+
+def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
+    found = judge_compiled_session([judged(build.compiled()), judged(OOM)])
+    assert found.outcome is SessionOutcome.FINE
+    assert found.failed_cases == 1
+    assert found.headline() == (
+        "FAILED: 1 of 2 cases failed: 1 OUT_OF_MEMORY; 2 cases for 1 topology compiled by new"
+    )
+
+
+def test_out_of_memory_alone_is_a_session_only_where_it_is_expected() -> None:
+    unexpected, expected = judged(OOM), judged(OOM, OOM_BEFORE)
+    assert judge_compiled_session([unexpected]).outcome is SessionOutcome.NO_VERDICT
+    assert judge_compiled_session([expected]).outcome is SessionOutcome.FINE

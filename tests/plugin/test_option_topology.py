@@ -291,3 +291,64 @@ def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
     )
     assert ran.results is not None
     assert [one["now"]["groups"] for one in ran.results["cases"]] == ["2x4"]
+
+
+ALL = ("--topology=all", "--compile-cache=none")
+NO_LIBTPU = {"tpu": "libtpu.so: file too short"}
+
+
+def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_verdict(
+    folder: Folder,
+) -> None:
+    compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
+    script(folder, missing=NO_LIBTPU)
+    before = {path: path.read_bytes() for path in folder.baseline_files}
+    ran = compiled(folder, *ALL, "--update-baselines=all", exit_code=1)
+    assert "1 failed, 10 passed, 14 skipped" in ran.text
+    said = (
+        "NO_VERDICT: there are baselines that nothing was compiled for: v2:2x2, v3:2x2, v4:2x2x2, "
+        "v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1: libtpu.so: file too short"
+    )
+    assert said in ran.text
+    assert {path: path.read_bytes() for path in folder.baseline_files} == before
+
+
+def test_without_baselines_what_was_not_compiled_is_counted_apart(folder: Folder) -> None:
+    script(folder, missing=NO_LIBTPU)
+    ran = compiled(folder, *ALL, exit_code=0)
+    assert "FINE: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped" in ran.text
+
+
+def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
+    compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
+    script(folder, missing=NO_LIBTPU)
+    ran = compiled(folder, "--topology=gpu", "--compile-cache=none", exit_code=0)
+    assert "FINE: 10 cases for 5 topologies compiled by fake 1" in ran.text
+    ran = compiled(folder, "--topology=tpu", "--compile-cache=none", exit_code=4)
+    assert "libtpu.so: file too short" in ran.sentence
+
+
+def test_a_release_that_knows_the_chip_compiles_what_the_baselines_promise(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    stored(folder)
+    script(folder, missing={"libtpu 1.0": "what is a v5e?"})
+    ran = compiled(folder, *two_releases, exit_code=0)
+    assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["PASS"] * 2
+
+
+def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder: Folder) -> None:
+    script(folder, {"then": "out_of_memory"})
+    ran = compiled(folder, exit_code=1)
+    assert "NO_VERDICT: nothing was compiled" in ran.text
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    assert "2 out of memory" in compiled(folder, exit_code=0).text
+
+
+def test_failed_cases_are_counted_in_the_session_s_line(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, exit_code=1)
+    said = "FAILED: 1 of 2 cases failed: 1 CHANGED; 2 cases for 1 topology compiled by fake 1"
+    assert said in ran.text
+    assert "FINE" not in ran.text
