@@ -53,7 +53,9 @@ class StoredSession:
 class Entry:
     """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
 
-    `pinned_us` is the level that the entry may not lose more than a budget against.
+    `pinned_us` is the level that the entry may not lose more than a budget against. With a
+    `memory_limit_bytes` it was out of memory under that artificial limit, and is an entry of its
+    own: it says nothing of sessions without it.
     """
 
     dtype: str
@@ -68,6 +70,7 @@ class Entry:
     sessions: tuple[StoredSession, ...] = ()
     needed_bytes: int | None = None
     available_bytes: int | None = None
+    memory_limit_bytes: int | None = None
     protocol: str
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -134,9 +137,9 @@ def check_entries(entries: Sequence[Entry]) -> None:
     for index, entry in enumerate(entries):
         where = f"document.entries[{index}]"
         _check_entry(entry, where)
-        if entry.place in seen:
+        if (entry.place, entry.memory_limit_bytes) in seen:
             raise wire.WireError(f"{where}: a second entry for {entry.dtype} {entry.payload}")
-        seen.add(entry.place)
+        seen.add((entry.place, entry.memory_limit_bytes))
 
 
 def _check_entry(entry: Entry, where: str) -> None:
@@ -144,6 +147,10 @@ def _check_entry(entry: Entry, where: str) -> None:
         raise wire.WireError(
             f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes; "
             f"expected {payload_text(entry.payload_bytes)!r}"
+        )
+    if entry.memory_limit_bytes is not None and entry.memory_limit_bytes <= 0:
+        raise wire.WireError(
+            f"{where}.memory_limit_bytes: expected bytes above 0, got {entry.memory_limit_bytes}"
         )
     if entry.status is Status.OK:
         _check_timed(entry, where)
@@ -158,6 +165,8 @@ def _check_entry(entry: Entry, where: str) -> None:
 def _check_timed(entry: Entry, where: str) -> None:
     if not entry.sessions:
         raise wire.WireError(f"{where}.sessions: expected at least one, or the status 'oom'")
+    if entry.memory_limit_bytes is not None:
+        raise wire.WireError(f"{where}.memory_limit_bytes: expected only with the status 'oom'")
     if entry.date or entry.versions:
         key = "date" if entry.date else "versions"
         raise wire.WireError(f"{where}.{key}: expected in the sessions, or the status 'oom'")
@@ -192,7 +201,7 @@ def _check_microseconds(value_us: float, where: str) -> None:
 
 def dumps(document: Document) -> str:
     """The file's text: entries sorted, one line each, so that a review shows what changed."""
-    entries = sorted(document.entries, key=lambda entry: entry.place)
+    entries = sorted(document.entries, key=lambda one: (one.place, one.memory_limit_bytes or 0))
     return one_line_each(document, {"entries": entries, "history": document.history})
 
 

@@ -39,7 +39,8 @@ class Accepted:
     """What a session measured of a case and wants stored, seconds for each launch.
 
     No times: it was out of memory. With `append` the level did not change, so that the session
-    joins those that are stored; otherwise it takes their place.
+    joins those that are stored; otherwise it takes their place. `memory_limit_bytes` is the
+    session's artificial limit, if it had one.
     """
 
     key: EnvironmentKey
@@ -47,6 +48,7 @@ class Accepted:
     times_s: tuple[float, ...]
     anchors_s: tuple[float, ...] = ()
     append: bool = False
+    memory_limit_bytes: int | None = None
 
 
 def place_of(case: Case) -> tuple[str, str, str, str, int]:
@@ -82,6 +84,7 @@ def baseline_of(case: Case, entry: Entry) -> Baseline:
         versions=newest.versions,
         needed_bytes=entry.needed_bytes,
         available_bytes=entry.available_bytes,
+        memory_limit_bytes=entry.memory_limit_bytes,
         pinned_s=entry.pinned_us / 1e6 if entry.pinned_us is not None else None,
         pinned_date=entry.pinned_date,
     )
@@ -115,6 +118,7 @@ def entry_of(accepted: Accepted, occasion: Occasion) -> Entry:
         sessions=() if oom else (_stored(accepted, occasion, versions),),
         needed_bytes=failure.needed_bytes if failure else None,
         available_bytes=failure.available_bytes if failure else None,
+        memory_limit_bytes=accepted.memory_limit_bytes if oom else None,
         protocol=case.protocol,
         date=occasion.date if oom else "",
         versions=versions if oom else {},

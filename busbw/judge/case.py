@@ -37,7 +37,8 @@ class Terms:
     """What a session judges by: its policy, how many cases share it, launches asked for.
 
     `accept_all`: today's times become the baselines, slower ones too. `accept_new`: only where
-    there is none.
+    there is none. `memory_limit_bytes` is an artificial limit, under which running out of memory
+    says nothing of the machine.
     """
 
     policy: Policy
@@ -46,6 +47,7 @@ class Terms:
     require_baselines: bool = False
     accept_all: bool = False
     accept_new: bool = False
+    memory_limit_bytes: int | None = None
 
 
 def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
@@ -85,6 +87,8 @@ def judge_case(
 ) -> Judged:
     """One measured case, as it stands. `nearest` is said where `baseline` is None."""
     case = measurement.case
+    if baseline is not None and measurement.failures and not _same_limit(baseline, terms):
+        baseline = None
     judged = _judge(spec, measurement, baseline, terms, nearest)
     verdict = judged.verdict
     now = None
@@ -95,6 +99,11 @@ def judge_case(
         verdict, case=case, now=now, reference=reference, notes=(*verdict.notes, *notes)
     )
     return replace(judged, verdict=whole)
+
+
+def _same_limit(baseline: Baseline, terms: Terms) -> bool:
+    """Out of memory under one limit says nothing of out of memory under another."""
+    return not baseline.oom or baseline.memory_limit_bytes == terms.memory_limit_bytes
 
 
 def summary_of_runs(measurement: Measurement) -> Summary:
@@ -182,7 +191,8 @@ def _out_of_memory(
         return replace(base, text=text, expected=True)
     if all(only_at_the_moment(failure) for failure in failures):
         text = f"{base.text}; with the machine's memory free it would fit"
-        return replace(base, outcome=Outcome.INCOMPARABLE, text=text)
+        failed = terms.require_baselines
+        return replace(base, outcome=Outcome.INCOMPARABLE, text=text, failed=failed)
     before = seconds_text(statistics.median(baseline.times_s))
     text = f"{base.text}; the baseline of {baseline.date} has {before}"
     return replace(base, text=text, failed=not terms.accept_all)

@@ -50,6 +50,7 @@ def _compared(state: State, spec: Spec, number: int) -> judge.Judged:
             state.settings, stored.baseline, measurement, policy.budget
         ),
         accept_new=state.settings.update_baselines == "new",
+        memory_limit_bytes=state.settings.memory_limit_bytes,
     )
     return judge.judge_case(
         spec, measurement, stored.baseline, terms, nearest=stored.nearest, reference=published
@@ -70,6 +71,8 @@ def judge_all(
         list(state.measurements.values()),
         judge.Circumstances(
             launches=state.plan.launches,
+            expecting=state.settings.against is None,
+            accepting=state.settings.update_baselines in ("all", "new"),
             asked_to_skip=skip,
             missing=_missing(state, specs),
             fallen_back=_fallen_back(state, resolved),
@@ -104,11 +107,11 @@ def _locate(state: State, specs: tuple[Spec, ...]) -> None:
 def _missing(state: State, specs: tuple[Spec, ...]) -> tuple[str, ...]:
     """Selected cases that have baselines here but were skipped, by framework."""
     assert state.target is not None
+    out_of_reach = {*state.target.unreached, *state.settings.absent_frameworks}
     skipped = {
         spec.framework: state.verdicts[spec].text
         for spec in specs
-        if state.verdicts[spec].outcome is Outcome.SKIPPED
-        and spec.framework in state.target.unreached
+        if state.verdicts[spec].outcome is Outcome.SKIPPED and spec.framework in out_of_reach
     }
     return tuple(text for name, text in skipped.items() if name in state.stored_frameworks)
 

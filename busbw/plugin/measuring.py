@@ -17,7 +17,7 @@ from . import judging, machine, rounds
 from .compiling import compile_all
 from .examples import examples_for
 from .resolving import resolved
-from .settings import Settings
+from .settings import Settings, how_to_get
 from .state import STATE, State, compile_spec_of, spec_of, under_xdist
 from .terminal import Display
 
@@ -114,7 +114,11 @@ def _ranks_asked(settings: Settings) -> int | None:
 
 def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[Probe]:
     settings = state.settings
-    frameworks = dict.fromkeys(spec.framework for spec in specs)
+    selected = dict.fromkeys(spec.framework for spec in specs)
+    frameworks = [name for name in selected if name not in settings.absent_frameworks]
+    if not frameworks:
+        name = next(iter(selected))
+        raise pytest.UsageError(f"busbw: {name} is not installed here; {how_to_get(name)}")
     probes = []
     for framework in frameworks:
         starter = rounds.starter_of(state, framework, settings.device, _ranks_asked(settings))
@@ -203,7 +207,12 @@ def _find_baselines(state: State, cases_of: dict[Spec, Case]) -> None:
     try:
         state.found = {
             spec: (
-                baselines.find(root, state.keys[spec], case),
+                baselines.find(
+                    root,
+                    state.keys[spec],
+                    case,
+                    memory_limit_bytes=state.settings.memory_limit_bytes,
+                ),
                 baselines.find_published(root, state.keys[spec], case),
             )
             for spec, case in cases_of.items()

@@ -9,7 +9,7 @@ import pytest
 from busbw import cases
 from busbw.model import CNN, Case, Outcome, Spec, Verdict
 
-from .settings import Settings
+from .settings import Settings, how_to_get
 from .state import State
 
 
@@ -38,6 +38,8 @@ def resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict[
 
 def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
     """Why `spec` is not measured, though it may well be one; else empty."""
+    if spec.framework in settings.absent_frameworks:
+        return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
     if spec.step != CNN:

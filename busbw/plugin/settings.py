@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import cases, metrics
+from busbw import baselines, cases, metrics
 from busbw.model import (
     Clock,
     Device,
@@ -38,12 +38,17 @@ _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """What the user asked for, checked."""
+    """What the user asked for, checked.
+
+    `absent_frameworks` are those that nobody left out, that are not installed here, and that there
+    are baselines of: what is selected of them cannot be measured, and must not go unsaid.
+    """
 
     device: Device | None
     ranks: int | None
     frameworks: tuple[str, ...]
     frameworks_named: bool
+    absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
     strategies: tuple[str, ...]
     collectives: tuple[str, ...]
@@ -84,15 +89,15 @@ def _settings(config: pytest.Config) -> Settings:
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
-    against = _against(config)
-    _check_paired(config, paired=against is not None, injected=bool(texts["inject"]))
+    against = _against(config, injected=bool(texts["inject"]))
+    there = _frameworks(texts, named=named, pythons=pythons)
+    root = config.rootpath / texts["baselines"]
     return Settings(
         device=_device(texts["device"]),
         ranks=_ranks(texts["ranks"]),
-        frameworks=_frameworks(
-            texts["frameworks"], named=named, pythons=pythons, compiled=bool(texts["topology"])
-        ),
+        frameworks=there,
         frameworks_named=named,
+        absent_frameworks=_absent(there, root, named or against or texts["topology"]),
         pythons=pythons,
         strategies=words_of("strategies", texts["strategies"], _all_strategies()),
         collectives=words_of("collectives", texts["collectives"], tuple(cases.COLLECTIVES)),
@@ -110,7 +115,7 @@ def _settings(config: pytest.Config) -> Settings:
         injection=checked("inject", injection_of, texts["inject"]),
         case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
         device_wait_s=seconds_of("device_wait", texts["device_wait"]),
-        baselines=config.rootpath / texts["baselines"],
+        baselines=root,
         update_baselines=config.getoption("update_baselines"),
         accept_regression=_accept_regression(config),
         prune_baselines=config.getoption("prune_baselines"),
@@ -122,11 +127,13 @@ def _settings(config: pytest.Config) -> Settings:
     )
 
 
-def _against(config: pytest.Config) -> Against | None:
-    return against_of(
+def _against(config: pytest.Config, *, injected: bool) -> Against | None:
+    found = against_of(
         [*config.getini("busbw_against"), *config.getoption("against")],
         [*config.getini("busbw_against_env"), *config.getoption("against_env")],
     )
+    _check_paired(config, paired=found is not None, injected=injected)
+    return found
 
 
 def _device(text: str) -> Device | None:
@@ -198,8 +205,9 @@ def _all_strategies() -> tuple[str, ...]:
 
 
 def _frameworks(
-    text: str, *, named: bool, pythons: Mapping[str, str], compiled: bool
+    texts: Mapping[str, str], *, named: bool, pythons: Mapping[str, str]
 ) -> tuple[str, ...]:
+    text, compiled = texts["frameworks"], bool(texts["topology"])
     wanted = words_of("frameworks", text, cases.FRAMEWORKS) if named else _DEFAULT_FRAMEWORKS
     if compiled and named and not set(wanted) <= set(COMPILED_FRAMEWORKS):
         raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
@@ -211,6 +219,15 @@ def _frameworks(
             f"--frameworks: {missing[0]} is not installed here; {how_to_get(missing[0])}"
         )
     return there
+
+
+def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ...]:
+    """The usual frameworks not `there` that have baselines, of any machine, below `root`.
+
+    None where the options ask for `others`, or for something that baselines say nothing of.
+    """
+    stored = frozenset() if others else baselines.frameworks_below(root)
+    return tuple(name for name in _DEFAULT_FRAMEWORKS if name in stored and name not in there)
 
 
 def how_to_get(framework: str) -> str:

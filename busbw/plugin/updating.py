@@ -123,6 +123,7 @@ def _accepted(state: State) -> list[baselines.Accepted]:
                 anchors_s=stats.anchors_s(measurement.runs),
                 # The level did not change: these launches are more of the same.
                 append=outcome is Outcome.PASS,
+                memory_limit_bytes=state.settings.memory_limit_bytes,
             )
         )
     return accepted

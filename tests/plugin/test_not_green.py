@@ -129,3 +129,127 @@ def test_a_collective_that_is_slower_beside_a_steady_anchor_is_its_own_fault(
     ran = folder.run(THREE, exit_code=1)
     assert set(ran.outcomes.values()) == {"REGRESSED"}
     assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"
+
+
+ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
+MEMORY_IN_USE = """\
+import dataclasses
+
+from busbw import driver
+from busbw.model import Failure, FailureKind, Found
+
+passes = driver.Sweep.passes
+
+
+def run(self, cases, count):
+    passes(self, cases, count)
+    busy = Failure(
+        kind=FailureKind.OUT_OF_MEMORY,
+        message="in use",
+        launch="1.fake",
+        found=Found.PREDICTED,
+        needed_bytes=2**20,
+        available_bytes=2**10,
+        capacity_bytes=2**30,
+    )
+    for case in cases:
+        self._results[case] = [busy] * count
+
+
+driver.Sweep.passes = run
+"""
+
+
+@pytest.fixture
+def without_tensorflow(folder: Folder) -> tuple[str, ...]:
+    """Options of a session in which JAX is another interpreter's and TensorFlow is nowhere.
+
+    Both have baselines, of the same machine.
+    """
+    python = standing_in.interpreter(folder)
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    for framework in ("jax", "tensorflow"):
+        standing_in.script(folder, framework)
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
+    folder.pytest(*command, *both, "--update-baselines", exit_code=0)
+    assert len(folder.baseline_files) == 2
+    (folder.path / "absent.py").write_text(ABSENT)
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    return ("-p", "absent", f"--python=jax={python}")
+
+
+def test_a_framework_that_has_baselines_and_is_not_installed(
+    folder: Folder, without_tensorflow: tuple[str, ...]
+) -> None:
+    said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not installed here"
+    ran = assert_not_green(folder, *without_tensorflow, said=said)
+    assert ran.results is not None
+    outcomes = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    assert outcomes == {
+        "jax-default-float32-1M": "PASS",
+        "tensorflow-default-float32-1M": "SKIPPED",
+    }
+    assert 'pip install "busbw[tf]"' in ran.text
+
+
+def test_a_framework_that_the_options_leave_out_may_be_missing(
+    folder: Folder, without_tensorflow: tuple[str, ...]
+) -> None:
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *without_tensorflow)
+    for options in (("--frameworks=jax",), ("-k", "jax")):
+        ran = folder.pytest(*command, *options, exit_code=0)
+        assert ran.outcomes == {"1M": "PASS"}
+    ran = folder.pytest(*command, "-k", "tensorflow", exit_code=4)
+    assert "busbw: tensorflow is not installed here; pip install" in ran.sentence
+
+
+def test_a_framework_with_baselines_of_another_machine_alone_is_only_skipped(
+    folder: Folder, without_tensorflow: tuple[str, ...]
+) -> None:
+    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *without_tensorflow)
+    ran = folder.pytest(*command, "--ranks=8", exit_code=0)
+    assert "1 passed, 1 skipped, 1 without baseline" in ran.last_line
+
+
+def test_a_session_whose_every_case_is_refused_for_memory_in_use(folder: Folder) -> None:
+    """Predicted where another program has the memory: nothing was measured, nothing is judged."""
+    folder.with_baselines()
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    (folder.path / "busy.py").write_text(MEMORY_IN_USE)
+    said = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"
+    ran = assert_not_green(folder, "--frameworks=fake", "-p", "busy", said=said)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    ran = folder.run("-p", "busy", "--require-baselines", exit_code=1)
+    assert "2 failed" in ran.last_line
+
+
+def test_a_session_in_which_nothing_fits_under_the_limit(folder: Folder) -> None:
+    ran = folder.run("--memory-limit=1K", exit_code=1)
+    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
+    assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
+    python = standing_in.interpreter(folder)
+    ran = folder.run("--memory-limit=1K", f"--against={python}", "--launches=2", exit_code=1)
+    assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
+
+
+def test_only_what_was_measured_is_counted(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    ran = folder.run("--payloads=1K,1M", exit_code=0)
+    assert "FINE: 1 case measured in 1 launch each, 1 without a time" in ran.text
+
+
+def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M")
+    folder.script(
+        **SLOW,
+        cases=[
+            {"payload_bytes": 1024, "then": "out_of_memory"},
+            {"payload_bytes": 2**20, "slower": 9},
+            {"payload_bytes": 2**22, "then": "kill"},
+        ],
+    )
+    ran = folder.run("--payloads=1K,1M,2M,4M", "--require-baselines", exit_code=1)
+    assert "FINE" not in ran.text
+    said = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
+    assert f"FAILED: {said}; 2 cases measured in " in ran.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .folder import Folder
+from .folder import SLOW, Folder
 
 # The fake back end says that a case needs two buffers a rank: 128 MiB for 16M on four ranks.
 NEEDED_BYTES = 128 * 2**20
@@ -24,7 +24,7 @@ def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: 
     assert "MiB available (predicted before touching memory)" in ran.text
 
 
-def test_saved_it_is_expected_and_without_the_limit_it_fits_and_that_is_said(
+def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -34,9 +34,51 @@ def test_saved_it_is_expected_and_without_the_limit_it_fits_and_that_is_said(
     assert "OUT_OF_MEMORY (expected)" in ran.text
     assert "(expected: so it was on 20" in ran.text
     assert "failed" not in ran.last_line
-    ran = folder.run(SIZES, "--require-baselines", exit_code=0)
-    assert ran.outcomes == {"1K": "PASS", "16M": "IMPROVED"}
-    assert "it fits now" in ran.text
+    for other in ((), ("--memory-limit=100M",)):
+        ran = folder.run(SIZES, *other, "--require-baselines", exit_code=1)
+        assert ran.outcomes["1K"] == "PASS"
+        assert ran.outcomes["16M"] == ("OUT_OF_MEMORY" if other else "NO_BASELINE")
+        assert not ran.case("16M")["expected"]
+
+
+def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
+    """Neither that it got slower, nor that it does not fit in the machine's own memory."""
+    folder.script(**SLOW)
+    folder.with_baselines(SIZES)
+    folder.run(SIZES, LIMIT, "--update-baselines", exit_code=1)
+    assert folder.run(SIZES, exit_code=0).outcomes == {"1K": "PASS", "16M": "PASS"}
+    assert folder.run(SIZES, LIMIT, exit_code=0).case("16M")["expected"] is True
+    folder.script(**SLOW, cases=[{"slower": 50}])
+    ran = folder.run(SIZES, exit_code=1)
+    assert ran.outcomes == {"1K": "REGRESSED", "16M": "REGRESSED"}
+    folder.script(**SLOW, cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
+    ran = folder.run(SIZES, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+
+
+def test_everything_saved_under_a_tiny_limit_hides_nothing_later(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K,1M", "--memory-limit=1K")
+    ran = folder.run("--payloads=1K,1M", "--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "1M": "NO_BASELINE"}
+    ran = folder.run("--payloads=1K,1M", "--memory-limit=1K", exit_code=0)
+    assert "FINE: 2 cases out of memory, as expected" in ran.text
+
+
+def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    folder.with_baselines(LIMIT)
+    folder.script()
+    ran = folder.run(LIMIT, "--update-baselines", exit_code=0)
+    assert ran.outcomes == {"1M": "IMPROVED"}
+    assert folder.run(LIMIT, exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_the_machines_own_out_of_memory_is_not_what_a_limit_makes(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
+    folder.with_baselines(SIZES)
+    ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert ran.case("16M")["expected"] is False
 
 
 def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:

@@ -28,7 +28,7 @@ def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> No
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert len(ran.case()["launches"]) == 4
     assert "busbw: 3 further launches of fake-default-float32-1M" in ran.text
-    assert "FINE: 1 case measured in 4 launches each" in ran.text
+    assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
 
 
 def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) -> None:

@@ -106,10 +106,11 @@ def test_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
 
 def test_out_of_memory_in_all_launches_without_a_baseline_is_said(folder: Folder) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
-    ran = folder.run("--launches=2", exit_code=0)
+    ran = folder.run("--launches=2", exit_code=1)
     assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
     assert "raised by the framework" in ran.text
-    assert "1 passed, 1 out of memory" in ran.last_line
+    assert "1 failed, 1 out of memory" in ran.last_line
+    assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 
 def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) -> None:
@@ -179,4 +180,5 @@ def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
     assert case["failure"]["kind"] == "WRONG_WORLD"
     assert case["failure"]["message"].startswith(said)
     assert (case["measured"], case["launches"]) == (None, [])
-    assert "1 failed, 1 passed" in ran.last_line
+    assert "2 failed" in ran.last_line
+    assert "NO_VERDICT: no case gave a time: 1 FAILED" in ran.text
