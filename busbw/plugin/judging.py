@@ -9,6 +9,7 @@ from busbw import judge, stats
 from busbw.model import Case, Outcome, Spec
 
 from . import machine, updating
+from .settings import Settings
 from .state import State
 
 
@@ -72,7 +73,7 @@ def judge_all(
         judge.Circumstances(
             launches=state.plan.launches,
             expecting=state.settings.against is None,
-            accepting=state.settings.update_baselines in ("all", "new"),
+            accepting=_accepting(state.settings),
             asked_to_skip=skip,
             missing=_missing(state, specs),
             fallen_back=_fallen_back(state, resolved),
@@ -85,6 +86,11 @@ def judge_all(
             ),
         ),
     )
+
+
+def _accepting(settings: Settings) -> bool:
+    """Whether running out of memory is to be stored as what the machine does."""
+    return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
 def _locate(state: State, specs: tuple[Spec, ...]) -> None:
