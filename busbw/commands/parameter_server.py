@@ -117,8 +117,8 @@ def run(options: argparse.Namespace) -> int:
     return pages.put(report.parameter_server_page(rows), options.document, "parameter-server")
 
 
-def _say_waiting() -> None:
-    text = "another session is measuring on this machine; waiting for its end"
+def _say_waiting(holder: str) -> None:
+    text = f"another session is measuring on this machine; waiting for its end ({holder})"
     print(f"busbw parameter-server: {text}", file=sys.stderr)
 
 

@@ -69,7 +69,9 @@ def _alone(state: State, display: Display) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(
-                driver.alone(state.settings.device_wait_s, lambda: display.line(waiting))
+                driver.alone(
+                    state.settings.device_wait_s, lambda who: display.line(f"{waiting} ({who})")
+                )
             )
         except driver.BusyError as error:
             raise pytest.UsageError(f"busbw: {error}") from error

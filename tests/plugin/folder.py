@@ -1,6 +1,7 @@
 """A private folder with perf/ and conftest.py in which pytest is run, and what came of it.
 
-Every session runs in a process of its own; its locks and bundles lie in the folder.
+Every session runs in a process of its own; its bundles lie in the folder, and it waits for no
+session of another folder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from busbw import locks
 from busbw.model import payload_text
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,7 @@ class Folder:
         for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("TMPDIR", str(self.temporary))
+        monkeypatch.setenv(locks.MACHINE, str(self.path))
         self.ini({})
 
     def ini(self, settings: Mapping[str, str]) -> None:
@@ -155,8 +158,8 @@ class Folder:
         path.write_text("".join(after))
 
     def left_over(self) -> list[str]:
-        """What lies in the temporary folder beside locks."""
-        return sorted(p.name for p in self.temporary.iterdir() if p.suffix != ".lock")
+        """What lies in the temporary folder."""
+        return sorted(path.name for path in self.temporary.iterdir())
 
 
 def _scaled(line: str, factor: float) -> str:
