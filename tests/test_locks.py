@@ -16,6 +16,7 @@ import pytest
 
 from busbw import locks
 from busbw.locks import Busy, Holder
+from tests.driver.processes import can_unshare
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,8 +42,6 @@ try:
 except locks.Busy as error:
     print(error)
 """
-# A network namespace has a machine of its own: nobody else measures in there.
-OWN_NETWORK = ("unshare", "--net")
 
 
 @pytest.fixture
@@ -147,11 +146,14 @@ def test_who_has_the_name_without_listening_is_not_named_and_makes_others_wait_o
 
 
 def in_a_network_of_its_own(script: str) -> str:
-    """What a shell script prints that runs there, with no variable that names the machine."""
+    """What a shell script prints there, with no variable that names the machine.
+
+    A network namespace is a machine of its own: nobody measures in there.
+    """
     environment = {name: text for name, text in os.environ.items() if name != locks.MACHINE}
     environment |= {"HOLDS": HOLDS, "LOOKS": LOOKS, "PYTHON": sys.executable}
     done = subprocess.run(
-        [*OWN_NETWORK, "bash", "-c", script],
+        ["unshare", "--net", "bash", "-c", script],
         check=True,
         capture_output=True,
         text=True,
@@ -163,15 +165,7 @@ def in_a_network_of_its_own(script: str) -> str:
     return done.stdout
 
 
-def can(*command: str) -> bool:
-    try:
-        done = subprocess.run([*command, "true"], capture_output=True, check=False)
-    except FileNotFoundError:
-        return False
-    return done.returncode == 0
-
-
-@pytest.mark.skipif(not can(*OWN_NETWORK), reason="needs a network namespace of its own")
+@pytest.mark.skipif(not can_unshare("--net"), reason="needs a network namespace of its own")
 @pytest.mark.parametrize("user", ["", "65534"])
 def test_it_is_the_same_machine_with_another_tmpdir_and_for_another_user(
     tmp_path: Path, user: str
@@ -200,9 +194,7 @@ def test_another_machine_by_the_variable_waits_for_nobody(
             pass
 
 
-@pytest.mark.skipif(
-    not can("unshare", "--pid", "--fork"), reason="needs a PID namespace of its own"
-)
+@pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
 def test_a_process_of_another_pid_namespace_holds_it_too_but_has_no_number(machine: str) -> None:
     with holding(), pytest.raises(Busy):
         locks.machine(0).__enter__()

@@ -106,7 +106,7 @@ class Folder:
         for path in (junit, results):
             path.unlink(missing_ok=True)
         written = (f"--junitxml={junit}", f"--results={results}") if reports else ()
-        done = self.pytester.run(*self._command(*written, *options), timeout=120)
+        done = self.pytester.run(*self.command(*written, *options), timeout=120)
         text = "\n".join([*done.outlines, *done.errlines])
         assert done.ret == exit_code, text
         return Ran(
@@ -118,7 +118,7 @@ class Folder:
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Begin a session like `run`'s; its output goes to ``output.txt`` in the folder."""
-        command = self._command(*FAKE, *WITHOUT_CACHE, *options)
+        command = self.command(*FAKE, *WITHOUT_CACHE, *options)
         with (self.path / "output.txt").open("a") as output:
             begun = self.pytester.popen(command, stdout=output, stderr=subprocess.STDOUT)
         assert isinstance(begun, subprocess.Popen)
@@ -131,7 +131,8 @@ class Folder:
             session.kill()
             session.wait()
 
-    def _command(self, *options: str) -> list[str]:
+    def command(self, *options: str) -> list[str]:
+        """How pytest is started in this folder."""
         basetemp = f"--basetemp={self.path / 'base'}"
         return [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
 

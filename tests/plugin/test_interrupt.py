@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
-from tests.driver.processes import processes, wait_until
+from busbw import locks
+from tests.driver.processes import can_unshare, processes, wait_until
 
-from .folder import Folder
+from .folder import FAKE, WITHOUT_CACHE, Folder
 
 SOON_S = 5.0
 
@@ -98,6 +99,24 @@ def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it
     session.wait()
     folder.script()
     assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
+def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    (bundle,) = folder.temporary.iterdir()
+    there = sorted(bundle.rglob("*"))
+    folder.script()
+    folder.environment.setenv(locks.MACHINE, "another")
+    apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
+    assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
+    assert there == sorted(bundle.rglob("*"))
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert not folder.left_over()
 
 
 def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
