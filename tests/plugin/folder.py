@@ -118,7 +118,11 @@ class Folder:
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Begin a session like `run`'s; its output goes to ``output.txt`` in the folder."""
-        command = self.command(*FAKE, *WITHOUT_CACHE, *options)
+        return self.begin(*FAKE, *WITHOUT_CACHE, *options)
+
+    def begin(self, *options: str) -> subprocess.Popen[bytes]:
+        """Begin a session with these options and no others, as `start` does."""
+        command = self.command(*options)
         with (self.path / "output.txt").open("a") as output:
             begun = self.pytester.popen(command, stdout=output, stderr=subprocess.STDOUT)
         assert isinstance(begun, subprocess.Popen)
@@ -126,7 +130,7 @@ class Folder:
         return begun
 
     def end(self) -> None:
-        """End what `start` began, however it stands."""
+        """End what `start` and `begin` began, however it stands."""
         for session in self._begun:
             session.kill()
             session.wait()

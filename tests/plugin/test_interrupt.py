@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +91,52 @@ def test_no_worker_is_left_when_pytest_was_killed(
     assert no_worker_soon(folder)
     assert not folder.baseline_files
     forget_bundles(folder)
+
+
+COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)
+
+
+@pytest.mark.parametrize(
+    ("launch", "options"),
+    [
+        ("probe", (*FAKE, *WITHOUT_CACHE)),
+        ("1.fake", (*FAKE, *WITHOUT_CACHE)),
+        # By a thread that is not the first.
+        ("compile-2", (*COMPILED, "--compile-cache=none")),
+    ],
+)
+def test_a_worker_that_was_stopped_as_it_began_dies_with_pytest_too(
+    folder: Folder, launch: str, options: tuple[str, ...]
+) -> None:
+    stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
+    python = interpreter(folder, stop)
+    session = folder.begin(*options, f"--python=fake={python}")
+    assert wait_until(lambda: "T" in [state(one) for one in processes(folder.temporary)])
+    session.kill()
+    session.wait()
+    assert no_worker_soon(folder)
+    forget_bundles(folder)
+
+
+def interpreter(folder: Folder, before: str) -> Path:
+    """One that does something in a shell before it starts."""
+    path = folder.path / "interpreter"
+    path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def state(process: int) -> str:
+    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def test_what_a_worker_started_ends_with_it(folder: Folder) -> None:
+    child = f"{sys.executable} -c 'import time; time.sleep(600)' {folder.temporary} &"
+    folder.run(f"--python=fake={interpreter(folder, child)}", "--launches=3", exit_code=0)
+    assert not processes(folder.temporary)
 
 
 def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it(
