@@ -113,8 +113,10 @@ def save_compiled(
     whole. With `only_new` existing entries stay. Raises BaselineError, and writes nothing, if a
     file cannot be read.
     """
-    changes = []
-    with files.locked(root):
+    changes: list[CompiledChange] = []
+    if not accepted:
+        return ()
+    with files.locked(root) as seen:
         documents: dict[Path, CompiledDocument] = {}
         for one in accepted:
             path = files.path_of(root / FOLDER, one.key, one.case)
@@ -127,6 +129,7 @@ def save_compiled(
             documents[path] = replace(document, entries=(*others, new))
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
+        seen.check(documents)
         for path in dict.fromkeys(change.path for change in changes):
             files.write(path, _text(documents[path]))
     return tuple(changes)

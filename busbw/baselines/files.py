@@ -6,20 +6,19 @@ Knows paths and locks; what stands in a file is decided elsewhere.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
-
+from busbw import locks
 from busbw.model import Case, EnvironmentKey
 
 from .document import BaselineError, Document
 from .entries import empty_document
 from .key import file_name_of, folder_of
 from .reading import read
+from .seen import Seen
 
 LOCK_TIMEOUT_S = 60.0
 
@@ -47,17 +46,23 @@ def opened(path: Path, key: EnvironmentKey, case: Case) -> Document:
 
 
 @contextlib.contextmanager
-def locked(root: Path) -> Iterator[None]:
-    """One writer per baselines folder. The lock lies outside of it: the folder holds data only."""
-    name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
-    lock = Path(tempfile.gettempdir()) / f"busbw-{os.getuid()}-{name}.lock"
-    try:
-        with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):
-            yield
-    except filelock.Timeout as error:
-        raise BaselineError(
-            f"{root}: another session has been writing for {LOCK_TIMEOUT_S:.0f} s"
-        ) from error
+def locked(root: Path) -> Iterator[Seen]:
+    """One writer per baselines folder, however it is reached; with what lies in it.
+
+    Raises BaselineError.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locks.folder(root.resolve(), LOCK_TIMEOUT_S))
+        except locks.Busy as error:
+            raise BaselineError(
+                f"{root}: another session has been writing for {LOCK_TIMEOUT_S:g} s "
+                f"({error.holder.text})"
+            ) from error
+        except OSError as error:
+            raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
+        yield Seen.below(root)
 
 
 def write(path: Path, text: str) -> None:

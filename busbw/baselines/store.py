@@ -115,7 +115,9 @@ def save(root: Path, accepted: Sequence[Accepted], *, occasion: Occasion, rules:
     """
     changes: list[Change] = []
     refusals: list[Refusal] = []
-    with files.locked(root):
+    if not accepted:
+        return Saved()
+    with files.locked(root) as seen:
         documents = {}
         for one in accepted:
             path = files.path_of(root, one.key, one.measurement.case)
@@ -126,6 +128,7 @@ def save(root: Path, accepted: Sequence[Accepted], *, occasion: Occasion, rules:
             documents[path], done = _merged(documents[path], one, path, occasion, rules)
             changes += [done] if isinstance(done, Change) else []
             refusals += [done] if isinstance(done, Refusal) else []
+        seen.check(documents)
         for path in dict.fromkeys(change.path for change in changes):
             own = [change for change in changes if change.path == path]
             files.write(path, dumps(recorded(documents[path], own, occasion)))

@@ -26,8 +26,11 @@ def prune(root: Path, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[Cha
     A file in which nothing is left is removed. Raises BaselineError, and writes nothing, if a
     file cannot be read.
     """
-    with files.locked(root):
+    if not root.exists():
+        return ()
+    with files.locked(root) as seen:
         kept = [_pruned(path, document, cases) for path, document, cases in _there(root, keep)]
+        seen.check(path for path, _, _ in kept)
         for path, document, gone in kept:
             if gone and document.entries:
                 files.write(path, dumps(recorded(document, gone, occasion)))
@@ -58,8 +61,12 @@ def rebase(root: Path, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple[C
     BaselineError, and writes nothing, if a file cannot be read.
     """
     changes: list[Change] = []
-    with files.locked(root):
-        for path, document, here in _there(root, cases):
+    if not root.exists():
+        return ()
+    with files.locked(root) as seen:
+        there = _there(root, cases)
+        seen.check(path for path, _, _ in there)
+        for path, document, here in there:
             after, moved = _rebased(path, document, here, occasion)
             if moved:
                 files.write(path, dumps(recorded(after, moved, occasion)))

@@ -117,8 +117,11 @@ def run(options: argparse.Namespace) -> int:
     return pages.put(report.parameter_server_page(rows), options.document, "parameter-server")
 
 
-def _say_waiting() -> None:
-    text = "another session is measuring on this machine; waiting for its end"
+def _say_waiting(holder: str) -> None:
+    _say(f"another session is measuring on this machine; waiting for its end ({holder})")
+
+
+def _say(text: str) -> None:
     print(f"busbw parameter-server: {text}", file=sys.stderr)
 
 
@@ -144,7 +147,7 @@ def _trained(
         row = _ROWS[name]
         training = dataclasses.replace(row.training, epochs=options.epochs)
         start = driver.LocalStart(starter=starter, bundle=bundle, launch=name)
-        answer = driver.train(training, start, options.timeout)
+        answer = driver.train(training, start, options.timeout, _say)
         if isinstance(answer, Failure):
             return dataclasses.replace(answer, message=f"{name}: {answer.message}")
         rows.append(ParameterServerRow(training=training, published=row.published, run=answer))

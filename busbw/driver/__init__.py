@@ -12,7 +12,7 @@ from .group import Answers, Group, LocalStart, Start
 from .parameter_server import train
 from .passes import Progress
 from .places import Place, Role, local_places, roles_of
-from .probe import ProbeFailed, probe
+from .probe import ProbeCutShort, ProbeFailed, probe
 from .process import Starter, Worker
 from .sweep import Sweep
 
@@ -27,6 +27,7 @@ __all__ = [
     "Job",
     "LocalStart",
     "Place",
+    "ProbeCutShort",
     "ProbeFailed",
     "Progress",
     "Role",

@@ -5,12 +5,14 @@ A foreign interpreter must not see our site-packages, or our jax would shadow th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
 import busbw
+from busbw import locks
 
 # Any Python can read this, so that one that is too old says so and no more.
 _DOOR = """
@@ -26,38 +28,49 @@ main()
 """
 _ROOMS = ("model", "collectives", "traces", "worker")
 _NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
-
-
-_PREFIX = f"busbw-{os.getuid()}-"
+_PREFIX = f"busbw-{os.getuid()}."
 
 
 def _remove_orphans(parent: Path) -> None:
-    """Remove the bundles of this user's processes that are no more."""
-    for folder in parent.glob(f"{_PREFIX}*-*"):
-        owner = folder.name[len(_PREFIX) :].split("-")[0]
-        if folder.is_dir() and owner.isdecimal() and not _alive(int(owner)):
+    """Remove the bundles of this user whose sessions are no more: those that nobody has locked."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            _remove_orphan(folder)
+
+
+def _remove_orphan(folder: Path) -> None:
+    if folder.lstat().st_uid != os.getuid():
+        return
+    held = locks.of_folder(folder)
+    if held is not None:
+        with contextlib.closing(held):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
+    """A new folder that no other session takes for an orphan.
+
+    One that does so before it is locked removes it empty: then there will be another.
+    """
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
+        with contextlib.suppress(FileNotFoundError):
+            held = locks.of_folder(Path(folder.name))
+            if held is not None:
+                return folder, held
+        folder.cleanup()
 
 
 class Bundle:
     """A folder with what a worker may import, and room for logs and temporary files.
 
-    What a session that was killed had to leave behind is removed by the next one.
+    It is locked while its session lives, wherever that runs. What a session that was killed had to
+    leave behind is removed by the next one.
     """
 
     def __init__(self) -> None:
         _remove_orphans(Path(tempfile.gettempdir()))
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
+        self._folder, self._held = _locked_folder()
         self.path = Path(self._folder.name)
         source = Path(busbw.__file__).parent
         package = self.path / "busbw"
@@ -77,3 +90,4 @@ class Bundle:
     def remove(self) -> None:
         """Leave nothing behind."""
         self._folder.cleanup()
+        self._held.close()

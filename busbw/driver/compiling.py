@@ -21,7 +21,9 @@ from busbw.model import Case, Compiled, Compiler, Failure, Topology, TrainingSte
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
-from .process import START_TIMEOUT_S, Starter, Worker
+from .probe import ProbeCutShort
+from .process import Starter, Worker
+from .starting import ready, started_again, stopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class Compiling:
     timeout_s: float
     cache: Path | None = None
     on_progress: Callable[[int, int, Job], None] = lambda done, total, job: None
+    on_note: Callable[[str], None] = lambda note: None
     results: dict[Job, Compiled | Failure] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _alive: set[Worker] = field(default_factory=set)
@@ -54,23 +57,34 @@ class Compiling:
     _number: int = 0
 
     def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """What `compiler` is for each topology; one that a crash hides is missing, and says so."""
+        """What `compiler` is for each topology; one that a crash hides is missing, and says so.
+
+        Raises ProbeCutShort if a worker was killed or hung, and so did another.
+        """
         found = []
         with contextlib.ExitStack() as held:
             worker: Worker | Failure | None = None
             for topology in topologies:
                 worker = worker or self._started(compiler, held)
                 answer = self._described(worker, topology)
+                if isinstance(answer, Failure) and isinstance(worker, Worker) and stopped(answer):
+                    self.on_note(started_again(answer))
+                    worker = self._started(compiler, held)
+                    answer = self._described(worker, topology)
+                if isinstance(answer, Failure):
+                    if stopped(answer):
+                        raise ProbeCutShort(f"{_words(answer)}; it was tried twice")
+                    answer = Compiler(topology=topology.name, missing=_words(answer))
                 found.append(answer)
                 worker = None if answer.missing else worker
         return found
 
-    def _described(self, worker: Worker | Failure, topology: Topology) -> Compiler:
+    def _described(self, worker: Worker | Failure, topology: Topology) -> Compiler | Failure:
         if isinstance(worker, Failure):
-            return Compiler(topology=topology.name, missing=_words(worker))
+            return worker
         answer = self._asked(worker, _request("describe", topology), "starting the compiler")
         if isinstance(answer, Failure):
-            return Compiler(topology=topology.name, missing=_words(answer))
+            return answer
         return wire.from_json(Compiler, answer[1], "compiler")
 
     def run(self, jobs: Sequence[Job]) -> None:
@@ -135,9 +149,12 @@ class Compiling:
         with self._lock:
             self._number += 1
             launch = f"compile-{self._number}"
-        worker = held.enter_context(self._worker(self.starters[compiler], launch))
-        ready = worker.ask(None, START_TIMEOUT_S)
-        return failure_of(ready, launch, "starting") if isinstance(ready, Ended) else worker
+
+        def start(name: str) -> Worker:
+            return held.enter_context(self._worker(self.starters[compiler], name))
+
+        worker, failure = ready(start(launch), start, self.on_note)
+        return failure or worker
 
     @contextlib.contextmanager
     def _worker(self, starter: Starter, launch: str) -> Iterator[Worker]:

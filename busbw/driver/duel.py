@@ -8,6 +8,7 @@ elsewhere, and for large cases, one launch follows the other, A B B A from pass 
 from __future__ import annotations
 
 import enum
+import functools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,8 @@ from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, P
 from .bundle import Bundle
 from .endings import Ended, failure_of
 from .passes import LARGE_BYTES, Progress, bytes_of, result_of, shuffled
-from .process import START_TIMEOUT_S, Starter, Worker
+from .process import Starter, Worker
+from .starting import ready
 
 
 class Side(str, enum.Enum):
@@ -120,11 +122,12 @@ class Duel:
         try:
             for side in order:
                 name = f"{self._number}.{framework}.{side.value}{again}"
-                workers[side] = Worker(self.starters[framework][side], self.bundle, name)
-            for side, worker in workers.items():
-                ready = worker.ask(None, START_TIMEOUT_S)
-                if isinstance(ready, Ended):
-                    left = self._never_started(side, worker, ready, cases)
+                workers[side] = self._start(framework, side, name)
+            for side in order:
+                start = functools.partial(self._start, framework, side)
+                workers[side], failure = ready(workers[side], start, self.on_note)
+                if failure is not None:
+                    left = self._never_started(side, failure, cases)
                     break
             else:
                 self._count("starting", begun_s)
@@ -137,10 +140,10 @@ class Duel:
             self._end(worker)
         return left
 
-    def _never_started(
-        self, side: Side, worker: Worker, ended: Ended, cases: Sequence[Case]
-    ) -> list[Case]:
-        failure = failure_of(ended, worker.launch, "starting")
+    def _start(self, framework: str, side: Side, launch: str) -> Worker:
+        return Worker(self.starters[framework][side], self.bundle, launch)
+
+    def _never_started(self, side: Side, failure: Failure, cases: Sequence[Case]) -> list[Case]:
         for case in cases:
             self._keep(side, case, failure)
         self._done += len(cases)

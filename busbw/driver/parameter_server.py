@@ -5,7 +5,7 @@ One ParameterServerRun is made of all answers; whatever ends it, no process is l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from busbw import wire
@@ -24,10 +24,13 @@ _CHIEF = {"chief": 1}
 
 
 def train(
-    training: ParameterServerTraining, start: Start, timeout_s: float
+    training: ParameterServerTraining,
+    start: Start,
+    timeout_s: float,
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> ParameterServerRun | Failure:
     """Train in a fresh group; `timeout_s` is for the training alone."""
-    answers = trained(_cast(training), training, start, timeout_s)
+    answers = trained(_cast(training), training, start, timeout_s, on_note)
     if isinstance(answers, Failure):
         return answers
     runs = [

@@ -2,12 +2,14 @@
 
 Requests and replies go over two private pipes; stdout and stderr go into a log file. The
 worker runs in a process group of its own, so that Ctrl-C in the terminal reaches the driver
-alone, and it is killed as a group.
+alone, and it is killed as a group. On Linux it dies with the thread that starts it, from before its
+first instruction on, even while it is stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -27,6 +29,8 @@ START_TIMEOUT_S = 180.0
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 _READ_AT_ONCE = 65536
+_LOOK_S = 0.005
+_PR_SET_PDEATHSIG = 1
 
 # Where pytest's interpreter finds its packages: another one would import them before its own.
 _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
@@ -72,6 +76,25 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
     return environment
 
 
+def _tied() -> Callable[[], None] | None:
+    """What ties a process to this one between fork and exec; later it might be stopped before.
+
+    Linux sends SIGKILL when the thread that forked ends. All that is called is looked up here: in
+    the child no other thread runs on that could let go of a lock.
+    """
+    if sys.platform != "linux":
+        return None
+    # Unlike CDLL, it does not pass on the interpreter lock.
+    prctl, parent, parent_of, end = ctypes.PyDLL(None).prctl, os.getpid(), os.getppid, os._exit
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL.value, 0, 0, 0)
+        if parent_of() != parent:
+            end(1)
+
+    return tie
+
+
 class Worker:
     """A running worker. Every way out ends the process, whatever it is doing."""
 
@@ -99,6 +122,7 @@ class Worker:
                 stderr=log,
                 pass_fds=(requests_out, replies_in),
                 start_new_session=True,
+                preexec_fn=_tied(),  # noqa: PLW1509 it takes no lock of another thread
                 env=_environment(starter, bundle),
             )
         os.close(requests_out)
@@ -166,8 +190,8 @@ class Worker:
     def _gone(self) -> Ended:
         """The pipe is closed: the process is ending, or it must be ended."""
         waited_s = self._clock() - self._begun_s
-        if not self._waited(EXIT_GRACE_S):
-            self.kill()
+        self._waited(EXIT_GRACE_S)
+        self.kill()
         return self._ended(self._process.returncode, waited_s)
 
     def _ended(self, exit_code: int | None, waited_s: float) -> Ended:
@@ -179,11 +203,20 @@ class Worker:
         )
 
     def _waited(self, timeout_s: float) -> bool:
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
+        """Whether the process ends by itself within so long."""
+        end_s = time.monotonic() + timeout_s
+        while not self._over():
+            if time.monotonic() > end_s:
+                return False
+            time.sleep(_LOOK_S)
         return True
+
+    def _over(self) -> bool:
+        """Whether the process has ended. Its id stays its own until its group was killed."""
+        if sys.platform == "darwin" or self._process.returncode is not None:
+            return self._process.poll() is not None
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, look) is not None
 
     def close(self) -> bool:
         """Let the worker end by itself; kill it if it does not. Whether it did."""
@@ -194,14 +227,15 @@ class Worker:
 
     def interrupt(self) -> None:
         """End the process from another thread than the one that asks, which then sees its end."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the worker's whole process group and wait for it."""
+        """End the worker's whole process group, what it started too, and wait for the worker."""
         self._close_pipes()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        # A process that was waited for has no id any more: another one may have it.
+        self.interrupt()
         self._process.wait()
 
     def _close_pipes(self) -> None:

@@ -6,7 +6,7 @@ can know the weights of another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import wire
@@ -42,6 +42,7 @@ class StrategyLaunch:
     bundle: Bundle
     name: str
     examples: str = ""
+    on_note: Callable[[str], None] = lambda note: None
 
     def measure(self, case: Case, timeout_s: float) -> Run | Failure:
         """The Run of `case`, or the Failure that stands for it; it bears the launch's name."""
@@ -49,7 +50,7 @@ class StrategyLaunch:
         starter = replace(self.starter, framework=framework, ranks=case.ranks)
         start = LocalStart(starter=starter, bundle=self.bundle, launch=self.name)
         training = training_of(case, self.starter.device, self.examples)
-        answers = trained(_cast(training), training, start, timeout_s)
+        answers = trained(_cast(training), training, start, timeout_s, self.on_note)
         if isinstance(answers, Failure):
             return replace(answers, launch=self.name)
         runs = [

@@ -1,7 +1,8 @@
 """Every case in every pass: fresh processes, one at a time, the order shuffled.
 
 Results are kept as they come, so that an interrupted sweep still has what it measured. A case
-whose worker died is a Failure of its launch; a new process, a new launch, takes the rest.
+whose worker died is a Failure of its launch; a new process, a new launch, takes the rest. A worker
+that is cut short while it starts is started once more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, P
 from .bundle import Bundle
 from .endings import Ended, failure_of
 from .passes import Progress, cost, is_of_group, result_of, shuffled
-from .process import START_TIMEOUT_S, Starter, Worker
+from .process import Starter, Worker
+from .starting import ready
 from .strategies import StrategyLaunch
 
 
@@ -94,6 +96,7 @@ class Sweep:
                 bundle=self.bundle,
                 name=f"{number}.{case.framework}.{case.strategy}",
                 examples=self.examples,
+                on_note=self.on_note,
             )
             with self._counted("training"):
                 self._keep(case, launch.measure(case, self.plan.timeout_s))
@@ -114,16 +117,23 @@ class Sweep:
         while left:
             attempt += 1
             name = f"{number}.{framework}" + (f".{attempt}" if attempt > 1 else "")
-            with self._counted("starting"):
-                worker = Worker(self.starters[framework], self.bundle, name)
+            worker, failure = self._started(framework, name)
             try:
-                left = self._one_launch(worker, left, number)
+                self._let_go()
+                left = self._one_launch(worker, left, number, failure)
             except BaseException:
                 worker.kill()
                 raise
             self._leaving = worker
             if left or not self.handover:
                 self._let_go()
+
+    def _started(self, framework: str, launch: str) -> tuple[Worker, Failure | None]:
+        def start(name: str) -> Worker:
+            return Worker(self.starters[framework], self.bundle, name)
+
+        with self._counted("starting"):
+            return ready(start(launch), start, self.on_note)
 
     def _let_go(self) -> None:
         """End the worker that is done, if there is one."""
@@ -137,13 +147,11 @@ class Sweep:
             name = worker.launch
             self.on_note(f"the worker of launch {name} did not end by itself and was killed")
 
-    def _one_launch(self, worker: Worker, cases: list[Case], number: int) -> list[Case]:
-        """Measure `cases` until the worker dies; those that are left."""
-        with self._counted("starting"):
-            ready = worker.ask(None, START_TIMEOUT_S)
-        self._let_go()
-        if isinstance(ready, Ended):
-            failure = failure_of(ready, worker.launch, "starting")
+    def _one_launch(
+        self, worker: Worker, cases: list[Case], number: int, failure: Failure | None
+    ) -> list[Case]:
+        """Measure `cases` until the worker dies; those that are left. `failure`: it never began."""
+        if failure is not None:
             for case in cases:
                 self._keep(case, failure)
             return []

@@ -66,6 +66,7 @@ def compile_all(
         timeout_s=state.settings.case_timeout_s,
         cache=asked.cache,
         on_progress=display.compiled,
+        on_note=state.notes.append,
     )
     compilers = _described(compiling, specs, asked)
     state.compilers = tuple(compilers.values())

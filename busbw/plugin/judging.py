@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import judge, stats
-from busbw.model import Case, Outcome, Spec
+from busbw.model import (
+    Case,
+    CompiledVerdict,
+    CompileSpec,
+    Outcome,
+    SessionOutcome,
+    SessionVerdict,
+    Spec,
+    Verdict,
+)
 
 from . import machine, updating
 from .settings import Settings
@@ -91,6 +100,17 @@ def judge_all(
 def _accepting(settings: Settings) -> bool:
     """Whether running out of memory is to be stored as what the machine does."""
     return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
+
+
+def give_up(state: State, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str) -> None:
+    """Nobody can say what there is: every case fails, and the session has no verdict."""
+    for spec in specs:
+        state.verdicts[spec] = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+    for one in compiled:
+        state.compiled[one] = CompiledVerdict(
+            spec=one, outcome=Outcome.FAILED, failed=True, text=why
+        )
+    state.session_verdict = SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why)
 
 
 def _locate(state: State, specs: tuple[Spec, ...]) -> None:

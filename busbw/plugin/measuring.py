@@ -39,11 +39,14 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         display = Display(session.config)
         skip = _asked_to_skip(session.config)
         with _bundle() as bundle:
-            if compiled:
-                compile_all(state, tuple(dict.fromkeys(compiled)), bundle, display, skip)
-            if specs:
-                with _alone(state, display):
-                    _measure(state, tuple(dict.fromkeys(specs)), bundle, display, skip)
+            try:
+                if compiled:
+                    compile_all(state, tuple(dict.fromkeys(compiled)), bundle, display, skip)
+                if specs:
+                    with _alone(state, display):
+                        _measure(state, tuple(dict.fromkeys(specs)), bundle, display, skip)
+            except driver.ProbeCutShort as error:
+                judging.give_up(state, specs, compiled, str(error))
     return (yield)
 
 
@@ -69,7 +72,9 @@ def _alone(state: State, display: Display) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(
-                driver.alone(state.settings.device_wait_s, lambda: display.line(waiting))
+                driver.alone(
+                    state.settings.device_wait_s, lambda who: display.line(f"{waiting} ({who})")
+                )
             )
         except driver.BusyError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
@@ -122,11 +127,18 @@ def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[P
     probes = []
     for framework in frameworks:
         starter = rounds.starter_of(state, framework, settings.device, _ranks_asked(settings))
-        try:
-            probes.append(driver.probe(starter, bundle))
-        except driver.ProbeFailed as error:
-            raise pytest.UsageError(f"busbw: {error}") from error
+        probes.append(_probed(state, starter, bundle))
     return probes
+
+
+def _probed(state: State, starter: driver.Starter, bundle: driver.Bundle, side: str = "") -> Probe:
+    """One framework's answer. None is a usage error, unless its workers were cut short."""
+    try:
+        return driver.probe(starter, bundle, state.notes.append)
+    except driver.ProbeCutShort:
+        raise
+    except driver.ProbeFailed as error:
+        raise pytest.UsageError(f"busbw: {side}{error}") from error
 
 
 def _target(state: State, probes: Sequence[Probe]) -> cases.Target:
@@ -157,10 +169,7 @@ def _probe_reference(state: State, cases_of: dict[Spec, Case], bundle: driver.Bu
             _ranks_asked(state.settings),
             side=driver.Side.REFERENCE,
         )
-        try:
-            probes[framework] = driver.probe(starter, bundle)
-        except driver.ProbeFailed as error:
-            raise pytest.UsageError(f"busbw: the reference: {error}") from error
+        probes[framework] = _probed(state, starter, bundle, "the reference: ")
         _check_stacks(state, framework, probes[framework])
     state.reference_probes = tuple(probes.values())
     for spec, case in cases_of.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import tempfile
@@ -9,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pytest
 
-from busbw import baselines
+from busbw import baselines, locks
 from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, files, reading
 from busbw.model import Baseline, EnvironmentKey
 from tests import build
@@ -24,7 +25,7 @@ RULES = Rules(budget=0.10, accept_regression=True)
 
 @pytest.fixture(autouse=True)
 def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writers' lock lies in the folder for temporary files: here that is the test's own."""
+    """Writers leave nothing in the folder for temporary files: here that is the test's own."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -228,22 +229,55 @@ def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
 ) -> None:
     monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
     _save(root, 1e-3)
-    (lock,) = Path(tempfile.gettempdir()).glob("busbw-*.lock")
-    with filelock.FileLock(lock), pytest.raises(BaselineError, match="another session has been"):
+    before = _found(root)
+    said = rf"^{root}: another session has been writing for 0.01 s \(pid {os.getpid()}, started "
+    with locks.folder(root, 0), pytest.raises(BaselineError, match=said):
         _save(root, 2e-3)
+    assert _found(root) == before
+
+
+def test_the_lock_is_the_folder_s_however_it_is_reached(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
+    root.mkdir()
+    other = tmp_path / "other"
+    other.symlink_to(root)
+    with locks.folder(root, 0), pytest.raises(BaselineError, match="another session has been"):
+        _save(other, 1e-3)
+    assert not list(root.iterdir())
+
+
+def test_a_folder_that_cannot_be_locked_is_an_error_and_not_written(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(BaselineError, match=rf"^{root}: it cannot be locked .*No locks available"):
+        _save(root, 1e-3)
+    assert not list(root.iterdir())
 
 
 SAVES = 12
 
 
-def _save_often(root: Path, first_bytes: int) -> None:
+def _save_often(root: Path, first_bytes: int, temporary: Path) -> None:
+    os.environ["TMPDIR"] = str(temporary)
     for turn in range(SAVES):
         _save(root, 1e-3, payload_bytes=first_bytes + 8 * turn)
 
 
-def test_concurrent_saves_by_two_processes_lose_nothing(root: Path) -> None:
+@pytest.mark.parametrize("temporary", ["same", "other"])
+def test_concurrent_saves_by_two_processes_lose_nothing(
+    root: Path, tmp_path: Path, temporary: str
+) -> None:
     spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=_save_often, args=(root, first)) for first in (4, 8)]
+    folders = {4: tmp_path / "same", 8: tmp_path / temporary}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    writers = [spawn.Process(target=_save_often, args=(root, *one)) for one in folders.items()]
     for writer in writers:
         writer.start()
     for writer in writers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,15 @@ def processes(folder: Path) -> list[int]:
             if names.search(path.read_text(errors="replace")):
                 found.append(int(path.parent.name))
     return found
+
+
+def can_unshare(*namespaces: str) -> bool:
+    """Whether a program can be run in such namespaces of its own."""
+    try:
+        done = subprocess.run(["unshare", *namespaces, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
 
 
 def wait_until(true: Callable[[], object], deadline_s: float = 30.0) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import multiprocessing
+import os
 import platform
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw import locks
 from busbw.driver import Bundle, Starter, Worker
 
 from .scripts import starter
@@ -122,6 +125,94 @@ def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: 
     )
     assert done.returncode == 1
     assert done.stderr == f"Python {platform.python_version()} is too old: the oldest is 3.10\n"
+
+
+@pytest.fixture
+def orphan(bundle: Bundle) -> Path:
+    """What a session left that is no more, beside the bundle of one that lives."""
+    folder = bundle.path.parent / f"busbw-{os.getuid()}.abcdefgh"
+    (folder / "busbw").mkdir(parents=True)
+    (folder / "busbw" / "wire.py").write_text("")
+    return folder
+
+
+def test_what_a_session_left_that_is_no_more_goes_and_what_a_live_one_has_stays(
+    bundle: Bundle, orphan: Path
+) -> None:
+    there = sorted(bundle.path.rglob("*"))
+    Bundle().remove()
+    assert not orphan.exists()
+    assert there == sorted(bundle.path.rglob("*"))
+
+
+def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> None:
+    with locks.folder(orphan, 0):
+        Bundle().remove()
+        assert (orphan / "busbw" / "wire.py").exists()
+    Bundle().remove()
+    assert not orphan.exists()
+
+
+def test_a_link_with_such_a_name_is_not_followed(orphan: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    orphan.rename(victim)
+    orphan.symlink_to(victim)
+    Bundle().remove()
+    assert orphan.is_symlink()
+    assert (victim / "busbw" / "wire.py").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_what_another_user_left_under_such_a_name_stays(orphan: Path) -> None:
+    os.chown(orphan, 65534, 65534)
+    Bundle().remove()
+    assert (orphan / "busbw" / "wire.py").exists()
+
+
+@pytest.mark.parametrize("when", ["before it is locked", "while it is locked"])
+def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    real = locks.of_folder
+    taken: list[Path] = []
+
+    def late(folder: Path) -> locks.Held | None:
+        if bundle.path == folder or taken:
+            return real(folder)
+        taken.append(folder)
+        if when == "before it is locked":
+            folder.rmdir()
+            return real(folder)
+        with locks.folder(folder, 0):
+            return real(folder)
+
+    monkeypatch.setattr(locks, "of_folder", late)
+    other = Bundle()
+    assert [other.path] != taken
+    assert (other.path / "__main__.py").exists()
+    other.remove()
+    assert list(bundle.path.parent.iterdir()) == [bundle.path]
+
+
+def _bundles(times: int) -> None:
+    for _ in range(times):
+        made = Bundle()
+        assert (made.path / "__main__.py").exists()
+        made.remove()
+
+
+def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(bundle.path.parent))
+    spawn = multiprocessing.get_context("spawn")
+    sessions = [spawn.Process(target=_bundles, args=(10,)) for _ in range(4)]
+    for session in sessions:
+        session.start()
+    for session in sessions:
+        session.join()
+    assert [session.exitcode for session in sessions] == [0] * 4
+    assert list(bundle.path.parent.iterdir()) == [bundle.path]
 
 
 def test_removing_it_leaves_nothing(bundle: Bundle) -> None:

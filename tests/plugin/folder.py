@@ -1,6 +1,7 @@
 """A private folder with perf/ and conftest.py in which pytest is run, and what came of it.
 
-Every session runs in a process of its own; its locks and bundles lie in the folder.
+Every session runs in a process of its own; its bundles lie in the folder, and it waits for no
+session of another folder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from busbw import locks
 from busbw.model import payload_text
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,7 @@ class Folder:
         for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("TMPDIR", str(self.temporary))
+        monkeypatch.setenv(locks.MACHINE, str(self.path))
         self.ini({})
 
     def ini(self, settings: Mapping[str, str]) -> None:
@@ -103,7 +106,7 @@ class Folder:
         for path in (junit, results):
             path.unlink(missing_ok=True)
         written = (f"--junitxml={junit}", f"--results={results}") if reports else ()
-        done = self.pytester.run(*self._command(*written, *options), timeout=120)
+        done = self.pytester.run(*self.command(*written, *options), timeout=120)
         text = "\n".join([*done.outlines, *done.errlines])
         assert done.ret == exit_code, text
         return Ran(
@@ -115,7 +118,11 @@ class Folder:
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Begin a session like `run`'s; its output goes to ``output.txt`` in the folder."""
-        command = self._command(*FAKE, *WITHOUT_CACHE, *options)
+        return self.begin(*FAKE, *WITHOUT_CACHE, *options)
+
+    def begin(self, *options: str) -> subprocess.Popen[bytes]:
+        """Begin a session with these options and no others, as `start` does."""
+        command = self.command(*options)
         with (self.path / "output.txt").open("a") as output:
             begun = self.pytester.popen(command, stdout=output, stderr=subprocess.STDOUT)
         assert isinstance(begun, subprocess.Popen)
@@ -123,12 +130,13 @@ class Folder:
         return begun
 
     def end(self) -> None:
-        """End what `start` began, however it stands."""
+        """End what `start` and `begin` began, however it stands."""
         for session in self._begun:
             session.kill()
             session.wait()
 
-    def _command(self, *options: str) -> list[str]:
+    def command(self, *options: str) -> list[str]:
+        """How pytest is started in this folder."""
         basetemp = f"--basetemp={self.path / 'base'}"
         return [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
 
@@ -155,8 +163,8 @@ class Folder:
         path.write_text("".join(after))
 
     def left_over(self) -> list[str]:
-        """What lies in the temporary folder beside locks."""
-        return sorted(p.name for p in self.temporary.iterdir() if p.suffix != ".lock")
+        """What lies in the temporary folder."""
+        return sorted(path.name for path in self.temporary.iterdir())
 
 
 def _scaled(line: str, factor: float) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.driver.processes import processes, wait_until
+from busbw import locks
+from tests.driver.processes import can_unshare, processes, wait_until
 
-from .folder import Folder
+from .folder import FAKE, WITHOUT_CACHE, Folder
 
 SOON_S = 5.0
 
@@ -89,6 +93,52 @@ def test_no_worker_is_left_when_pytest_was_killed(
     forget_bundles(folder)
 
 
+COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)
+
+
+@pytest.mark.parametrize(
+    ("launch", "options"),
+    [
+        ("probe", (*FAKE, *WITHOUT_CACHE)),
+        ("1.fake", (*FAKE, *WITHOUT_CACHE)),
+        # By a thread that is not the first.
+        ("compile-2", (*COMPILED, "--compile-cache=none")),
+    ],
+)
+def test_a_worker_that_was_stopped_as_it_began_dies_with_pytest_too(
+    folder: Folder, launch: str, options: tuple[str, ...]
+) -> None:
+    stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
+    python = interpreter(folder, stop)
+    session = folder.begin(*options, f"--python=fake={python}")
+    assert wait_until(lambda: "T" in [state(one) for one in processes(folder.temporary)])
+    session.kill()
+    session.wait()
+    assert no_worker_soon(folder)
+    forget_bundles(folder)
+
+
+def interpreter(folder: Folder, before: str) -> Path:
+    """One that does something in a shell before it starts."""
+    path = folder.path / "interpreter"
+    path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def state(process: int) -> str:
+    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def test_what_a_worker_started_ends_with_it(folder: Folder) -> None:
+    child = f"{sys.executable} -c 'import time; time.sleep(600)' {folder.temporary} &"
+    folder.run(f"--python=fake={interpreter(folder, child)}", "--launches=3", exit_code=0)
+    assert not processes(folder.temporary)
+
+
 def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it(
     folder: Folder,
 ) -> None:
@@ -98,6 +148,24 @@ def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it
     session.wait()
     folder.script()
     assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
+def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    (bundle,) = folder.temporary.iterdir()
+    there = sorted(bundle.rglob("*"))
+    folder.script()
+    folder.environment.setenv(locks.MACHINE, "another")
+    apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
+    assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
+    assert there == sorted(bundle.rglob("*"))
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert not folder.left_over()
 
 
 def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:

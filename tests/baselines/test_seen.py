@@ -1,0 +1,118 @@
+"""What another program changes while baselines are written stays, and nothing else is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import baselines
+from busbw.baselines import (
+    Accepted,
+    AcceptedCompiled,
+    BaselineError,
+    Occasion,
+    Rules,
+    compiled,
+    files,
+)
+from busbw.model import Case
+from tests import build
+
+OCCASION = Occasion(date="2026-03-04", commit="abc")
+RULES = Rules(budget=0.10)
+KEY = build.key()
+SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)
+OTHER = build.case(payload_bytes=4096, strategy="other")
+
+
+def save(root: Path, *cases: Case) -> None:
+    measured = [
+        build.measurement(1e-3, payload_bytes=case.payload_bytes, strategy=case.strategy)
+        for case in cases
+    ]
+    accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
+    baselines.save(root, accepted, occasion=OCCASION, rules=RULES)
+
+
+def save_compiled(root: Path, *cases: Case) -> None:
+    accepted = [
+        AcceptedCompiled(key=KEY, case=one, now=build.compiled(), release="1") for one in cases
+    ]
+    baselines.save_compiled(root, accepted, date="2026-03-04")
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def changing(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, change: Callable[[Path], None]
+) -> None:
+    """Have another program, without our lock, `change` a file right after it was first read."""
+    real: Any = getattr(module, name)
+    done: list[Path] = []
+
+    def read(path: Path, *rest: Any) -> Any:
+        found = real(path, *rest)
+        if not done:
+            done.append(path)
+            change(path)
+        return found
+
+    monkeypatch.setattr(module, name, read)
+
+
+def appended(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n")
+
+
+@pytest.mark.parametrize("before", [(), (SMALL,), (SMALL, OTHER)], ids=["none", "one", "two"])
+def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[Case, ...]
+) -> None:
+    there = contents(tmp_path)
+    save(tmp_path, *before)
+    there = contents(tmp_path)
+    changing(monkeypatch, files, "opened", appended)
+    with pytest.raises(BaselineError, match=r"json: another program changed it while"):
+        save(tmp_path, LARGE, OTHER)
+    changed = contents(tmp_path)
+    assert len(changed) == max(1, len(there))
+    assert sum(there.get(path) != text for path, text in changed.items()) == 1
+
+
+def test_a_file_that_went_since_it_was_read_is_not_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, SMALL)
+    changing(monkeypatch, files, "opened", Path.unlink)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save(tmp_path, LARGE)
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
+def test_upkeep_leaves_it_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
+) -> None:
+    save(tmp_path, SMALL, LARGE)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, files, "read_checked", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        act(tmp_path, [(KEY, SMALL)], occasion=OCCASION)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]
+
+
+def test_compiled_baselines_are_left_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_compiled(tmp_path, SMALL)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, compiled, "_read", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save_compiled(tmp_path, LARGE)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]

@@ -1,0 +1,45 @@
+"""One measuring session per machine, and the words for who is kept waiting."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from busbw import driver, locks
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine of the test's own."""
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+
+
+def test_who_waits_is_told_for_whom_and_at_the_end_for_how_long() -> None:
+    told: list[str] = []
+    with driver.alone(0), pytest.raises(driver.BusyError) as error:
+        driver.alone(0.1, told.append).__enter__()
+    (holder,) = told
+    assert holder.startswith(f"pid {os.getpid()}, started ")
+    said = f"another session has been measuring on this machine for 0.1 s ({holder})"
+    assert str(error.value) == said
+
+
+def test_what_is_raised_while_measuring_gives_the_machine_back() -> None:
+    with pytest.raises(KeyboardInterrupt), driver.alone(0):
+        raise KeyboardInterrupt
+    with driver.alone(0):
+        pass
+
+
+def test_where_nobody_can_be_kept_from_measuring_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: socket.socket, name: str) -> None:
+        raise PermissionError("not in this sandbox")
+
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    with pytest.raises(driver.BusyError, match=r"nobody can be kept .*: not in this sandbox"):
+        driver.alone(0).__enter__()

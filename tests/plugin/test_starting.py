@@ -1,0 +1,123 @@
+"""Workers that are killed as they begin: once costs nothing and is said, twice costs the pass."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.driver.dying import interpreter
+
+from .folder import Folder, Ran
+from .test_option_topology import compiled
+from .test_strategies import CNN
+
+KILLED = "the worker was killed (SIGKILL) while starting"
+TWICE = "it was tried twice"
+
+
+def hit(folder: Folder, launch: str, times: int, act: str = "kill -KILL $$") -> str:
+    return f"--python=fake={interpreter(folder.path, launch, times=times, act=act)}"
+
+
+def launches(ran: Ran, payload: str = "1K") -> list[str]:
+    return [launch["launch"] for launch in ran.case(payload)["launches"]]
+
+
+def failures(ran: Ran, payload: str = "1K") -> list[str]:
+    return [failure["launch"] for failure in ran.case(payload)["failures"]]
+
+
+@pytest.mark.parametrize("act", ["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"])
+def test_a_launch_that_is_cut_short_is_started_once_more_and_that_is_said(
+    folder: Folder, act: str
+) -> None:
+    ran = folder.run(hit(folder, "1.fake", 1, act), "--payloads=1K,4K", "--launches=2", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
+    assert launches(ran) == launches(ran, "4K") == ["1.fake.again", "2.fake"]
+    (note,) = (line for line in ran.text.splitlines() if line.startswith("note: "))
+    assert note.startswith("note: launch 1.fake: the worker ")
+    assert note.endswith(" while starting; it was started once more")
+
+
+def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -> None:
+    ran = folder.run(hit(folder, "1.fake", 2), "--payloads=1K,4K", "--launches=2", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "4K": "FAILED"}
+    assert failures(ran) == failures(ran, "4K") == ["1.fake.again"]
+    assert launches(ran) == ["2.fake"]
+    assert KILLED in ran.case("1K")["text"]
+
+
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
+    python = interpreter(folder.path, f"1.fake.{side}", times=1)
+    ours, theirs = (sys.executable, python) if side == "reference" else (python, sys.executable)
+    options = (f"--python=fake={ours}", f"--against=fake={theirs}")
+    ran = folder.run(*options, "--payloads=1K", "--launches=2", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS"}
+    assert f"note: launch 1.fake.{side}: {KILLED}; it was started once more" in ran.text
+
+
+@pytest.mark.parametrize("role", ["worker0", "ps0", "chief0"])
+def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder, role: str) -> None:
+    launch = f"1.fake.parameter_server.{role}"
+    ran = folder.run(hit(folder, launch, 1), *CNN, "--strategies=parameter_server", exit_code=0)
+    assert f"note: launch {launch}: {role[:-1]} 0: {KILLED}; it was started once more" in ran.text
+    assert "1 passed, 1 without baseline" in ran.text
+
+
+def test_a_group_of_which_one_is_cut_short_twice_is_lost(folder: Folder) -> None:
+    ran = folder.run(
+        hit(folder, "1.fake.parameter_server.ps0", 2),
+        *CNN,
+        "--strategies=parameter_server",
+        exit_code=1,
+    )
+    assert f"ps 0: {KILLED}" in ran.text
+
+
+def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: Folder) -> None:
+    ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
+    assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
+    assert "1 passed, 2 without baseline" in ran.text
+
+
+def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
+    ran = folder.run(hit(folder, "probe", 1), exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    said = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
+    assert f"{said}; it was started once more" in ran.text
+
+
+def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
+    folder: Folder,
+) -> None:
+    ran = folder.run(hit(folder, "probe", 2), exit_code=1)
+    assert "the worker was killed (SIGKILL) while looking for devices with fake" in ran.text
+    assert TWICE in ran.text
+    assert "2 failed" in ran.last_line
+    assert ran.junit is not None
+    assert len(list(ran.junit.iter("failure"))) == 2
+
+
+def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> None:
+    python = interpreter(folder.path, "probe", times=2)
+    ran = folder.run(f"--against=fake={python}", exit_code=1)
+    assert TWICE in ran.text
+    assert "2 failed" in ran.last_line
+
+
+def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
+    ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
+    assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text
+    assert "3 failed" in ran.last_line
+
+
+def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_again(
+    folder: Folder,
+) -> None:
+    ran = folder.run(hit(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
+    assert ran.sentence.endswith(
+        "ended with exit code 1 while looking for devices with fake: too old"
+    )
+    assert (folder.path / "hits-9").read_text() == "once\n"
