@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import fidelity, sweep
+from bench.output import check_output
+from busbw import writing
 from busbw.worker import host
 
+TITLE = "# What busbw itself costs"
 PAGE = Path(__file__).parent.parent / "docs" / "bench.md"
 
 SWEEPS = {
@@ -28,13 +31,14 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=5, help="for each loop (default: 5)")
     parser.add_argument("--output", type=Path, default=PAGE, help=f"default: {PAGE.name}")
     options = parser.parse_args()
+    check_output(parser, options.output, TITLE)
     text = "\n".join(_page(options.processes)) + "\n"
     print(text)
-    options.output.write_text(text, encoding="utf-8")
+    writing.write(options.output, text)
 
 
 def _page(processes: int) -> Iterator[str]:
-    yield "# What busbw itself costs"
+    yield TITLE
     yield ""
     yield f"Written by `tox -e bench` on {datetime.date.today().isoformat()}, {_machine()}."
     yield ""

@@ -19,9 +19,12 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bench.output import check_output
+from busbw import writing
 from busbw.model import MIB, payload_text
 from busbw.report.prediction_row import AGREEMENT
 
+TITLE = "# The all-reduce inside of a training step, piece by piece"
 PAYLOADS = "1M,4M,16M"
 RANKS = (2, 4)
 LAUNCHES = 5
@@ -63,6 +66,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS, help=f"of each, default: {TURNS}")
     parser.add_argument("--output", type=Path, help="write the page there, too")
     options = parser.parse_args()
+    if options.output is not None:
+        check_output(parser, options.output, TITLE)
     # Ranks in turn, so that the machine's moods befall them alike.
     launches = [
         {ranks: _process(ranks, options.payloads, options.turns) for ranks in RANKS}
@@ -72,7 +77,7 @@ def main() -> None:
     text = "\n".join(page(found, options.launches, options.turns)) + "\n"
     print(text, end="")
     if options.output is not None:
-        options.output.write_text(text, encoding="utf-8")
+        writing.write(options.output, text)
 
 
 def _process(ranks: int, payloads: str, turns: int) -> dict[int, Found]:
@@ -100,7 +105,7 @@ def together(launches: Sequence[Mapping[int, Found]]) -> dict[int, Found]:
 
 def page(found: Mapping[int, Mapping[int, Found]], launches: int, turns: int) -> Iterator[str]:
     """Markdown: by ranks, then payload bytes, a table of ratios, and what they say."""
-    yield "# The all-reduce inside of a training step, piece by piece"
+    yield TITLE
     yield ""
     yield "Written by `python -m bench.step`."
     yield from _ABOUT.format(launches=launches, turns=turns).splitlines()

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from busbw import writing
+
 from . import corpus, figures, page
 from .corpus import CorpusError
 from .page import PageError
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
             print(text)
         else:
             document = page.replaced(options.document.read_text(encoding="utf-8"), text)
-            options.document.write_text(document, encoding="utf-8")
+            writing.write(options.document, document)
             scheme = replace(figures.SCHEME, baseline_sessions=options.baseline_sessions)
             found = figures.figures(corpus.read(options.corpus), scheme)
             figures.write(found, options.corpus.parent / figures.NAME)

@@ -11,7 +11,6 @@ import enum
 import gzip
 import json
 import math
-import os
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from busbw import stats, wire
+from busbw import stats, wire, writing
 from busbw.judge.estimate import shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -197,13 +196,8 @@ def append(session: RecordedSession, path: Path) -> None:
     if held and session.id in {one.id for one in read_file(path)}:
         raise CorpusError(f"{path}: session {session.id} is already there")
     line = json.dumps(wire.to_json(rounded(session)), separators=(",", ":"), allow_nan=False)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        # Of gzip members one after another, every reader makes one text.
-        file.write(held + gzip.compress(f"{line}\n".encode(), mtime=0))
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    # Of gzip members one after another, every reader makes one text.
+    writing.write(path, held + gzip.compress(f"{line}\n".encode(), mtime=0))
 
 
 def rounded(session: RecordedSession) -> RecordedSession:

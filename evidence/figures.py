@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from busbw import writing
+
 from .corpus import RecordedSession
 from .replay import GroupReplay, replay
 from .resample import Scheme
@@ -64,7 +66,7 @@ def write(found: Mapping[str, Figures], path: Path = PATH) -> None:
         rule: {"false_alarms": one.false_alarms, "seen": dict(one.seen)}
         for rule, one in found.items()
     }
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    writing.write(path, json.dumps(document, indent=1) + "\n")
 
 
 def read(path: Path = PATH) -> dict[str, Figures]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from busbw import costmodel, report
 
-from . import estimate_options
+from . import estimate_options, pages
 from .estimating import Question, answered, hosts_of, implied_links
 from .linking import links_of
 from .measured import measured_from
@@ -24,9 +23,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(options: argparse.Namespace) -> int:
     """Print what is estimated; 0, 1 for a figure that cannot be written, 2 for a wrong question."""
     try:
+        _check_figure(options)
         question, notes = _question(options)
         answer = answered(question)
-    except AskedWrongly as error:
+    except (AskedWrongly, pages.Unwritable) as error:
         print(f"busbw estimate: {error}", file=sys.stderr)
         return 2
     asked = _asked(question, (*notes, *answer.notes))
@@ -35,8 +35,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n".join(report.estimate_lines(asked, answer.rows)))
     if options.figure is not None:
-        return _written(options.figure, report.estimate_figure(asked, answer.rows))
+        return pages.put_file(report.estimate_figure(asked, answer.rows), options.figure)
     return 0
+
+
+def _check_figure(options: argparse.Namespace) -> None:
+    """Raises Unwritable; it replaces an earlier figure, and never what is read."""
+    inputs = [one for one in (options.shapes, options.curve) if one is not None]
+    what = "a figure of busbw estimate"
+    pages.check("--figure", options.figure, what, report.is_estimate_figure, inputs)
 
 
 def _question(options: argparse.Namespace) -> tuple[Question, tuple[str, ...]]:
@@ -133,12 +140,3 @@ def _memory(dtype: str) -> dict[str, int]:
         optimizer.value: costmodel.bytes_per_parameter(optimizer, precisions[dtype]).total
         for optimizer in costmodel.Optimizer
     }
-
-
-def _written(path: Path, text: str) -> int:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        print(f"{path}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0

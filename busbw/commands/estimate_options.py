@@ -151,8 +151,6 @@ def _svg(text: str) -> Path:
     path = Path(text)
     if path.suffix != ".svg":
         raise ValueError(f"{text!r}; accepted is a file that ends with .svg")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"{text!r} is a folder, or is to lie in one that is not there")
     return path
 
 

@@ -102,7 +102,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train, write; 0 if there is a whole page."""
+    """Train, write; 0 if there is a whole page, 2 for a file that it must not become."""
+    try:
+        pages.check_page(options.document, "parameter-server")
+    except pages.Unwritable as error:
+        print(f"busbw parameter-server: {error}", file=sys.stderr)
+        return 2
     try:
         with driver.alone(options.device_wait, _say_waiting):
             rows = _trained_alone(options)

@@ -73,11 +73,25 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(options: argparse.Namespace) -> int:
     """Print or write the page; 0, 1 if it cannot be written, 2 for files that make none."""
     try:
+        _check_document(options)
         lines = _lines(options)
-    except AskedWrongly as error:
+    except (AskedWrongly, pages.Unwritable) as error:
         print(f"busbw prediction: {error}", file=sys.stderr)
         return 2
     return pages.put(lines, options.document, "prediction")
+
+
+def _check_document(options: argparse.Namespace) -> None:
+    """Raises Unwritable; it replaces a page or its JSON, and never what is read."""
+    is_page, is_json = pages.is_page("prediction"), pages.json_with("predicted_s", "unpredicted")
+    inputs = [*options.results, *([options.curve] if options.curve else [])]
+    pages.check(
+        "--document",
+        options.document,
+        "a page of busbw prediction",
+        lambda text: is_page(text) or is_json(text),
+        inputs,
+    )
 
 
 def _lines(options: argparse.Namespace) -> list[str]:

@@ -94,7 +94,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, compare, write; 0 if there is a whole page."""
+    """Compile, compare, write; 0 if there is a whole page, 2 for a file that it must not become."""
+    try:
+        pages.check_page(options.document, "tpu-v2", options.baselines.rglob("*.json"))
+        cache = driver.cache_folder(options.compile_cache)
+        if cache is not None:
+            pages.check_folder("--compile-cache", cache)
+    except pages.Unwritable as error:
+        print(f"busbw tpu-v2: {error}", file=sys.stderr)
+        return 2
     bundle = driver.Bundle()
     try:
         lines = _page(options, bundle)

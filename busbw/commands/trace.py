@@ -11,7 +11,7 @@ from pathlib import Path
 
 from busbw import metrics, report, traces
 
-from . import recordings
+from . import pages, recordings
 from .cells import Gathering
 from .labels import Labels, pattern
 
@@ -80,7 +80,7 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
     add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
     add(
         "--json",
-        type=_said(_file),
+        type=Path,
         metavar="FILE",
         help="write everything as JSON to FILE; - for stdout, instead of the table",
     )
@@ -94,7 +94,14 @@ def run(options: argparse.Namespace) -> int:
         slice_from=options.slice_from,
     )
     gathering = Gathering(labels=labels, kinds=options.collective, ranks=options.ranks)
-    _gather(gathering, options.paths)
+    files = _files(gathering, options.paths)
+    try:
+        _check_json(options.json, [*options.paths, *files])
+    except pages.Unwritable as error:
+        print(f"busbw trace: {error}", file=sys.stderr)
+        return 2
+    for session in recordings.sessions(files):
+        gathering.add(session)
     cells = gathering.cells()
     for problem in gathering.problems:
         print(f"{problem.path}: {problem.text}", file=sys.stderr)
@@ -122,23 +129,25 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
     if path == _STDOUT:
         print(text)
         return True
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        print(f"{path}: {error.strerror}", file=sys.stderr)
-        return False
-    return True
+    return pages.put_file(f"{text}\n", path) == 0
 
 
-def _gather(gathering: Gathering, paths: list[Path]) -> None:
+def _check_json(path: Path | None, inputs: Sequence[Path]) -> None:
+    """Raises Unwritable; it replaces what it wrote earlier, and never a recording."""
+    if path != _STDOUT:
+        ours = pages.json_with("schema_version", "cells")
+        pages.check("--json", path, "a table of busbw trace", ours, inputs)
+
+
+def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:
+    """All recordings that are named; where there are none is noted."""
     files: list[Path] = []
     for path in paths:
         try:
             files += recordings.files_in(path)
         except recordings.NoRecordingError as error:
             gathering.problems.append(report.Problem(path=str(path), text=str(error)))
-    for session in recordings.sessions(files):
-        gathering.add(session)
+    return files
 
 
 def _said(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -165,15 +174,3 @@ def _kinds(text: str) -> tuple[str, ...]:
         if kind not in traces.KINDS:
             raise ValueError(f"{kind!r}; accepted are {', '.join(traces.KINDS)}")
     return kinds
-
-
-def _file(text: str) -> Path:
-    """A file that can be written, checked as --results is."""
-    path = Path(text)
-    if path == _STDOUT:
-        return path
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"there is no folder {path.absolute().parent}")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; accepted is a file")
-    return path

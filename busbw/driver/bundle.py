@@ -75,7 +75,7 @@ class Bundle:
         source = Path(busbw.__file__).parent
         package = self.path / "busbw"
         package.mkdir()
-        for name in ("__init__.py", "wire.py"):
+        for name in ("__init__.py", "wire.py", "writing.py"):
             shutil.copy(source / name, package / name)
         for name in _ROOMS:
             shutil.copytree(source / name, package / name, ignore=_NEVER_COPIED)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver
+from busbw import baselines, driver, writing
 from busbw.model import Topology
 
 from .compilers import FAMILIES, Libtpu, libtpus_of, topologies_of
@@ -32,6 +32,14 @@ class CompileSettings:
     families: frozenset[str]
     cache: Path | None
     accept_changes: bool
+
+
+def _cache(text: str) -> Path | None:
+    """The folder, in which files can be written; None for none."""
+    folder = driver.cache_folder(text)
+    if folder is not None:
+        writing.check_folder(folder)
+    return folder
 
 
 # Options that say how or on what to measure, and those that are about measured baselines.
@@ -71,6 +79,6 @@ def compile_settings_of(
         ),
         libtpus=libtpus,
         families=frozenset(FAMILIES).intersection(words),
-        cache=driver.cache_folder(texts["compile_cache"]),
+        cache=checked("compile_cache", _cache, texts["compile_cache"]),
         accept_changes=config.getoption("accept_compiled_changes"),
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import hardware
+from busbw import hardware, writing
 from busbw.model import Device, Topology
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
@@ -138,8 +138,11 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
     if cache is None:
         raise ValueError(f"--libtpu={libtpu.label}: needs a --compile-cache to be fetched into")
     folder = cache / "libtpu" / libtpu.version
-    if not folder.exists():
-        _fetch(libtpu.version, folder)
+    try:
+        if not folder.exists():
+            _fetch(libtpu.version, folder)
+    except OSError as error:
+        raise ValueError(f"--libtpu={libtpu.label}: {writing.reason(error)}") from error
     found = sorted(folder.glob(f"**/{_LIBRARY}"))
     if not found:
         raise ValueError(f"--libtpu={libtpu.label}: there is no {_LIBRARY} in {folder}")
@@ -159,11 +162,19 @@ def _fetch(version: str, folder: Path) -> None:
         if done.returncode != 0:
             words = "; ".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
             raise ValueError(f"--libtpu={version}: pip could not fetch it: {words}")
-        if not folder.exists():
-            os.replace(new, folder)
+        _take_its_place(new, folder)
     except subprocess.TimeoutExpired as error:
         raise ValueError(
             f"--libtpu={version}: pip did not end within {_FETCH_TIMEOUT_S:g} s"
         ) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _take_its_place(new: Path, folder: Path) -> None:
+    """Another session may have been faster: what it fetched is the same."""
+    try:
+        os.replace(new, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise

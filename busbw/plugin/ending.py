@@ -1,13 +1,17 @@
-"""The end of the session: accepted baselines are written, once, and the results file."""
+"""The end of the session: accepted baselines are written, once, and the results file.
+
+What cannot be written is an error of its own, told after everything else.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from busbw import report, stats
+from busbw import report, stats, writing
 
 from . import updating, updating_compiled
 from .state import STATE, State, under_xdist
@@ -20,21 +24,31 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     state = session.config.stash.get(STATE, None)
     if state is None or under_xdist(session.config):
         return
-    if state.compiled and not state.interrupted and exitstatus in _WRITE_AFTER:
-        session.exitstatus = updating_compiled.write(state) or exitstatus
-        _write_compiled(state)
-    if not state.measurements:
+    if state.interrupted or exitstatus not in _WRITE_AFTER:
         return
-    over = exitstatus in _WRITE_AFTER and not state.interrupted
-    if over:
-        session.exitstatus = updating.write(state) or exitstatus
-    if over and state.settings.results is not None:
-        _write_results(state, state.settings.results)
+    results = state.settings.results
+    if state.compiled:
+        session.exitstatus = updating_compiled.write(state) or exitstatus
+        if results is not None:
+            _write_results(state, results, _compiled(state))
+    if state.measurements:
+        session.exitstatus = updating.write(state) or session.exitstatus
+        if results is not None:
+            _write_results(state, results, _measured(state))
+    if state.errors and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _write_results(state: State, path: Path) -> None:
+def _write_results(state: State, path: Path, document: dict[str, Any]) -> None:
+    try:
+        writing.write(path, json.dumps(document, indent=1) + "\n")
+    except OSError as error:
+        state.errors.append(f"--results: no results were written: {writing.reason(error)}")
+
+
+def _measured(state: State) -> dict[str, Any]:
     assert state.environment is not None and state.plan is not None
-    document = report.results(
+    return report.results(
         environment=state.environment,
         plan=state.plan,
         session=state.session_verdict,
@@ -48,12 +62,8 @@ def _write_results(state: State, path: Path) -> None:
             for spec, measurement in state.measurements.items()
         },
     )
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_compiled(state: State) -> None:
+def _compiled(state: State) -> dict[str, Any]:
     verdicts = tuple(state.compiled.values())
-    if state.settings.results is not None:
-        document = report.compiled_document(verdicts, state.session_verdict, state.compilers)
-        text = json.dumps(document, indent=1) + "\n"
-        state.settings.results.write_text(text, encoding="utf-8")
+    return report.compiled_document(verdicts, state.session_verdict, state.compilers)

@@ -6,7 +6,6 @@ Each knows one form of text and no option in particular.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 
@@ -55,15 +54,3 @@ def words_of(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:
         if word not in accepted:
             raise ValueError(f"{flag(name)}: {word!r}; accepted are {', '.join(accepted)}")
     return tuple(dict.fromkeys(words))
-
-
-def file_of(name: str, text: str) -> Path | None:
-    """A file that can be written; None for no text."""
-    if not text:
-        return None
-    path = Path(text).absolute()
-    if not path.parent.is_dir():
-        raise ValueError(f"{flag(name)}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ValueError(f"{flag(name)}: {path} is a folder; accepted is a file")
-    return path

@@ -27,7 +27,8 @@ from busbw.model import (
 from .against import Against, against_of, injection_of, program
 from .compile_settings import COMPILED_FRAMEWORKS, CompileSettings, compile_settings_of
 from .options import OPTIONS, Option
-from .parsing import checked, file_of, flag, one_of, seconds_of, whole, words_of
+from .outputs import results_of
+from .parsing import checked, flag, one_of, seconds_of, whole, words_of
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -122,7 +123,7 @@ def _settings(config: pytest.Config) -> Settings:
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
         memory_limit_bytes=_memory_limit(texts["memory_limit"]),
-        results=file_of("results", texts["results"]),
+        results=results_of(config, texts["results"], root),
         compile=compile_settings_of(config, texts, pythons),
     )
 

@@ -63,6 +63,7 @@ class State:
     compiled_changes: tuple[CompiledChange, ...] = ()
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     changes: tuple[Change, ...] = ()
 
 

@@ -180,6 +180,8 @@ def _session_line(terminalreporter: Any, state: State) -> None:
         found = state.session_verdict
         red = found.failed or found.failed_cases > 0
         terminalreporter.write_line(found.headline(), red=red)
+    for error in state.errors:
+        terminalreporter.write_line(f"ERROR: {error}", red=True)
 
 
 def _curves(state: State) -> list[report.CurveGroup]:

@@ -12,13 +12,13 @@ from .compiled import (
 )
 from .curve import CurveFigures, CurveGroup, curve_lines
 from .estimate import Asked, Estimated, LinkUsed, estimate_document, estimate_lines
-from .estimate_figure import estimate_figure
+from .estimate_figure import estimate_figure, is_estimate_figure
 from .header import header_lines, reference_lines
 from .parameter_server import ParameterServerRow, PublishedRow, parameter_server_page
 from .prediction import prediction_document, prediction_page
 from .prediction_row import PredictedStep
 from .results import SCHEMA as RESULTS_SCHEMA
-from .results import results
+from .results import is_results, results
 from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
 from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way
@@ -53,6 +53,8 @@ __all__ = [
     "estimate_figure",
     "estimate_lines",
     "header_lines",
+    "is_estimate_figure",
+    "is_results",
     "measured_lines",
     "parameter_server_page",
     "prediction_document",

@@ -36,6 +36,11 @@ def estimate_figure(asked: Asked, rows: Sequence[Estimated]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
+def is_estimate_figure(text: str) -> bool:
+    """Whether `text` is such a document."""
+    return text.startswith("<svg ") and " MB of gradients:" in text
+
+
 def _whole_s(row: Estimated) -> float:
     return row.communication_s if row.step_s is None else row.step_s
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -62,6 +63,16 @@ def results(
             for verdict in verdicts
         ],
     }
+
+
+def is_results(text: str) -> bool:
+    """Whether `text` is the document of a session, measured or compiled, of whichever schema."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return False
+    keys = ("schema", "session", "cases")
+    return isinstance(document, dict) and all(key in document for key in keys)
 
 
 def _case(

@@ -10,11 +10,11 @@ import dataclasses
 import gzip
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from busbw import writing
 from busbw.model import (
     Case,
     Compiled,
@@ -132,13 +132,20 @@ def _kept(path: Path | None) -> dict[str, Any] | None:
 
 
 def _keep(path: Path | None, kept: dict[str, Any]) -> None:
-    """Whole or not at all: several workers, and several sessions, write at the same time."""
+    """Whole or not at all: several workers, and several sessions, write at the same time.
+
+    Raises MeasuringError where the file cannot be written.
+    """
     if path is None:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    new.write_bytes(gzip.compress(json.dumps(kept).encode(), mtime=0))
-    os.replace(new, path)
+    try:
+        writing.write(path, gzip.compress(json.dumps(kept).encode(), mtime=0))
+    except OSError as error:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE,
+            f"the compiled program cannot be kept: {writing.reason(error)}; with "
+            "--compile-cache=none nothing is",
+        ) from error
 
 
 def _translated(words: str) -> MeasuringError:

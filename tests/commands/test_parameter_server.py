@@ -11,6 +11,8 @@ from busbw import driver
 
 from .asked import Answer, command
 
+EARLIER = "# A page\n\n<!-- Written by `python -m busbw parameter-server`, not by hand. -->\n"
+
 
 def page(*options: str | Path) -> Answer:
     return command("parameter-server", "--framework=fake", *options)
@@ -77,7 +79,7 @@ def test_a_member_that_dies_leaves_the_page_as_it_was(
 ) -> None:
     script(scripted, roles={"worker 1": "kill"})
     document = tmp_path / "page.md"
-    document.write_text("as it was")
+    document.write_text(EARLIER)
     said = page("--rows=1ps-1worker,1ps-2workers-sync", f"--document={document}")
     assert said.code == 1
     assert said.errors[0] == (
@@ -85,7 +87,7 @@ def test_a_member_that_dies_leaves_the_page_as_it_was(
         "the worker was killed (SIGKILL) while training"
     )
     assert "the script says kill" in said.err
-    assert document.read_text() == "as it was"
+    assert document.read_text() == EARLIER
 
 
 def test_a_member_that_is_silent_ends_the_row_at_its_deadline(
@@ -111,7 +113,7 @@ def test_a_document_that_cannot_be_written_is_said(
     scripted: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = page("--rows=single", f"--document={tmp_path / 'nowhere' / 'page.md'}")
-    assert said.code == 1
+    assert said.code == 2
     assert said.err.startswith("busbw parameter-server: --document: ")
 
 

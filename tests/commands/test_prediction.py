@@ -184,7 +184,7 @@ def test_the_document_is_the_page(tmp_path: Path) -> None:
 def test_a_document_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     file = _session(tmp_path / "a.json", 1.0)
     answer = prediction(file, f"--document={tmp_path / 'nowhere' / 'page.md'}")
-    assert answer.code == 1
+    assert answer.code == 2
     assert answer.err.startswith("busbw prediction: --document: ")
 
 

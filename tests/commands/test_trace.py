@@ -227,7 +227,7 @@ def test_a_document_goes_to_a_file_which_is_written_over_and_the_table_is_printe
 ) -> None:
     put(tmp_path / "in", a_xplane=of_today(TWO))
     file = tmp_path / "out.json"
-    file.write_text("old")
+    trace(tmp_path / "in", "--payload=1M", f"--json={file}")
     answer = trace(tmp_path / "in", "--payload=16M", f"--json={file}")
     (cell,) = json.loads(file.read_text())["cells"]
     assert f"{cell['algbw_gb_per_s']:.4g}" == answer.table[1][1]

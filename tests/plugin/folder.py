@@ -24,12 +24,30 @@ from busbw.model import payload_text
 
 ROOT = Path(__file__).parents[2]
 STRICT = {"addopts": "--strict-markers --strict-config", "filterwarnings": "error"}
+_LAUNCHER = Path(__file__).with_name("unprivileged.py")
 FAKE = ("perf", "--frameworks=fake", "--payloads=1M", "--launches=1")
 WITHOUT_CACHE = ("-p", "no:cacheprovider")
 # Takes longer to import than all the rest of a session.
 NOT_NEEDED = ("-p", "no:hypothesispytest")
 # Samples of a millisecond and more: the floor of 20 us for a difference decides nothing.
 SLOW = {"latency_s": 1e-3}
+
+# What pytest prints is no part of it: the limit holds while files are written.
+_FULL = """
+import resource
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish():
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_left}, hard))
+    try:
+        return (yield)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +98,7 @@ class Folder:
         shutil.copytree(ROOT / "perf", self.path / "perf", ignore=shutil.ignore_patterns("__*"))
         shutil.copy(ROOT / "conftest.py", self.path)
         self._begun: list[subprocess.Popen[bytes]] = []
+        self._before: tuple[str, ...] = ()
         # A session in here must not take itself for a part of the session that runs this test.
         for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
             monkeypatch.delenv(name, raising=False)
@@ -95,6 +114,15 @@ class Folder:
     def script(self, **fields: object) -> None:
         """What the fake back end plays."""
         self.environment.setenv("BUSBW_FAKE", json.dumps(fields))
+
+    def fill_disk(self, bytes_left: int = 64) -> None:
+        """At the end of the sessions that follow no file gets longer than `bytes_left`."""
+        with (self.path / "conftest.py").open("a") as conftest:
+            conftest.write(_FULL.format(bytes_left=bytes_left))
+
+    def without_root(self) -> None:
+        """Let permissions hold in the sessions that follow, whoever runs this test."""
+        self._before = (sys.executable, str(_LAUNCHER))
 
     def run(self, *options: str, exit_code: int) -> Ran:
         """One small session with the fake back end and no cache; its exit code is checked."""
@@ -138,7 +166,8 @@ class Folder:
     def command(self, *options: str) -> list[str]:
         """How pytest is started in this folder."""
         basetemp = f"--basetemp={self.path / 'base'}"
-        return [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
+        command = [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
+        return [*self._before, *command]
 
     @property
     def output(self) -> str:

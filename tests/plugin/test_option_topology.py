@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import jsonschema
 import pytest
+
+from busbw.plugin import compilers
 
 from .folder import ROOT, Folder, Ran
 
@@ -167,6 +171,44 @@ def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder
     compiled(folder, *cache, exit_code=0)
     assert sorted((folder.path / "cache").rglob("*.json.gz")) == kept
     assert all(path.stat().st_size > 100 for path in kept)
+
+
+def test_a_cache_in_which_nothing_can_be_kept_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "file").touch()
+    (folder.path / "theirs").mkdir(mode=0o555)
+    folder.without_root()
+    for name, said in (("file", "is no folder"), ("theirs/cache", "no permission to write into")):
+        cache = folder.path / name
+        ran = compiled(folder, "--topology=v5e:2x4", f"--compile-cache={cache}", exit_code=4)
+        assert "--compile-cache: " in ran.sentence and said in ran.sentence
+        assert "busbw: compiled" not in ran.text
+
+
+def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
+    cache = folder.path / "cache"
+    (cache / "1").mkdir(parents=True)
+    (cache / "1").chmod(0o555)
+    folder.without_root()
+    ran = compiled(folder, "--topology=v5e:2x4", f"--compile-cache={cache}", exit_code=1)
+    assert "the compiled program cannot be kept: " in ran.text
+    assert "Permission denied; with --compile-cache=none nothing is" in ran.text
+    assert not list(cache.rglob("*.json.gz*"))
+
+
+def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        library.parent.mkdir(parents=True)
+        library.touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    (asked,) = compilers.libtpus_of("0.0.42")
+    assert compilers.library_of(asked, tmp_path) == library
+    assert [path.name for path in (tmp_path / "libtpu").iterdir()] == ["0.0.42"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""--results that cannot be written, or must not be: refused at once, or told at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .folder import Folder, Ran
+
+NOT_BEGUN = "busbw device:"
+
+
+def refused(folder: Folder, path: Path | str, *options: str) -> str:
+    """The sentence of the usage error, before any worker is started."""
+    ran = folder.run(f"--results={path}", *options, exit_code=4)
+    assert NOT_BEGUN not in ran.text
+    return ran.sentence
+
+
+def said_at_the_end(ran: Ran) -> str:
+    """The error after everything else; the report is complete."""
+    lines = ran.text.splitlines()
+    verdict = next(place for place, line in enumerate(lines) if line.startswith("FINE: "))
+    assert any("NO_BASELINE" in line for line in lines[:verdict])
+    (error,) = (line for line in lines[verdict:] if line.startswith("ERROR: "))
+    return error
+
+
+def test_a_full_disk_is_an_error_of_its_own_after_the_whole_report(folder: Folder) -> None:
+    ran = folder.run("--results=/dev/full", exit_code=1)
+    assert said_at_the_end(ran) == (
+        "ERROR: --results: no results were written: /dev/full: No space left on device"
+    )
+    assert "1 passed" in ran.last_line
+
+
+def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) -> None:
+    file = folder.path / "mine.json"
+    folder.run(f"--results={file}", exit_code=0)
+    before = file.read_bytes()
+    folder.fill_disk()
+    ran = folder.run(f"--results={file}", "--junitxml=", exit_code=1)
+    assert said_at_the_end(ran).endswith(f"{file}: File too large")
+    assert file.read_bytes() == before
+    assert not list(folder.path.glob("mine.json?*"))
+
+
+def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder) -> None:
+    folder.script(cases=[{"then": "exit"}])
+    ran = folder.run("--results=/dev/full", exit_code=1)
+    assert "ERROR: --results: no results were written: /dev/full" in ran.text
+    assert "FAILED" in ran.text
+
+
+@pytest.mark.parametrize("text", ["def pytest_configure(): ...\n", "{}", '{"schema": 2}', "[1, 2"])
+def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, text: str) -> None:
+    file = folder.path / "mine.py"
+    file.write_text(text)
+    said = refused(folder, file)
+    assert f"--results: {file} holds something else than earlier results of busbw" in said
+    assert file.read_text() == text
+
+
+def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder: Folder) -> None:
+    file, link = folder.path / "mine.json", folder.path / "link.json"
+    file.touch(mode=0o640)
+    link.symlink_to("mine.json")
+    for options in ((), ("--payloads=1K",)):
+        folder.run(f"--results={link}", *options, exit_code=0)
+    assert [case["case"]["payload"] for case in json.loads(file.read_text())["cases"]] == ["1K"]
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("how", ["path", "relative", "symbolic", "hard", "new"])
+def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how: str) -> None:
+    folder.with_baselines()
+    (baseline,) = folder.baseline_files
+    before, link = baseline.read_bytes(), folder.path / "link.json"
+    if how == "symbolic":
+        link.symlink_to(baseline)
+    if how == "hard":
+        os.link(baseline, link)
+    names = {
+        "path": baseline,
+        "relative": Path("perf", "..", baseline.relative_to(folder.path)),
+        "new": baseline.with_name("new.json"),
+    }
+    said = refused(folder, names.get(how, link))
+    assert "--results: " in said
+    assert baseline.read_bytes() == before
+    assert folder.baseline_files == [baseline]
+
+
+def test_a_file_of_another_option_is_refused(folder: Folder) -> None:
+    both = folder.path / "report"
+    assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={both}")
+
+
+def test_what_no_file_can_be_written_as_is_refused(folder: Folder) -> None:
+    os.mkfifo(folder.path / "fifo")
+    loop = folder.path / "loop"
+    loop.symlink_to(loop)
+    assert "is a FIFO; accepted is a file" in refused(folder, folder.path / "fifo")
+    assert f"{loop}: Too many levels of symbolic links" in refused(folder, loop)
+    assert "Not a directory" in refused(folder, folder.path / "conftest.py" / "results.json")
+    assert "File name too long" in refused(folder, "n" * 300)
+    assert "/dev/fd/77 is not open in this process" in refused(folder, "/dev/fd/77")
+    assert "/dev/stdin is not open for writing" in refused(folder, "/dev/stdin")
+
+
+def test_a_folder_or_a_file_without_permission_is_refused(folder: Folder) -> None:
+    folder.without_root()
+    file = folder.path / "mine.json"
+    file.touch(mode=0o444)
+    assert f"{file} cannot be written: no permission" in refused(folder, file)
+    there = folder.path / "there"
+    there.mkdir(mode=0o555)
+    assert "no permission to write into its folder" in refused(folder, there / "results.json")
+
+
+def test_stdout_may_be_named_and_what_was_printed_before_stays(folder: Folder) -> None:
+    output = folder.path / "out.txt"
+    command = [sys.executable, "-m", "pytest", "perf", "--frameworks=fake", "--payloads=1M"]
+    command += ["--launches=1", "-p", "no:cacheprovider", "--results=/dev/stdout"]
+    with output.open("w") as file:
+        done = subprocess.run(command, stdout=file, cwd=folder.path, timeout=60, check=False)
+    assert done.returncode == 0
+    text = output.read_text()
+    document, _ = json.JSONDecoder().raw_decode(text[text.index('{\n "schema"') :])
+    assert len(document["cases"]) == 1
+    assert text.index("test session starts") < text.index('{\n "schema"') < text.index("FINE: ")
+    assert "\0" not in text
