@@ -1,4 +1,4 @@
-"""Baselines on disk: found by their Environment key, strict at the door, written atomically, once.
+"""Baselines on disk: found by their Environment key, strict at the door, written once, all or none.
 
 `baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p]/` holds one file
 per framework, collective and strategy. Versions are recorded and never matched. Reads and
@@ -15,6 +15,7 @@ from .compiled import (
 )
 from .contents import Contents, contents_of
 from .document import BaselineError, read_json
+from .draft import Draft, drafted
 from .entries import Accepted, Occasion
 from .key import folder_of
 from .pool import beyond
@@ -29,6 +30,7 @@ __all__ = [
     "Change",
     "CompiledChange",
     "Contents",
+    "Draft",
     "Found",
     "Occasion",
     "Published",
@@ -37,6 +39,7 @@ __all__ = [
     "Saved",
     "beyond",
     "contents_of",
+    "drafted",
     "find",
     "find_compiled",
     "find_published",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import wire
+from busbw import wire, writing
 from busbw.model import (
     Case,
     Compiled,
@@ -109,9 +109,9 @@ def save_compiled(
 ) -> tuple[CompiledChange, ...]:
     """Write what was accepted below `root`; what is as it was is not written again.
 
-    Files are read again under a lock, only the given entries replaced, and each file replaced
-    whole. With `only_new` existing entries stay. Raises BaselineError, and writes nothing, if a
-    file cannot be read.
+    Files are read again under a lock, only the given entries replaced, and all files replaced or
+    none. With `only_new` existing entries stay. Raises BaselineError if a file cannot be read and
+    OSError if one cannot be written.
     """
     changes: list[CompiledChange] = []
     if not accepted:
@@ -130,8 +130,8 @@ def save_compiled(
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
         seen.check(documents)
-        for path in dict.fromkeys(change.path for change in changes):
-            files.write(path, _text(documents[path]))
+        paths = dict.fromkeys(change.path for change in changes)
+        writing.write_all({path: _text(documents[path]) for path in paths})
     return tuple(changes)
 
 

@@ -1,4 +1,4 @@
-"""The folder of baselines: where a file lies, one writer at a time, each file replaced whole.
+"""The folder of baselines: where a file lies, one writer at a time.
 
 Knows paths and locks; what stands in a file is decided elsewhere.
 """
@@ -6,8 +6,6 @@ Knows paths and locks; what stands in a file is decided elsewhere.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from busbw import locks
 from busbw.model import Case, EnvironmentKey
 
 from .document import BaselineError, Document
-from .entries import empty_document
 from .key import file_name_of, folder_of
 from .reading import read
 from .seen import Seen
@@ -40,9 +37,9 @@ def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
     return document
 
 
-def opened(path: Path, key: EnvironmentKey, case: Case) -> Document:
-    """The Document in `path`, an empty one where there is no file."""
-    return read_checked(path, key, case) if path.exists() else empty_document(key, case)
+def stored(path: Path, key: EnvironmentKey, case: Case) -> Document | None:
+    """The Document in `path`, None where there is no file. Raises BaselineError."""
+    return read_checked(path, key, case) if path.exists() else None
 
 
 @contextlib.contextmanager
@@ -63,19 +60,3 @@ def locked(root: Path) -> Iterator[Seen]:
         except OSError as error:
             raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
         yield Seen.below(root)
-
-
-def write(path: Path, text: str) -> None:
-    """`text` takes the place of what is in `path`, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

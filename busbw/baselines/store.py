@@ -1,4 +1,4 @@
-"""Find a case's baseline; save a session's accepted ones: merged, atomic, one writer at a time.
+"""Find a case's baseline; save a session's accepted ones, merged with what is stored.
 
 Knows files and the layout; whether something deserves to be saved is decided elsewhere, and how
 much a baseline may lose in `pool`.
@@ -14,7 +14,8 @@ from busbw.model import Baseline, Case, EnvironmentKey
 
 from . import files
 from .changes import Change, Refusal, Saved, recorded
-from .document import Document, Entry, dumps
+from .document import Document, Entry
+from .draft import Draft
 from .entries import Accepted, Occasion, baseline_of, entry_of, place_of
 from .key import file_name_of, folder_of, stem_of
 from .pool import joined
@@ -106,32 +107,23 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
 
 
-def save(root: Path, accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules) -> Saved:
-    """Write what was accepted below `root`, each file with a line of history.
+def save(draft: Draft, accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules) -> Saved:
+    """Put what was accepted into `draft`, each file with a line of history.
 
-    Files are read again under a lock and only the given entries replaced, so that two sessions
-    lose nothing; each file is replaced atomically. What `rules` forbid is not written, and comes
-    back as a refusal. Raises BaselineError, and writes nothing, if a file cannot be read.
+    Only the given entries are replaced. What `rules` forbid is not put there, and comes back as a
+    refusal. Raises BaselineError if a file cannot be read.
     """
     changes: list[Change] = []
     refusals: list[Refusal] = []
-    if not accepted:
-        return Saved()
-    with files.locked(root) as seen:
-        documents = {}
-        for one in accepted:
-            path = files.path_of(root, one.key, one.measurement.case)
-            if path not in documents:
-                documents[path] = files.opened(path, one.key, one.measurement.case)
-        for one in accepted:
-            path = files.path_of(root, one.key, one.measurement.case)
-            documents[path], done = _merged(documents[path], one, path, occasion, rules)
-            changes += [done] if isinstance(done, Change) else []
-            refusals += [done] if isinstance(done, Refusal) else []
-        seen.check(documents)
-        for path in dict.fromkeys(change.path for change in changes):
-            own = [change for change in changes if change.path == path]
-            files.write(path, dumps(recorded(documents[path], own, occasion)))
+    documents: dict[Path, Document] = {}
+    for one in accepted:
+        path, document = draft.opened(one.key, one.measurement.case)
+        documents[path], done = _merged(documents.get(path, document), one, path, occasion, rules)
+        changes += [done] if isinstance(done, Change) else []
+        refusals += [done] if isinstance(done, Refusal) else []
+    for path in dict.fromkeys(change.path for change in changes):
+        own = [change for change in changes if change.path == path]
+        draft.put(path, recorded(documents[path], own, occasion))
     return Saved(changes=tuple(changes), refusals=tuple(refusals))
 
 

@@ -11,31 +11,24 @@ from pathlib import Path
 
 from busbw.model import Case, EnvironmentKey
 
-from . import files
 from .changes import Change, recorded
-from .document import Document, Entry, dumps
+from .document import Document, Entry
+from .draft import Draft
 from .entries import Occasion, baseline_of, case_of, place_of, rounded_us
 from .pool import level_us, pinned_on
 
 Keyed = tuple[EnvironmentKey, Case]
 
 
-def prune(root: Path, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+def prune(draft: Draft, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
     """Remove, from the files of the cases in `keep`, every entry of another case; what went.
 
-    A file in which nothing is left is removed. Raises BaselineError, and writes nothing, if a
-    file cannot be read.
+    A file in which nothing is left is removed. Raises BaselineError if a file cannot be read.
     """
-    if not root.exists():
-        return ()
-    with files.locked(root) as seen:
-        kept = [_pruned(path, document, cases) for path, document, cases in _there(root, keep)]
-        seen.check(path for path, _, _ in kept)
-        for path, document, gone in kept:
-            if gone and document.entries:
-                files.write(path, dumps(recorded(document, gone, occasion)))
-            elif gone:
-                path.unlink()
+    kept = [_pruned(path, document, cases) for path, document, cases in _there(draft, keep)]
+    for path, document, gone in kept:
+        if gone:
+            draft.put(path, recorded(document, gone, occasion))
     return tuple(change for _, _, gone in kept for change in gone)
 
 
@@ -54,23 +47,18 @@ def _removed(path: Path, document: Document, entry: Entry) -> Change:
     return Change(path=path, case=case, before=baseline_of(case, entry), after=None)
 
 
-def rebase(root: Path, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+def rebase(draft: Draft, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
     """Move the pins of these cases to the levels that are stored now; what moved.
 
     An entry of another protocol stays, and so does one that is out of memory. Raises
-    BaselineError, and writes nothing, if a file cannot be read.
+    BaselineError if a file cannot be read.
     """
     changes: list[Change] = []
-    if not root.exists():
-        return ()
-    with files.locked(root) as seen:
-        there = _there(root, cases)
-        seen.check(path for path, _, _ in there)
-        for path, document, here in there:
-            after, moved = _rebased(path, document, here, occasion)
-            if moved:
-                files.write(path, dumps(recorded(after, moved, occasion)))
-            changes += moved
+    for path, document, here in _there(draft, cases):
+        after, moved = _rebased(path, document, here, occasion)
+        if moved:
+            draft.put(path, recorded(after, moved, occasion))
+        changes += moved
     return tuple(changes)
 
 
@@ -104,13 +92,11 @@ def _at_level(entry: Entry, occasion: Occasion) -> Entry:
     return pinned_on(entry, occasion.date)
 
 
-def _there(root: Path, cases: Sequence[Keyed]) -> list[tuple[Path, Document, list[Case]]]:
+def _there(draft: Draft, cases: Sequence[Keyed]) -> list[tuple[Path, Document, list[Case]]]:
     """The files that there are of these cases, each read, and the cases that stand in it."""
-    by_path: dict[Path, list[Keyed]] = {}
+    found: dict[Path, tuple[Path, Document, list[Case]]] = {}
     for key, case in cases:
-        by_path.setdefault(files.path_of(root, key, case), []).append((key, case))
-    return [
-        (path, files.read_checked(path, *here[0]), [case for _, case in here])
-        for path, here in by_path.items()
-        if path.exists()
-    ]
+        path, document = draft.find(key, case)
+        if document is not None:
+            found.setdefault(path, (path, document, []))[2].append(case)
+    return list(found.values())

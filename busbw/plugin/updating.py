@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 
-from busbw import baselines, cases, judge, stats
+from busbw import baselines, cases, judge, stats, writing
 from busbw.model import Baseline, Case, EnvironmentKey, Measurement, Outcome, SessionOutcome, Spec
 
 from . import machine
@@ -47,33 +47,45 @@ def write(state: State) -> pytest.ExitCode | None:
         return None
     try:
         return _write(state)
-    except (baselines.BaselineError, OSError) as error:
+    except baselines.BaselineError as error:
         state.notes.append(f"no baseline was written: {error}")
         return pytest.ExitCode.USAGE_ERROR
+    except OSError as error:
+        state.errors.append(unwritten(error))
+        return pytest.ExitCode.TESTS_FAILED
+
+
+def unwritten(error: OSError) -> str:
+    """Files are written all or none; where even that went wrong, the error says which were."""
+    if isinstance(error, writing.PartlyWrittenError):
+        return f"not all baselines were written: {error}"
+    return f"no baseline was written: {writing.reason(error)}"
 
 
 def _write(state: State) -> pytest.ExitCode | None:
-    settings, root = state.settings, state.settings.baselines
+    settings = state.settings
     saved = baselines.Saved()
-    if settings.update_baselines:
-        saved = _save(state)
-        state.changes += saved.changes
-        state.notes.extend(refusal.text for refusal in saved.refusals)
-    if settings.rebase:
-        measured = [(state.keys[spec], case) for spec, case in _judged(state).items()]
-        occasion = _occasion(state, settings.rebase)
-        state.changes += baselines.rebase(root, measured, occasion=occasion)
-    if settings.prune_baselines:
-        occasion = _occasion(state, "pruned")
-        state.changes += baselines.prune(root, _asked(state), occasion=occasion)
+    changes: tuple[baselines.Change, ...] = ()
+    with baselines.drafted(settings.baselines) as draft:
+        if settings.update_baselines:
+            saved = _save(state, draft)
+        if settings.rebase:
+            measured = [(state.keys[spec], case) for spec, case in _judged(state).items()]
+            occasion = _occasion(state, settings.rebase)
+            changes += baselines.rebase(draft, measured, occasion=occasion)
+        if settings.prune_baselines:
+            occasion = _occasion(state, "pruned")
+            changes += baselines.prune(draft, _asked(state), occasion=occasion)
+    state.changes = (*saved.changes, *changes)
+    state.notes.extend(refusal.text for refusal in saved.refusals)
     return pytest.ExitCode.TESTS_FAILED if saved.refusals else None
 
 
-def _save(state: State) -> baselines.Saved:
+def _save(state: State, draft: baselines.Draft) -> baselines.Saved:
     assert state.target is not None
     settings = state.settings
     return baselines.save(
-        settings.baselines,
+        draft,
         _accepted(state),
         occasion=_occasion(state, settings.accept_regression),
         rules=baselines.Rules(

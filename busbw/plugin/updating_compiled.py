@@ -9,6 +9,7 @@ import pytest
 from busbw import baselines
 from busbw.model import CompiledVerdict, Failure, FailureKind, Outcome, SessionOutcome
 
+from . import updating
 from .state import State
 
 
@@ -27,9 +28,12 @@ def write(state: State) -> pytest.ExitCode | None:
         state.compiled_changes = baselines.save_compiled(
             state.settings.baselines, _accepted(state), date=today, only_new=asked == "new"
         )
-    except (baselines.BaselineError, OSError) as error:
+    except baselines.BaselineError as error:
         state.notes.append(f"no baseline was written: {error}")
         return pytest.ExitCode.USAGE_ERROR
+    except OSError as error:
+        state.errors.append(updating.unwritten(error))
+        return pytest.ExitCode.TESTS_FAILED
     return None
 
 

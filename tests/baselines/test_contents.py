@@ -9,6 +9,8 @@ import pytest
 from busbw.baselines import Accepted, BaselineError, Occasion, Rules, contents_of, save
 from tests import build
 
+from .written import written
+
 OCCASION = Occasion(date=build.DATE)
 
 
@@ -22,7 +24,7 @@ def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_pa
             times_s=(),
         ),
     ]
-    saved = save(tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
+    saved = written(save, tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
     (path,) = {change.path for change in saved.changes}
     moved = path.rename(tmp_path / "elsewhere.json")
     contents = contents_of(moved)

@@ -21,6 +21,8 @@ from busbw.baselines import (
 from busbw.model import Case
 from tests import build
 
+from .written import written
+
 OCCASION = Occasion(date="2026-03-04", commit="abc")
 RULES = Rules(budget=0.10)
 KEY = build.key()
@@ -34,7 +36,7 @@ def save(root: Path, *cases: Case) -> None:
         for case in cases
     ]
     accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
-    baselines.save(root, accepted, occasion=OCCASION, rules=RULES)
+    written(baselines.save, root, accepted, occasion=OCCASION, rules=RULES)
 
 
 def save_compiled(root: Path, *cases: Case) -> None:
@@ -77,7 +79,7 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_othe
     there = contents(tmp_path)
     save(tmp_path, *before)
     there = contents(tmp_path)
-    changing(monkeypatch, files, "opened", appended)
+    changing(monkeypatch, files, "stored", appended)
     with pytest.raises(BaselineError, match=r"json: another program changed it while"):
         save(tmp_path, LARGE, OTHER)
     changed = contents(tmp_path)
@@ -89,7 +91,7 @@ def test_a_file_that_went_since_it_was_read_is_not_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path, SMALL)
-    changing(monkeypatch, files, "opened", Path.unlink)
+    changing(monkeypatch, files, "stored", Path.unlink)
     with pytest.raises(BaselineError, match="another program changed it"):
         save(tmp_path, LARGE)
     assert contents(tmp_path) == {}
@@ -103,7 +105,7 @@ def test_upkeep_leaves_it_alone_too(
     (before,) = contents(tmp_path).values()
     changing(monkeypatch, files, "read_checked", appended)
     with pytest.raises(BaselineError, match="another program changed it"):
-        act(tmp_path, [(KEY, SMALL)], occasion=OCCASION)
+        written(act, tmp_path, [(KEY, SMALL)], occasion=OCCASION)
     assert list(contents(tmp_path).values()) == [before + b"\n"]
 
 

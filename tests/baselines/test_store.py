@@ -18,6 +18,8 @@ from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, fi
 from busbw.model import Baseline, EnvironmentKey
 from tests import build
 
+from .written import written
+
 FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
 TODAY = Occasion(date="2026-03-04", commit="abc")
 RULES = Rules(budget=0.10, accept_regression=True)
@@ -49,7 +51,7 @@ def _save(
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [Accepted(key=key or build.key(), measurement=measured, times_s=times_s)]
     rules = replace(RULES, only_new=only_new)
-    return baselines.save(root, accepted, occasion=TODAY, rules=rules).changes
+    return written(baselines.save, root, accepted, occasion=TODAY, rules=rules).changes
 
 
 def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
@@ -76,7 +78,7 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
     accepted = Accepted(key=build.key(), measurement=measured, times_s=())
-    baselines.save(root, [accepted], occasion=TODAY, rules=RULES)
+    written(baselines.save, root, [accepted], occasion=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
     assert (
@@ -115,7 +117,7 @@ def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
         )
         for size in (4, 8)
     ]
-    assert len(baselines.save(root, accepted, occasion=TODAY, rules=RULES).changes) == 2
+    assert len(written(baselines.save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
     assert tuple(e.payload_bytes for e in reading.read(root / FILE).entries) == (4, 8)
 
 
@@ -184,7 +186,7 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
         for key in (other, build.key())
     ]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
-        baselines.save(root, accepted, occasion=TODAY, rules=RULES)
+        written(baselines.save, root, accepted, occasion=TODAY, rules=RULES)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 

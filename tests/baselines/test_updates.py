@@ -14,6 +14,8 @@ from busbw.baselines.changes import MOST_UPDATES
 from busbw.model import Baseline
 from tests import build
 
+from .written import written
+
 RULES = Rules(budget=0.10)
 WHY = Rules(budget=0.10, accept_regression=True)
 
@@ -30,7 +32,7 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     measured = build.measurement(*times_s, failures=failures)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s, **accepted)
     occasion = Occasion(date="2026-03-04", commit="abc", reason="a slower switch")
-    return baselines.save(root, [one], occasion=occasion, rules=rules)
+    return written(baselines.save, root, [one], occasion=occasion, rules=rules)
 
 
 def found(root: Path) -> Baseline:
@@ -117,7 +119,9 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
         )
         for size in (4096, 8192)
     ]
-    saved = baselines.save(root, accepted, occasion=Occasion(date="2026-03-05"), rules=RULES)
+    saved = written(
+        baselines.save, root, accepted, occasion=Occasion(date="2026-03-05"), rules=RULES
+    )
     assert [change.case.payload_bytes for change in saved.changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]
     assert history(root)[-1]["entries"] == 1

@@ -13,6 +13,8 @@ from busbw.baselines import Accepted, BaselineError, Occasion, Rules
 from busbw.model import Baseline
 from tests import build
 
+from .written import written
+
 TODAY = Occasion(date="2026-03-04", reason="a new machine")
 KEY = build.key()
 
@@ -30,7 +32,7 @@ def save(root: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     one = Accepted(key=KEY, measurement=measured, times_s=(time_s,))
     occasion = Occasion(date="2026-01-01")
-    saved = baselines.save(root, [one], occasion=occasion, rules=Rules(budget=0.10))
+    saved = written(baselines.save, root, [one], occasion=occasion, rules=Rules(budget=0.10))
     assert not saved.refusals
 
 
@@ -45,7 +47,7 @@ def history(root: Path) -> list[dict[str, Any]]:
 
 
 def test_prune_removes_what_is_not_kept_and_says_what_went(root: Path) -> None:
-    (change,) = baselines.prune(root, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(baselines.prune, root, [(KEY, build.case())], occasion=TODAY)
     assert (change.case.payload_bytes, change.after) == (8192, None)
     assert change.before is not None and change.before.times_s == (1e-3,)
     assert found(root, payload_bytes=8192) is None
@@ -54,19 +56,19 @@ def test_prune_removes_what_is_not_kept_and_says_what_went(root: Path) -> None:
 
 
 def test_prune_leaves_files_that_no_kept_case_is_in(root: Path) -> None:
-    baselines.prune(root, [(KEY, build.case())], occasion=TODAY)
+    written(baselines.prune, root, [(KEY, build.case())], occasion=TODAY)
     assert found(root, strategy="ring") is not None
 
 
 def test_prune_writes_nothing_where_nothing_goes(root: Path) -> None:
     before = baselines.find(root, KEY, build.case()).path.read_bytes()
     kept = [(KEY, build.case(payload_bytes=size)) for size in (4096, 8192)]
-    assert baselines.prune(root, kept, occasion=TODAY) == ()
+    assert written(baselines.prune, root, kept, occasion=TODAY) == ()
     assert baselines.find(root, KEY, build.case()).path.read_bytes() == before
 
 
 def test_prune_removes_a_file_in_which_nothing_is_left(root: Path) -> None:
-    gone = baselines.prune(root, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
+    gone = written(baselines.prune, root, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
     assert len(gone) == 2
     assert not baselines.find(root, KEY, build.case()).path.exists()
 
@@ -79,20 +81,20 @@ def test_a_bad_file_is_an_error_and_no_file_is_touched(root: Path, act: Any) -> 
     before = good.read_bytes()
     cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
     with pytest.raises(BaselineError, match="ring"):
-        act(root, cases, occasion=TODAY)
+        written(act, root, cases, occasion=TODAY)
     assert good.read_bytes() == before
 
 
 @pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
 def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path, act: Any) -> None:
-    assert act(tmp_path / "nowhere", [(KEY, build.case())], occasion=TODAY) == ()
+    assert written(act, tmp_path / "nowhere", [(KEY, build.case())], occasion=TODAY) == ()
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_rebase_pins_the_cases_at_their_stored_levels(root: Path) -> None:
     for size in (4096, 8192):
         save(root, 1.05e-3, payload_bytes=size)
-    (change,) = baselines.rebase(root, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(baselines.rebase, root, [(KEY, build.case())], occasion=TODAY)
     assert change.before is not None and change.after is not None
     assert (change.before.pinned_s, change.after.pinned_s) == (1e-3, 1.05e-3)
     assert change.before.sessions == change.after.sessions
@@ -109,7 +111,7 @@ def test_rebase_pins_the_cases_at_their_stored_levels(root: Path) -> None:
 
 
 def test_rebase_leaves_a_pin_that_is_at_its_level_and_another_protocol(root: Path) -> None:
-    assert baselines.rebase(root, [(KEY, build.case())], occasion=TODAY) == ()
+    assert written(baselines.rebase, root, [(KEY, build.case())], occasion=TODAY) == ()
     save(root, 1.05e-3)
     other = build.case(protocol="host/another")
-    assert baselines.rebase(root, [(KEY, other)], occasion=TODAY) == ()
+    assert written(baselines.rebase, root, [(KEY, other)], occasion=TODAY) == ()

@@ -185,11 +185,14 @@ def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> Non
     assert "1K" in stored(folder)
 
 
-def test_baselines_that_cannot_be_written_are_exit_4_after_the_summary(folder: Folder) -> None:
-    (folder.path / "file").write_text("no folder")
-    ran = folder.run("--update-baselines", "--baselines=file", exit_code=4)
-    assert "note: no baseline was written: " in ran.text
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
+def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder: Folder) -> None:
+    folder.fill_disk()
+    ran = folder.run("--update-baselines", "--junitxml=", exit_code=1)
+    (last,) = (line for line in ran.text.splitlines() if line.startswith("ERROR: no baseline"))
+    assert last.startswith("ERROR: no baseline was written: ")
+    assert last.endswith("fake.all_reduce.fake.json: File too large")
+    assert "NO_BASELINE" in ran.text
+    assert not folder.baseline_files
 
 
 def test_it_is_no_ini_setting(folder: Folder) -> None:

@@ -23,6 +23,7 @@ class Asked:
         self.update_baselines = "all"
         self.accept_regression = self.rebase = ""
         self.prune_baselines = False
+        self.memory_limit_bytes = None
         vars(self).update(settings)
 
 
