@@ -17,6 +17,7 @@ from .contents import Contents, contents_of
 from .document import BaselineError, read_json
 from .draft import Draft, drafted
 from .entries import Accepted, Occasion
+from .folder import check_folder, check_writable
 from .key import folder_of
 from .pool import beyond
 from .published import Published, find_published
@@ -38,6 +39,8 @@ __all__ = [
     "Rules",
     "Saved",
     "beyond",
+    "check_folder",
+    "check_writable",
     "contents_of",
     "drafted",
     "find",

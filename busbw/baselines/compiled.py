@@ -88,7 +88,7 @@ class CompiledChange:
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
     path = files.path_of(root / FOLDER, key, case)
-    if not path.exists():
+    if not files.there(path):
         return None
     entry = _entry(_read(path, key, case), case)
     return _baseline(case, entry) if entry else None
@@ -140,7 +140,7 @@ def _same(old: CompiledEntry, new: CompiledEntry) -> bool:
 
 
 def _opened(path: Path, key: EnvironmentKey, case: Case) -> CompiledDocument:
-    if path.exists():
+    if files.there(path):
         return _read(path, key, case)
     return CompiledDocument(
         schema=SCHEMA,

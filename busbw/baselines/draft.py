@@ -38,7 +38,7 @@ class Draft:
         """
         path = files.path_of(self._root, key, case)
         # Without a folder there is nothing to lock, and none is made to look into it.
-        if path not in self._documents and self._root.exists():
+        if path not in self._documents and files.there(self._root):
             self._begin()
             self._documents[path] = files.stored(path, key, case)
         return path, self._documents.get(path)

@@ -25,6 +25,17 @@ def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
     return root / folder_of(key) / file_name_of(case)
 
 
+def there(path: Path) -> bool:
+    """Whether there is something at `path`. Raises BaselineError where that cannot be told."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise BaselineError(f"{path}: {error.strerror}") from error
+    return True
+
+
 def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
     """The Document in `path`, which must be the one of its place. Raises BaselineError."""
     document = read(path)
@@ -39,7 +50,7 @@ def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
 
 def stored(path: Path, key: EnvironmentKey, case: Case) -> Document | None:
     """The Document in `path`, None where there is no file. Raises BaselineError."""
-    return read_checked(path, key, case) if path.exists() else None
+    return read_checked(path, key, case) if there(path) else None
 
 
 @contextlib.contextmanager

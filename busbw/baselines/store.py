@@ -56,13 +56,13 @@ def find(
     what is stored without any; never what is stored under another limit.
     """
     path = files.path_of(root, key, case)
-    entry = None
-    if path.exists():
+    there, entry = files.there(path), None
+    if there:
         document = files.read_checked(path, key, case)
         entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
     if entry is not None:
         return Found(path=path, baseline=baseline_of(case, entry))
-    nearest = "" if path.exists() else _nearest(root, key, case)
+    nearest = "" if there else _nearest(root, key, case)
     return Found(path=path, nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 

@@ -96,6 +96,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(options: argparse.Namespace) -> int:
     """Compile, compare, write; 0 if there is a whole page, 2 for a file that it must not become."""
     try:
+        _check_baselines(options.baselines)
         pages.check_page(options.document, "tpu-v2", options.baselines.rglob("*.json"))
         cache = driver.cache_folder(options.compile_cache)
         if cache is not None:
@@ -113,6 +114,13 @@ def run(options: argparse.Namespace) -> int:
     finally:
         bundle.remove()
     return pages.put(lines, options.document, "tpu-v2")
+
+
+def _check_baselines(root: Path) -> None:
+    try:
+        baselines.check_folder(root)
+    except baselines.BaselineError as error:
+        raise pages.Unwritable(f"--baselines: {error}") from error
 
 
 def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:

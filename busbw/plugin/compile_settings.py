@@ -51,9 +51,12 @@ _COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
 
 
 def compile_settings_of(
-    config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str]
+    config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
 ) -> CompileSettings | None:
-    """What --topology and the options beside it ask for; None without it."""
+    """What --topology and the options beside it ask for, with the baselines in `root`.
+
+    None without --topology.
+    """
     if not texts["topology"]:
         for name in _COMPILING:
             if config.getoption(name):
@@ -68,7 +71,6 @@ def compile_settings_of(
     everywhere = bool(set(pythons) & set(COMPILED_FRAMEWORKS)) or bool(libtpus)
     everywhere = everywhere or texts["frameworks"] == "fake"
     framework = "fake" if texts["frameworks"] == "fake" else "jax"
-    root = config.rootpath / texts["baselines"]
     promised = functools.partial(baselines.has_compiled, root, framework=framework)
     words = {word.strip() for word in texts["topology"].split(",")}
     return CompileSettings(

@@ -201,10 +201,13 @@ def _stored(
     state: State, resolved: Mapping[CompileSpec, Resolved]
 ) -> dict[CompileSpec, CompiledBaseline | None]:
     """Read before anything is compiled: a damaged file is found at once."""
+    root = state.settings.baselines
     try:
+        if state.settings.writes_baselines:
+            keyed = [(one.key, one.case) for one in resolved.values()]
+            baselines.check_writable(root, keyed, compiled=True)
         return {
-            spec: baselines.find_compiled(state.settings.baselines, one.key, one.case)
-            for spec, one in resolved.items()
+            spec: baselines.find_compiled(root, one.key, one.case) for spec, one in resolved.items()
         }
     except baselines.BaselineError as error:
         raise pytest.UsageError(f"busbw: {error}") from error

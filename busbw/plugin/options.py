@@ -141,9 +141,10 @@ OPTIONS = (
     ),
     Option(
         name="baselines",
-        default="baselines",
+        default="",
         metavar="DIR",
-        help="where baselines are kept, relative to the root directory",
+        help="where baselines are kept, relative to the root directory; one that is named must be "
+        "there, or be written (default: baselines)",
     ),
     Option(
         name="memory_limit",

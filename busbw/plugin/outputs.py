@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import report, writing
+from busbw import baselines, report, writing
 
 # pytest's own files of a session: which options name them.
 _OF_PYTEST = {
@@ -19,9 +19,31 @@ _OF_PYTEST = {
     "log_file": "--log-file",
     "benchmark_json": "--benchmark-json",
 }
+_DEFAULT = "baselines"
+_WRITING = ("update_baselines", "rebase", "prune_baselines")
 
 
-def results_of(config: pytest.Config, text: str, baselines: Path) -> Path | None:
+def baselines_of(config: pytest.Config, text: str) -> Path:
+    """The folder of --baselines, relative to the root directory.
+
+    Whoever names nothing may have none yet; a folder that is named is there, or is to be written.
+    """
+    if config.getoption("baselines") == "":
+        raise ValueError("--baselines: accepted is a folder")
+    root = config.rootpath / (text or _DEFAULT)
+    try:
+        baselines.check_folder(
+            root,
+            may_be_missing=not text or bool(config.getoption("update_baselines")),
+            is_written=any(config.getoption(name) for name in _WRITING),
+            hint="; --update-baselines makes it",
+        )
+    except baselines.BaselineError as error:
+        raise ValueError(f"--baselines: {error}") from error
+    return root
+
+
+def results_of(config: pytest.Config, text: str, root: Path) -> Path | None:
     """The file of --results; None for no text.
 
     It replaces earlier results and nothing else: no baseline, no other file of anybody.
@@ -34,8 +56,8 @@ def results_of(config: pytest.Config, text: str, baselines: Path) -> Path | None
     except writing.Refused as error:
         raise ValueError(f"--results: {error}") from error
     real = Path(os.path.realpath(path))
-    if real.is_relative_to(os.path.realpath(baselines)):
-        raise ValueError(f"--results: {path} lies in {baselines}, which holds baselines only")
+    if real.is_relative_to(os.path.realpath(root)):
+        raise ValueError(f"--results: {path} lies in {root}, which holds baselines only")
     for option, other in _others(config):
         if real == Path(os.path.realpath(other)):
             raise ValueError(f"--results: {path} is the file of {option}, too")

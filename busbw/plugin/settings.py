@@ -27,7 +27,7 @@ from busbw.model import (
 from .against import Against, against_of, injection_of, program
 from .compile_settings import COMPILED_FRAMEWORKS, CompileSettings, compile_settings_of
 from .options import OPTIONS, Option
-from .outputs import results_of
+from .outputs import baselines_of, results_of
 from .parsing import checked, flag, one_of, seconds_of, whole, words_of
 
 _LAUNCHES = 3
@@ -77,6 +77,11 @@ class Settings:
     results: Path | None
     compile: CompileSettings | None
 
+    @property
+    def writes_baselines(self) -> bool:
+        """Whether baselines are written at the end, if the session deserves it."""
+        return bool(self.update_baselines or self.rebase or self.prune_baselines)
+
 
 def settings_of(config: pytest.Config) -> Settings:
     """The checked Settings. Raises pytest.UsageError with what was wrong and what is accepted."""
@@ -92,7 +97,7 @@ def _settings(config: pytest.Config) -> Settings:
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
     against = _against(config, injected=bool(texts["inject"]))
     there = _frameworks(texts, named=named, pythons=pythons)
-    root = config.rootpath / texts["baselines"]
+    root = baselines_of(config, texts["baselines"])
     return Settings(
         device=_device(texts["device"]),
         ranks=_ranks(texts["ranks"]),
@@ -124,7 +129,7 @@ def _settings(config: pytest.Config) -> Settings:
         require_baselines=_require_baselines(config),
         memory_limit_bytes=_memory_limit(texts["memory_limit"]),
         results=results_of(config, texts["results"], root),
-        compile=compile_settings_of(config, texts, pythons),
+        compile=compile_settings_of(config, texts, pythons, root),
     )
 
 

@@ -181,6 +181,13 @@ def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> No
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "page.md"]
 
 
+@pytest.mark.parametrize(("name", "said"), [("file", "is no folder"), ("none", "there is no")])
+def test_published_figures_are_looked_for_in_a_folder(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "file").touch()
+    asked = ("--framework=fake", "--compile-cache=none", f"--baselines={tmp_path / name}")
+    refused(command("tpu-v2", *asked), "--baselines", said)
+
+
 def test_a_cache_that_is_a_file_is_refused(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.touch()

@@ -112,6 +112,7 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
         "require_baselines": "true",
     }
     folder.ini({f"busbw_{name}": text for name, text in settings.items()})
+    (folder.path / "elsewhere").mkdir()
     ran = folder.pytest("perf", "-p", "no:cacheprovider", exit_code=1)
     assert ran.results is not None
     (case,) = ran.results["cases"]
