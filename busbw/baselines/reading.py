@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import EnvironmentKey
+from busbw.model import EnvironmentKey, variables
 
 from .document import (
     SCHEMA,
@@ -75,7 +75,18 @@ def _checked(raw: Any, schema: int) -> Document:
         return _renewed(wire.from_json(DocumentOne, raw, "document"))
     document = wire.from_json(Document, raw, "document")
     check_entries(document.entries)
-    return document
+    return replace(document, entries=tuple(map(_masked, document.entries)))
+
+
+def _masked(entry: Entry) -> Entry:
+    """Values that earlier versions wrote down and that are nobody's business are gone at the door.
+
+    So they are not shown, and the next update leaves them out of the file.
+    """
+    sessions = (
+        replace(one, surroundings=variables.masked(one.surroundings)) for one in entry.sessions
+    )
+    return replace(entry, sessions=tuple(sessions))
 
 
 def _renewed(old: DocumentOne) -> Document:

@@ -6,6 +6,7 @@ What cannot be written is an error of its own, told after everything else.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 
 
 def _write_results(state: State, path: Path, document: dict[str, Any]) -> None:
+    document = report.without_homes(document, os.path.expanduser("~"))
     try:
         writing.write(path, json.dumps(document, indent=1) + "\n")
     except OSError as error:

@@ -5,6 +5,7 @@ The lines are made in `busbw.report`; here they are only put on the screen.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +74,7 @@ class Display:
             state.target.unreached,
         ):
             self.line(text)
-        for text in report.reference_lines(state.reference_probes):
+        for text in report.reference_lines(state.reference_probes, os.path.expanduser("~")):
             self.line(text)
         if state.settings.injection is not None:
             self.line(f"busbw injected: {state.settings.injection.text}; these are no true times")

@@ -18,7 +18,7 @@ from .parameter_server import ParameterServerRow, PublishedRow, parameter_server
 from .prediction import prediction_document, prediction_page
 from .prediction_row import PredictedStep
 from .results import SCHEMA as RESULTS_SCHEMA
-from .results import is_results, results
+from .results import is_results, results, without_homes
 from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
 from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way
@@ -67,4 +67,5 @@ __all__ = [
     "trace_document",
     "trace_lines",
     "training_lines",
+    "without_homes",
 ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
-from busbw.model import Device, Environment, Probe
+from busbw.model import Device, Environment, Probe, variables
 
 
-def reference_lines(probes: Sequence[Probe]) -> Sequence[str]:
-    """The other stack's versions, and where each framework was loaded from."""
+def reference_lines(probes: Sequence[Probe], home: str = "") -> Sequence[str]:
+    """The other stack's versions, and where each framework was loaded from; ``~`` for homes."""
     return [
         f"busbw reference {probe.framework}: {_versions_text(probe.versions)}, "
-        f"from {probe.framework_path}"
+        f"from {variables.without_homes(probe.framework_path, home)}"
         for probe in probes
     ]
 

@@ -28,6 +28,7 @@ from busbw.model import (
     Spec,
     Verdict,
     payload_text,
+    variables,
 )
 
 SCHEMA = 6
@@ -63,6 +64,15 @@ def results(
             for verdict in verdicts
         ],
     }
+
+
+def without_homes(document: Any, home: str) -> Any:
+    """`document` with ``~`` for every home directory, in paths, messages and the ends of logs."""
+    if isinstance(document, dict):
+        return {key: without_homes(value, home) for key, value in document.items()}
+    if isinstance(document, list):
+        return [without_homes(value, home) for value in document]
+    return variables.without_homes(document, home) if isinstance(document, str) else document
 
 
 def is_results(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from busbw.model import Device
+from busbw.model import Device, variables
 
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
@@ -53,9 +53,6 @@ _PRODUCTS_ON_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MA
 # Tells a worker which release of a compiler its library is of, where that cannot be looked up.
 RELEASE = "BUSBW_COMPILER_RELEASE"
 
-# What steers a compiler, and nothing else.
-_COMPILER_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_COMPILER", "JAX_ENABLE", "JAX_DEFAULT")
-
 
 def prepare(framework: str, device: Device | None) -> None:
     """Set what is not set yet; start this process anew if the C library must see it.
@@ -80,9 +77,8 @@ def prepare(framework: str, device: Device | None) -> None:
 
 
 def compiler_flags() -> dict[str, str]:
-    """The variables of the environment that steer a compiler, as they stand."""
-    names = sorted(name for name in os.environ if name.startswith(_COMPILER_FLAGS))
-    return {name: os.environ[name] for name in names}
+    """The variables of the environment that steer a compiler, as they stand: not to be written."""
+    return variables.of_compilers(os.environ)
 
 
 def allocator() -> str:
@@ -91,6 +87,5 @@ def allocator() -> str:
 
 
 def flags() -> dict[str, str]:
-    """The variables of the environment that steer a framework, as they stand."""
-    prefixes = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "CUDA_VISIBLE", "GLIBC_TUNABLES", "OMP_")
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}
+    """The variables of the environment that steer a framework, as they may be written down."""
+    return variables.recorded(os.environ, os.path.expanduser("~"))

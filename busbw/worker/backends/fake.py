@@ -44,7 +44,7 @@ from busbw.model import (
     Probe,
     Proof,
 )
-from busbw.worker import host
+from busbw.worker import environ, host
 
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 
@@ -71,7 +71,7 @@ class FakeBackend(AbstractBackend):
         self._name = ""
         self._share = 1.0
         self._hidden: float | None = None
-        self.framework_path = "made up"
+        self.framework_path = self._script.get("framework_path", "made up")
         self.versions = {"fake": "1"}
 
     def now_s(self) -> float:
@@ -104,6 +104,7 @@ class FakeBackend(AbstractBackend):
             devices=(found,) if reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
+            flags=environ.flags(),
         )
 
     def world(self) -> World:

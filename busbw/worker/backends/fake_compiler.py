@@ -47,6 +47,7 @@ class FakeCompiler(AbstractCompiler):
             release=release,
             build=f"build of {release}",
             versions={"fake": release.split()[-1]},
+            flags=environ.flags(),
             devices=DeviceSet(
                 device=topology.device,
                 device_kind=topology.device_kind,

@@ -1,0 +1,116 @@
+"""What sessions write down of their environment: no secret, no host, no home directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .folder import SLOW, Folder, Ran
+
+SECRET = "hunter2-hunter2"
+HIDDEN = (
+    *("TF_TOKEN_app_terraform_io", "TF_VAR_password", "JAX_SECRET", "XLA_API_KEY"),
+    *("NCCL_COMM_ID", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"),
+)
+NOT_NAMED = ("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN")
+THREE = "--payloads=1K,64K,1M"
+
+
+@pytest.fixture
+def full(folder: Folder) -> Folder:
+    """A folder whose sessions see secrets, and paths below homes."""
+    for name in (*HIDDEN, *NOT_NAMED):
+        folder.environment.setenv(name, SECRET)
+    folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
+    folder.environment.setenv("XLA_FLAGS", "--xla_dump_to=/home/somebody/dump --xla_x=1")
+    folder.environment.setenv("TPU_LIBRARY_PATH", f"{folder.path}/people/me/libtpu.so")
+    folder.script(**SLOW, framework_path="/home/somebody/venv/jax")
+    return folder
+
+
+def written(folder: Folder, ran: Ran) -> str:
+    """All that a session left: its files, its baselines and what it printed."""
+    names = [*folder.baseline_files, folder.path / "results.json", folder.path / "junit.xml"]
+    return "\n".join([ran.text, *(path.read_text() for path in names)])
+
+
+def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> None:
+    ran = full.with_baselines()
+    assert SECRET not in written(full, ran)
+    assert ran.results is not None
+    flags = ran.results["environment"]["flags"]
+    assert {name: flags.get(name) for name in HIDDEN} == dict.fromkeys(HIDDEN, "(set)")
+    assert not set(NOT_NAMED) & set(flags)
+    (path,) = full.baseline_files
+    (entry,) = json.loads(path.read_text())["entries"]
+    surroundings = entry["sessions"][0]["surroundings"]
+    assert surroundings["JAX_SECRET"] == "(set)"
+    assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
+
+
+def test_no_home_directory_is_written(full: Folder) -> None:
+    ran = full.with_baselines()
+    assert "/home/somebody" not in written(full, ran)
+    assert "people/me" not in written(full, ran)
+    assert ran.results is not None
+    environment = ran.results["environment"]
+    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
+    assert environment["flags"]["TPU_LIBRARY_PATH"] == "~/libtpu.so"
+    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
+
+
+def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
+    asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
+    ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
+    assert SECRET not in written(full, ran)
+    assert "/home/somebody" not in written(full, ran)
+    assert ran.results is not None
+    (compiler,) = ran.results["compilers"]
+    assert compiler["flags"]["JAX_SECRET"] == "(set)"
+    assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
+
+
+def test_the_reference_s_path_is_printed_without_a_home(full: Folder) -> None:
+    ran = full.run("--against-env=XLA_FLAGS=--xla_x=2", "--launches=2", exit_code=0)
+    assert "busbw reference fake: fake 1, from ~/venv/jax" in ran.text
+    assert SECRET not in ran.text and "/home/somebody" not in ran.text
+
+
+def test_what_an_earlier_version_wrote_is_gone_with_the_next_update(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    _add_surroundings(path, {"TF_VAR_password": SECRET, "XLA_FLAGS": "--a=/home/somebody/x"})
+    folder.with_baselines()
+    text = path.read_text()
+    assert SECRET not in text and "/home/somebody" not in text
+    assert '"TF_VAR_password": "(set)"' in text and '"XLA_FLAGS": "--a=~/x"' in text
+    assert len(json.loads(text)["entries"][0]["sessions"]) == 2
+
+
+def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.environment.setenv("XLA_FLAGS", "--xla_x=1")
+    folder.environment.setenv("JAX_SECRET", SECRET)
+    folder.environment.setenv("TF_VAR_kept", SECRET)
+    folder.with_baselines(THREE)
+    folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
+    folder.environment.delenv("JAX_SECRET")
+    folder.environment.setenv("TF_VAR_kept", SECRET + "!")
+    folder.script(**SLOW, cases=[{"anchor_slower": 2, "slower": 2}])
+    ran = folder.run(THREE, exit_code=1)
+    said = next(line for line in ran.text.splitlines() if line.startswith("ENV_SHIFT: "))
+    assert "XLA_FLAGS --xla_x=1 -> --xla_x=2" in said
+    assert "JAX_SECRET (set) -> none" in said
+    assert "TF_VAR_kept" not in said
+    assert SECRET not in ran.text
+
+
+def _add_surroundings(path: Path, more: dict[str, str]) -> None:
+    document = json.loads(path.read_text())
+    for entry in document["entries"]:
+        for session in entry["sessions"]:
+            session.setdefault("surroundings", {}).update(more)
+    path.write_text(json.dumps(document))
