@@ -54,6 +54,7 @@ ONLY_BELOW = {
     # Packages beside ours, which import it and are never imported by it.
     "bench": "bench",
     "evidence": "evidence",
+    "kills": "kills",
 }
 
 # Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
@@ -225,6 +226,7 @@ FORBIDDEN = [
     ("busbw/judge/case.py", "from evidence import corpus"),
     ("busbw/plugin/items.py", "import evidence.rules"),
     ("busbw/commands/trace.py", "from bench import pairs"),
+    ("busbw/driver/process.py", "from kills import hits"),
 ]
 IN_A_FUNCTION = "def f() -> None:\n    {}\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {}\n"

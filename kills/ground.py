@@ -1,0 +1,135 @@
+"""The folder that sessions run in, apart from all others on the machine; how one is begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw import locks
+
+ROOT = Path(__file__).parents[1]
+LAUNCHES = 2
+PAYLOADS = ("1K", "8K", "64K")
+CASES = LAUNCHES * len(PAYLOADS)
+CASE_TIMEOUT_S = 10.0
+# Lies in the file that each session adds to.
+_STORED = "128K"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A folder with the tests to run, their baselines, and a folder for temporary files."""
+
+    path: Path
+    framework: str = "jax"
+
+    @property
+    def temporary(self) -> Path:
+        """What is TMPDIR to a session."""
+        return self.path / "temporary"
+
+    @property
+    def baselines(self) -> Path:
+        """Where a session finds and stores baselines."""
+        return self.path / "baselines"
+
+    @property
+    def stored(self) -> Path:
+        """Baselines as they are before each session."""
+        return self.path / "stored"
+
+    def prepare(self) -> None:
+        """Lay it out, with a baseline of another payload. Raises SystemExit."""
+        self.temporary.mkdir()
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "perf", self.path / "perf", ignore=ignored)
+        shutil.copy(ROOT / "conftest.py", self.path)
+        with self.begin(f"--payloads={_STORED}") as first:
+            if first.wait() != 0:
+                raise SystemExit(f"the first session failed:\n{self.output}")
+        self.baselines.rename(self.stored)
+
+    def reset(self) -> None:
+        """Baselines as they were, and nothing of the session before."""
+        shutil.rmtree(self.baselines, ignore_errors=True)
+        shutil.copytree(self.stored, self.baselines)
+        self._results.unlink(missing_ok=True)
+
+    def begin(self, *options: str) -> subprocess.Popen[bytes]:
+        """A session that measures and stores; `options` come last."""
+        command = [sys.executable, "-P", str(ROOT / "kills" / "hasty.py"), "perf"]
+        command += [f"--frameworks={self.framework}", f"--payloads={','.join(PAYLOADS)}"]
+        command += [f"--launches={LAUNCHES}", f"--case-timeout={CASE_TIMEOUT_S:g}"]
+        # Calls are timed, not slopes: how busy the machine is, is no matter here.
+        command += ["--clock=dispatch", "--update-baselines=new", f"--results={self._results}"]
+        command += ["-p", "no:cacheprovider", "--color=no", *options]
+        with self._log.open("wb") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self.path,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A session's: a machine of its own, and nothing of a session that this one is part of."""
+        own = {
+            "TMPDIR": str(self.temporary),
+            locks.MACHINE: str(self.path),
+            "PYTHONUNBUFFERED": "1",
+            "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
+        }
+        not_ours = ("CI", "PYTEST_")
+        return {n: text for n, text in os.environ.items() if not n.startswith(not_ours)} | own
+
+    @property
+    def output(self) -> str:
+        """What the last session printed."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What the last session wrote, None if it wrote nothing."""
+        if not self._results.exists():
+            return None
+        found: dict[str, Any] = json.loads(self._results.read_text())
+        return found
+
+    def workers(self) -> dict[str, int]:
+        """The running workers of a session: process ids by launch, such as ``1.jax``."""
+        found = {}
+        for process, words in commands().items():
+            if any(word.startswith(f"{self.temporary}/") for word in words):
+                launch = next((w for w in words if w.startswith("--launch=")), "")
+                found[launch.removeprefix("--launch=")] = process
+        return found
+
+    @property
+    def _results(self) -> Path:
+        return self.path / "results.json"
+
+    @property
+    def _log(self) -> Path:
+        return self.path / "output.txt"
+
+
+def commands() -> dict[int, Sequence[str]]:
+    """The command lines of all processes; a zombie has none."""
+    found: dict[int, Sequence[str]] = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found[int(path.parent.name)] = path.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,52 @@
+"""What is hit in each session, with which signal and when: drawn by a seed."""
+
+from __future__ import annotations
+
+import enum
+import random
+import signal
+from dataclasses import dataclass
+
+SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT)
+
+
+class Target(str, enum.Enum):
+    """Which process, and in which part of its life."""
+
+    PROBE = "probe"
+    STARTING = "worker, starting"
+    MEASURING = "worker, measuring"
+    LEAVING = "worker, leaving"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """One signal. `launch` is the worker's, 1 or 2; `fraction` of that part of its life is over."""
+
+    number: int
+    target: Target
+    signal: signal.Signals
+    launch: int
+    fraction: float
+
+
+def hits(count: int, seed: int) -> tuple[Hit, ...]:
+    """So many: every signal to every target as often as it can be, in random order."""
+    drawing = random.Random(seed)
+    pairs = [(target, number) for target in Target for number in SIGNALS]
+    drawn: list[tuple[Target, signal.Signals]] = []
+    while len(drawn) < count:
+        drawing.shuffle(pairs)
+        drawn += pairs
+    return tuple(
+        Hit(
+            number=number,
+            target=target,
+            signal=sent,
+            # The first worker leaves while the second one starts.
+            launch=1 if target is Target.LEAVING else drawing.choice((1, 2)),
+            fraction=drawing.uniform(0.1, 0.9),
+        )
+        for number, (target, sent) in enumerate(drawn[:count], start=1)
+    )

@@ -1,0 +1,91 @@
+"""What was found, as a page of Markdown."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+
+from .expected import surprises
+from .ground import CASE_TIMEOUT_S, CASES, LAUNCHES, PAYLOADS
+from .hasty import START_S
+from .hits import Target
+from .session import STOPPED_S, Ran
+
+_ABOUT = f"""\
+In each row a whole session ran, `pytest perf/ --frameworks=jax --payloads={",".join(PAYLOADS)}
+--launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g} --clock=dispatch --update-baselines=new`,
+and one of its processes got one signal at a random moment: the probe, a worker, or pytest itself.
+A session that got SIGSTOP was continued {STOPPED_S:g} s later; nobody continued a worker, which has
+to be timed out and killed. The deadline for starts is {START_S:g} s here instead of 180 s. Workers
+ignore SIGINT once they have begun. *what* is what was aimed at: a worker that starts more slowly
+than usual may still be starting.
+
+*lost* counts launches of cases, of {CASES}; *left* is what was there when the session was over:
+processes, folders in TMPDIR, locks, and baselines that are neither as they were nor as a whole
+session stores them. A folder that a killed session had to leave is removed by the next one, which
+was tried too."""
+
+
+def page(found: Sequence[Ran], *, about: str, seed: int) -> Iterator[str]:
+    """The lines; `about` says when and on which machine."""
+    yield "# What a kill costs"
+    yield ""
+    yield f"Written by `tox -e kills`, {about}, seed {seed}."
+    yield ""
+    yield from _ABOUT.splitlines()
+    yield ""
+    yield "## In short"
+    yield ""
+    yield from _short(found)
+    yield ""
+    yield "## Every hit"
+    yield ""
+    yield "| | what | signal | after | exit code | took | lost | left | said |"
+    yield "|---:|---|---|---:|---:|---:|---|---|---|"
+    yield from (_row(ran) for ran in found)
+
+
+def _short(found: Sequence[Ran]) -> Iterator[str]:
+    yield "| what | hits | lost nothing | lost one launch of a case | ended | left | unexpected |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for target in Target:
+        own = [ran for ran in found if ran.hit.target is target]
+        whole = sum(ran.lost == 0 for ran in own)
+        one = sum(ran.lost == 1 for ran in own)
+        ended = sum(ran.lost is None for ran in own)
+        left = sum(bool(ran.left or ran.processes) for ran in own)
+        wrong = sum(bool(surprises(ran)) for ran in own)
+        yield f"| {target.value} | {len(own)} | {whole} | {one} | {ended} | {left} | {wrong} |"
+
+
+def _row(ran: Ran) -> str:
+    hit = ran.hit
+    cells = [
+        str(hit.number),
+        hit.target.value,
+        signal.Signals(hit.signal).name,
+        "had ended" if ran.at_s is None else f"{ran.at_s:.1f} s",
+        "none" if ran.exit_code is None else str(ran.exit_code),
+        f"{ran.seconds:.0f} s",
+        _lost(ran),
+        _left(ran),
+        "<br>".join([*(f"**{one}**" for one in surprises(ran)), *map(_short_text, ran.said)]),
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _lost(ran: Ran) -> str:
+    if ran.lost is None:
+        return "the session"
+    return "nothing" if ran.lost == 0 else f"{ran.lost} of {CASES}"
+
+
+def _left(ran: Ran) -> str:
+    left = [*(f"process {one}" for one in ran.processes), *ran.left]
+    if ran.folders and not ran.left:
+        left.append("its folder, until the next session")
+    return ", ".join(left) or "nothing"
+
+
+def _short_text(line: str) -> str:
+    return line if len(line) <= 160 else f"{line[:157]}..."
