@@ -82,8 +82,8 @@ def has_quiet_profiler() -> bool:
     return hasattr(jax.profiler, "ProfileOptions")
 
 
-def recording(folder: Path) -> AbstractContextManager[None]:
-    """The profiler, without Python's own calls."""
+def recording(folder: Path) -> AbstractContextManager[object]:
+    """The profiler, without Python's own calls; what a current JAX yields is of no use here."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     return jax.profiler.trace(folder, profiler_options=options)

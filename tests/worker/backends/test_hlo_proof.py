@@ -189,6 +189,12 @@ def test_a_half_wide_payload_that_is_summed_in_full_width_is_refused() -> None:
         "{{0,1,2}}",
         "[2,2]<=[4]",
         "{{3,2,1,0}}",
+        "mesh['x'=2,'y'=2] {'y'}",
+        "mesh['x'=2,'y'=2] {'y','x'}",
+        "mesh['ranks'=2] {'ranks'}",
+        "mesh['ranks'=8] {'ranks'}",
+        "mesh['ranks'=4] {'ranks':(1)2}",
+        "mesh['ranks'=4], device_ids=(3,2,1,0) {'ranks'}",
     ],
 )
 def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
@@ -198,7 +204,16 @@ def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
     assert f"replica_groups={groups.removesuffix('x')}" in message
 
 
-@pytest.mark.parametrize("groups", ["{}", "[1,4]<=[4]", "{{0,1,2,3}}"])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{}",
+        "[1,4]<=[4]",
+        "{{0,1,2,3}}",
+        "mesh['ranks'=4] {'ranks'}",
+        "mesh['x'=2,'y'=2] {'x','y'}",
+    ],
+)
 def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
     lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
     assert _proof(programs.cpu(*lines)).groups == ((0, 1, 2, 3),)
@@ -221,6 +236,13 @@ def test_a_collective_that_names_no_groups_is_refused() -> None:
         ("x", "{{0,2},{1,3}}", True),
         ("x", "[2,2]<=[2,2]T(1,0)", True),
         ("x", "[2,2]<=[4]", False),
+        ("y", "mesh['x'=2,'y'=2] {'y'}", True),
+        ("y", "mesh['x'=2,'y'=2] {'x'}", False),
+        ("y", "mesh['x'=2,'y'=2] {'x','y'}", False),
+        ("y", "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'y'}", False),
+        ("x", "mesh['x'=2,'y'=2] {'x'}", True),
+        ("x", "mesh['x'=2,'y'=2] {'y'}", False),
+        ("x", "mesh['x'=4] {'x':(1)2}", False),
     ],
 )
 def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import Failure, FailureKind, Run
+from busbw.worker.backends import hlo
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
@@ -227,9 +228,9 @@ def test_without_sabotage_there_is_a_run(results: dict[str, Run | Failure], name
     ("name", "said"),
     [
         ("without the collective", "XLA compiled none, 0 of them there"),
-        ("half the ranks", "replica_groups={{0,1},{2,3}}"),
-        ("the other axis", "in groups {0,1},{2,3}, XLA compiled"),
-        ("all axes", "replica_groups={{0,1,2,3}}"),
+        ("half the ranks", "in groups {0,1,2,3}, XLA compiled %"),
+        ("the other axis", "in groups {0,1},{2,3}, XLA compiled %"),
+        ("all axes", "in groups {0,1},{2,3}, XLA compiled %"),
         ("to the rank before", "source_target_pairs={{0,3},{1,0},{2,1},{3,2}}"),
         # XLA finds that two rounds are the same work, and does it once.
         ("one round apart", "XLA compiled {'all-reduce': 3}, 3 of them there"),
@@ -244,6 +245,23 @@ def test_another_program_is_not_the_collective(
     results: dict[str, Run | Failure], name: str, said: str
 ) -> None:
     _refused(results[name], FailureKind.NOT_A_COLLECTIVE, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("half the ranks", ((0, 1), (2, 3))),
+        ("the other axis", ((0, 2), (1, 3))),
+        ("all axes", ((0, 1, 2, 3),)),
+    ],
+)
+def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
+    results: dict[str, Run | Failure], name: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    found = results[name]
+    assert isinstance(found, Failure), found
+    # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
+    assert hlo.groups_of(found.message, 4) == groups
 
 
 @pytest.mark.parametrize(
