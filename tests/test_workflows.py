@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -102,6 +103,66 @@ def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:
     run = ROOT / ".ci" / "run"
     assert os.access(run, os.X_OK)
     assert "set -euo pipefail" in run.read_text(encoding="utf-8").splitlines()
+
+
+PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
+
+
+def _gate(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
+    """The gate where only the Pythons named `running` run: the others are a version manager's.
+
+    What runs makes an environment whose `python` prints what it is asked.
+    """
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in PYTHONS:
+        lines = [
+            'if [ "$1" = -c ]; then exit 0; fi',
+            f'echo "$1 $2 with {name}"',
+            'mkdir -p "$3/bin"',
+            'ln -s /bin/echo "$3/bin/python"',
+        ]
+        body = lines if name in running else [f'echo "{name}: command not found" >&2', "exit 127"]
+        (bin_folder / name).write_text("\n".join(["#!/bin/sh", *body, ""]), encoding="utf-8")
+        (bin_folder / name).chmod(0o755)
+    environ = {"PATH": f"{bin_folder}:/usr/bin:/bin", "TMPDIR": str(folder)}
+    run = [str(ROOT / ".ci" / "run")]
+    return subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("running", "taken"),
+    [
+        (PYTHONS, "python3"),
+        (("python3.11", "python3.13"), "python3.13"),
+        (("python3.11", "python"), "python3.11"),
+        (("python",), "python"),
+    ],
+)
+def test_the_gate_takes_the_first_python_that_runs_and_leaves_nothing_behind(
+    tmp_path: Path, running: tuple[str, ...], taken: str
+) -> None:
+    done = _gate(tmp_path, *running)
+    lines = [f"-m venv with {taken}", "-m pip install tox", "-m tox"]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+def test_the_gate_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
+    done = _gate(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        ".ci/run: none of python3, python3.13, python3.12, python3.11 and python is 3.11 or newer\n"
+    )
+
+
+def test_every_push_is_tested_with_each_python_from_the_oldest_that_is_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^ +python: (\[.*\])$", push, re.MULTILINE)
+    oldest = project["requires-python"].removeprefix(">=")
+    assert json.loads(tested) == [oldest, "3.12", "3.13"]
+    assert "python-version: ${{ matrix.python }}" in push
 
 
 @pytest.mark.parametrize("path", [*GATE, ROOT / "tox.ini"], ids=lambda path: path.name)
