@@ -16,11 +16,10 @@ from busbw import locks
 
 # Any Python can read this, so that one that is too old says so and no more.
 _DOOR = """
-import platform
 import sys
 
 if sys.version_info < (3, 10):
-    sys.exit("Python " + platform.python_version() + " is too old: the oldest is 3.10")
+    sys.exit("Python " + sys.version.split()[0] + " is too old: the oldest is 3.10")
 
 from busbw.worker.__main__ import main
 

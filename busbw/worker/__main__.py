@@ -1,20 +1,27 @@
 """The worker's door: ``python BUNDLE --framework=jax ...``, started by the driver only.
 
-Prepares the process (environment, ties to the parent) before anything heavy is imported.
+Prepares the process (environment, ties to the parent) before anything heavy is imported, and
+starts it anew, if it must, before anything is.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from busbw.model import Device
-from busbw.worker import environ, guard
+from busbw.worker import huge_pages
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
+    huge_pages.ask_for()
+    from busbw.model import Device
+    from busbw.worker import environ, guard
+
     options = _parser().parse_args()
     device = Device(options.device) if options.device else None
     guard.tie_to_parent(options.parent)
@@ -43,6 +50,8 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")

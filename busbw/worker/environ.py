@@ -9,8 +9,7 @@ import os
 import sys
 
 from busbw.model import Device, variables
-
-HUGE_PAGES = "glibc.malloc.hugetlb=1"
+from busbw.worker import huge_pages
 
 # TensorFlow's CPU ring allocates its output anew each time. With oneDNN its allocator keeps the
 # memory, as in everyday use; without, every all-reduce would fault its pages in again.
@@ -55,11 +54,7 @@ RELEASE = "BUSBW_COMPILER_RELEASE"
 
 
 def prepare(framework: str, device: Device | None) -> None:
-    """Set what is not set yet; start this process anew if the C library must see it.
-
-    Big buffers on huge pages: a page fault per 2 MiB instead of one per 4 KiB, so that an
-    all-reduce is timed and not the kernel's page allocator.
-    """
+    """Set what is not set yet; start this process anew if it has no huge pages."""
     for name, value in _VARIABLES.get(framework, {}).items():
         os.environ.setdefault(name, value)
     os.environ.update(dict.fromkeys(_PRODUCTS_ON_ONE_THREAD, "1"))
@@ -70,10 +65,7 @@ def prepare(framework: str, device: Device | None) -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
     if device is Device.CPU:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    if sys.platform == "linux" and HUGE_PAGES not in os.environ.get("GLIBC_TUNABLES", ""):
-        others = os.environ.get("GLIBC_TUNABLES", "")
-        os.environ["GLIBC_TUNABLES"] = f"{others}:{HUGE_PAGES}" if others else HUGE_PAGES
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    huge_pages.ask_for()
 
 
 def compiler_flags() -> dict[str, str]:
@@ -83,7 +75,7 @@ def compiler_flags() -> dict[str, str]:
 
 def allocator() -> str:
     """What the C library was told, as part of a protocol id."""
-    return "hugepages" if HUGE_PAGES in os.environ.get("GLIBC_TUNABLES", "") else "malloc"
+    return "hugepages" if huge_pages.are_asked_for() else "malloc"
 
 
 def flags() -> dict[str, str]:

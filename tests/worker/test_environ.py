@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 
 from busbw.model import Device
-from busbw.worker import environ
+from busbw.worker import environ, huge_pages
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A copy of this process's, as it is after the worker has started itself anew."""
-    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": environ.HUGE_PAGES})
+    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": huge_pages.TUNABLE})
     return monkeypatch
 
 
@@ -31,15 +30,3 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(environment: pytest.Mo
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     environ.prepare("tensorflow", Device.CPU)
     assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's tunables")
-def test_a_process_that_the_c_library_did_not_tell_starts_anew(
-    environment: pytest.MonkeyPatch,
-) -> None:
-    os.environ["GLIBC_TUNABLES"] = "glibc.malloc.check=0"
-    begun: list[object] = []
-    environment.setattr(os, "execv", lambda *command: begun.append(command))
-    environ.prepare("jax", Device.CPU)
-    assert os.environ["GLIBC_TUNABLES"] == f"glibc.malloc.check=0:{environ.HUGE_PAGES}"
-    assert len(begun) == 1
