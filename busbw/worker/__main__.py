@@ -15,6 +15,9 @@ from busbw.worker import huge_pages
 if TYPE_CHECKING:
     import argparse
 
+    from busbw.model import Device
+    from busbw.worker.channel import Channel
+
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
@@ -28,25 +31,37 @@ def main() -> None:
     environ.prepare(options.framework, device)
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
-    from busbw.worker.backends import COMPILERS, TRAINERS, load, load_compiler, load_trainer
-    from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.members import serve_trainer
-    from busbw.worker.serve import Channel, serve, serve_compiler
+    from busbw.worker.channel import Channel
 
     with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
-        channel = Channel(requests=requests, replies=replies)
-        if options.framework in COMPILERS:
-            serve_compiler(channel, load_compiler(options.framework), launch=options.launch)
+        _serve(Channel(requests=requests, replies=replies), options, device)
+
+
+def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
+    """Answer as what the framework is for; nothing is imported for what this worker is not."""
+    from busbw.worker import backends
+    from busbw.worker.backends.base import MeasuringError
+
+    if options.framework in backends.COMPILERS:
+        from busbw.worker.compilers import serve_compiler
+
+        compiler = backends.load_compiler(options.framework)
+        serve_compiler(channel, compiler, launch=options.launch)
+        return
+    try:
+        if options.framework in backends.TRAINERS:
+            from busbw.worker.members import serve_trainer
+
+            trainer = backends.load_trainer(options.framework)
+            serve_trainer(channel, trainer, launch=options.launch)
             return
-        try:
-            if options.framework in TRAINERS:
-                serve_trainer(channel, load_trainer(options.framework), launch=options.launch)
-                return
-            backend = load(options.framework, device, options.ranks)
-        except MeasuringError as error:
-            # The driver shows a log's last line: one sentence, and no stack above it.
-            sys.exit(str(error))
-        serve(channel, backend, launch=options.launch)
+        backend = backends.load(options.framework, device, options.ranks)
+    except MeasuringError as error:
+        # The driver shows a log's last line: one sentence, and no stack above it.
+        sys.exit(str(error))
+    from busbw.worker.serve import serve
+
+    serve(channel, backend, launch=options.launch)
 
 
 def _parser() -> argparse.ArgumentParser:

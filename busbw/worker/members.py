@@ -9,7 +9,7 @@ from busbw.model import Failure
 
 from .backends.base import MeasuringError
 from .backends.trainer import AbstractTrainer
-from .serve import Channel
+from .channel import Channel
 
 
 def serve_trainer(channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: str) -> None:

@@ -1,48 +1,14 @@
-"""The loop: a request from the channel, a reply to it, until the driver closes the channel.
-
-One JSON document a line. stdout and stderr are a log and carry no reply.
-"""
+"""A worker that measures: requests from its channel, until the driver closes that."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from busbw import wire
-from busbw.model import (
-    Case,
-    EnvironmentKey,
-    Failure,
-    Injection,
-    Plan,
-    Run,
-    Topology,
-    TrainingStep,
-)
-from busbw.worker import compile, measure
+from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run
+from busbw.worker import measure
 from busbw.worker.backends.base import AbstractBackend
-from busbw.worker.backends.compiler import AbstractCompiler
-
-
-@dataclass(frozen=True)
-class Channel:
-    """The private channel to the driver."""
-
-    requests: TextIO
-    replies: TextIO
-
-    def received(self) -> Iterator[dict[str, Any]]:
-        """Requests until the driver closes its end."""
-        for line in self.requests:
-            yield json.loads(line)
-
-    def send(self, name: str, value: Any) -> None:
-        """One reply, out at once."""
-        self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
-        self.replies.flush()
+from busbw.worker.channel import Channel
 
 
 def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
@@ -55,29 +21,6 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
     desk = measure.Desk(backend=backend, launch=launch)
     for request in channel.received():
         channel.send(*_answer(request, backend, desk))
-
-
-def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str) -> None:
-    """``describe`` a topology's compiler and ``compile`` for it, until there are no more.
-
-    What is compiled is a ``case`` or a training ``step``.
-    """
-    channel.send("ready", None)
-    bench = compile.Bench(compiler=compiler, launch=launch)
-    for request in channel.received():
-        topology = wire.from_json(Topology, request["topology"], "topology")
-        if request["request"] == "describe":
-            channel.send("Compiler", bench.describe(topology))
-            continue
-        bench.cache = Path(request["cache"]) if request["cache"] else None
-        answer = bench.compile(_to_compile(request), topology)
-        channel.send(type(answer).__name__, answer)
-
-
-def _to_compile(request: dict[str, Any]) -> Case | TrainingStep:
-    if "step" in request:
-        return wire.from_json(TrainingStep, request["step"], "step")
-    return wire.from_json(Case, request["case"], "case")
 
 
 def _answer(

@@ -10,7 +10,8 @@ import pytest
 
 from busbw import wire
 from busbw.model import Extra, Failure, FailureKind, Injection, Probe, Run
-from busbw.worker.serve import Channel, serve
+from busbw.worker.channel import Channel
+from busbw.worker.serve import serve
 from tests import build
 
 from .scripted import Backend, Program
