@@ -128,9 +128,9 @@ def test_each_has_a_baseline_file_by_ranks_and_processes(folder: Folder) -> None
 
 def test_one_that_got_slower_fails_alone(folder: Folder) -> None:
     _script(folder)
-    folder.with_baselines(*CNN, "--launches=5")
+    folder.with_baselines(*CNN, "--ranks=2", "--launches=5")
     _script(folder, central_storage={"slower": 6})
-    found = _outcomes(folder.run(*CNN, "--launches=5", exit_code=1))
+    found = _outcomes(folder.run(*CNN, "--ranks=2", "--launches=5", exit_code=1))
     assert [name for name, outcome in found.items() if outcome == "REGRESSED"] == [
         "central_storage"
     ]
