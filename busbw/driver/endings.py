@@ -25,7 +25,8 @@ _MEMORY_LAST_WORDS = re.compile(
 class Ended:
     """A worker that gave no reply: it hung until the deadline, or its process is over.
 
-    `exit_code` is negative for a signal, as the operating system told; None for a hang.
+    `exit_code` is negative for a signal, as the operating system told; None for a hang, and where
+    the worker was ended for what it answered: `refused` says why that is no reply.
     `oom_kills` is how many processes the kernel killed for memory meanwhile.
     """
 
@@ -33,6 +34,7 @@ class Ended:
     log: str
     oom_kills: int
     waited_s: float
+    refused: str = ""
 
 
 def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
@@ -50,6 +52,9 @@ def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
 
 def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
     code = ended.exit_code
+    if ended.refused:
+        text = f"what the worker answered is no reply ({ended.refused})"
+        return FailureKind.CRASHED, text, None
     if code is None:
         waited = f"{round(ended.waited_s, 1):g} s"
         return FailureKind.TIMEOUT, f"the worker did not answer within {waited}", None

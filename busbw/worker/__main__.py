@@ -21,25 +21,28 @@ def main() -> None:
     environ.prepare(options.framework, device)
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
+    from busbw.wire import WireError
     from busbw.worker.backends import COMPILERS, TRAINERS, load, load_compiler, load_trainer
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.members import serve_trainer
     from busbw.worker.serve import Channel, serve, serve_compiler
 
-    with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
+    # JSON is UTF-8 whatever the locale says.
+    requests = os.fdopen(options.requests, "r", encoding="utf-8")
+    replies = os.fdopen(options.replies, "w", encoding="utf-8")
+    with requests, replies:
         channel = Channel(requests=requests, replies=replies)
-        if options.framework in COMPILERS:
-            serve_compiler(channel, load_compiler(options.framework), launch=options.launch)
-            return
         try:
+            if options.framework in COMPILERS:
+                serve_compiler(channel, load_compiler(options.framework), launch=options.launch)
+                return
             if options.framework in TRAINERS:
                 serve_trainer(channel, load_trainer(options.framework), launch=options.launch)
                 return
-            backend = load(options.framework, device, options.ranks)
-        except MeasuringError as error:
+            serve(channel, load(options.framework, device, options.ranks), launch=options.launch)
+        except (MeasuringError, WireError) as error:
             # The driver shows a log's last line: one sentence, and no stack above it.
             sys.exit(str(error))
-        serve(channel, backend, launch=options.launch)
 
 
 def _parser() -> argparse.ArgumentParser:

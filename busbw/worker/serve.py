@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from busbw import wire
 from busbw.model import (
@@ -26,6 +26,8 @@ from busbw.worker import compile, measure
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.backends.compiler import AbstractCompiler
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Channel:
@@ -35,9 +37,15 @@ class Channel:
     replies: TextIO
 
     def received(self) -> Iterator[dict[str, Any]]:
-        """Requests until the driver closes its end."""
-        for line in self.requests:
-            yield json.loads(line)
+        """Requests until the driver closes its end. Raises WireError for what is none."""
+        try:
+            for line in self.requests:
+                request = wire.parsed(line)
+                if not isinstance(request, dict):
+                    raise wire.WireError("request: expected an object")
+                yield request
+        except UnicodeDecodeError as error:
+            raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
     def send(self, name: str, value: Any) -> None:
         """One reply, out at once."""
@@ -65,25 +73,33 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str)
     channel.send("ready", None)
     bench = compile.Bench(compiler=compiler, launch=launch)
     for request in channel.received():
-        topology = wire.from_json(Topology, request["topology"], "topology")
-        if request["request"] == "describe":
+        topology = part(request, "topology", Topology)
+        if part(request, "request", str) == "describe":
             channel.send("Compiler", bench.describe(topology))
             continue
-        bench.cache = Path(request["cache"]) if request["cache"] else None
+        cache = part(request, "cache", str)
+        bench.cache = Path(cache) if cache else None
         answer = bench.compile(_to_compile(request), topology)
         channel.send(type(answer).__name__, answer)
 
 
 def _to_compile(request: dict[str, Any]) -> Case | TrainingStep:
     if "step" in request:
-        return wire.from_json(TrainingStep, request["step"], "step")
-    return wire.from_json(Case, request["case"], "case")
+        return part(request, "step", TrainingStep)
+    return part(request, "case", Case)
+
+
+def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
+    """The value `name` of a request. Raises WireError where it is missing or no `kind`."""
+    if name not in request:
+        raise wire.WireError(f"{name}: missing")
+    return wire.from_json(kind, request[name], name)
 
 
 def _answer(
     request: dict[str, Any], backend: AbstractBackend, desk: measure.Desk
 ) -> tuple[str, Any]:
-    name = request["request"]
+    name = part(request, "request", str)
     if name == "probe":
         return "probe", backend.probe()
     if name == "let_go":
@@ -93,13 +109,13 @@ def _answer(
         return _named(desk.turn() or desk.enough)
     if name == "close":
         return _named(desk.close())
+    if name not in ("open", "measure"):
+        raise wire.WireError(f"request: there is no {name!r}")
     asked = (
-        wire.from_json(Case, request["case"], "case"),
-        wire.from_json(Plan, request["plan"], "plan"),
-        wire.from_json(EnvironmentKey, request["key"], "key"),
-        wire.from_json(Injection, request["injection"], "injection")
-        if request.get("injection")
-        else None,
+        part(request, "case", Case),
+        part(request, "plan", Plan),
+        part(request, "key", EnvironmentKey),
+        part(request, "injection", Injection) if request.get("injection") else None,
     )
     if name == "open":
         return _named(desk.open(*asked) or desk.enough)
