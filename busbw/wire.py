@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-# More than any count, size or seed has; Python itself refuses to read some thousand digits.
-_MOST_DIGITS = 25
+# Some more, and Python refuses to read them with an error of its own.
+_MOST_DIGITS = 4000
 _MOST_WHOLE = 2**63
 
 

@@ -6,6 +6,7 @@ to what was asked ends the worker; it is never half of a result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from busbw.model import (
     Probe,
     Run,
     StrategyRun,
+    check_compiled,
     check_key,
     check_seconds,
 )
@@ -116,7 +118,10 @@ def _check_compiler(compiler: Compiler) -> None:
 
 
 def _check_devices(devices: DeviceSet, where: str) -> None:
-    """They become the names of folders and files: mesh and strategies above all."""
+    """They become the names of folders and files: kind, mesh and strategies above all."""
+    kind = devices.device_kind
+    if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
+        raise ValueError(f"{where}.device_kind: expected up to 100 characters, got {kind[:60]!r}")
     if not devices.clocks:
         raise ValueError(f"{where}.clocks: expected one or more")
     for name in devices.strategies.values():
@@ -136,17 +141,11 @@ def _check_devices(devices: DeviceSet, where: str) -> None:
         raise ValueError(f"{where}.{error}") from error
 
 
-def _check_compiled(compiled: Compiled) -> None:
-    for name in ("argument", "output", "alias", "temporary", "peak"):
-        if getattr(compiled, f"{name}_bytes") < 0:
-            raise ValueError(f"{name}_bytes: expected 0 or more")
-
-
 _CHECKS: Mapping[Any, Callable[[Any], None]] = {
     Run: _check_run,
     StrategyRun: _check_trained,
     ParameterServerRun: _check_trained,
     Probe: _check_probe,
     Compiler: _check_compiler,
-    Compiled: _check_compiled,
+    Compiled: check_compiled,
 }

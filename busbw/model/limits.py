@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 
+from .compiled import Compiled
 from .machine import EnvironmentKey
 from .mesh import AXES, extents_of
 from .request import Case
@@ -38,6 +39,8 @@ def check_case(case: Case) -> None:
 
 
 def _check_axes(case: Case) -> None:
+    if not case.mesh:
+        raise ValueError("axes: expected none without a mesh")
     extents = extents_of(case.mesh)
     known = AXES[: len(extents)]
     if len(set(case.axes)) != len(case.axes) or not set(case.axes) <= set(known):
@@ -53,6 +56,18 @@ def check_key(key: EnvironmentKey) -> None:
         if count is not None:
             _check_count(name, count, MOST_RANKS)
     _check_mesh(key.mesh)
+
+
+def check_compiled(compiled: Compiled) -> None:
+    """Nothing is counted below 0."""
+    for name in ("argument", "output", "alias", "temporary", "peak"):
+        count = getattr(compiled, f"{name}_bytes")
+        if count < 0:
+            raise ValueError(f"{name}_bytes: expected 0 or more, got {count}")
+    for name in ("collectives", "around", "around_loop"):
+        for kind, count in getattr(compiled, name).items():
+            if count < 0:
+                raise ValueError(f"{name}.{kind[:60]}: expected 0 or more, got {count}")
 
 
 def check_seconds(name: str, seconds: float) -> None:

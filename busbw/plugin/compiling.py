@@ -205,7 +205,7 @@ def _stored(
             spec: baselines.find_compiled(state.settings.baselines, one.key, one.case)
             for spec, one in resolved.items()
         }
-    except baselines.BaselineError as error:
+    except (baselines.BaselineError, OSError) as error:
         raise pytest.UsageError(f"busbw: {error}") from error
 
 

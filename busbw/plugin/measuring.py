@@ -217,7 +217,7 @@ def _find_baselines(state: State, cases_of: dict[Spec, Case]) -> None:
             )
             for spec, case in cases_of.items()
         }
-    except baselines.BaselineError as error:
+    except (baselines.BaselineError, OSError) as error:
         raise pytest.UsageError(f"busbw: {error}") from error
     assert state.environment is not None
     state.stored_frameworks = baselines.frameworks_at(root, state.environment.key)

@@ -24,7 +24,7 @@ from tests import build
         ({"mesh": "2x2", "axes": "z"}, "axes: expected some of xy, got 'z'"),
         ({"mesh": "2x2", "axes": "xx"}, "axes: expected some of xy, got 'xx'"),
         ({"mesh": "2x4", "axes": "x"}, "mesh: 2x4 is not of 4 ranks"),
-        ({"axes": "x"}, "is not a mesh"),
+        ({"axes": "x"}, "axes: expected none without a mesh"),
     ],
 )
 def test_a_case_that_cannot_be_measured(changes: dict[str, Any], says: str) -> None:
