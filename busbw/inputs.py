@@ -20,6 +20,10 @@ class InputError(ValueError):
     """A file that cannot be read; the message says why, without its name."""
 
 
+class TooLargeError(InputError):
+    """A file of more bytes than are read."""
+
+
 def content(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """All bytes of the regular file at `path`; raises InputError for anything else.
 
@@ -35,20 +39,21 @@ def content(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise InputError(f"is {_kind(found.st_mode)}; accepted is a file")
         if found.st_size > most_bytes:
-            raise InputError(f"has {found.st_size} bytes; accepted are {most_bytes}")
-        return _read(descriptor, most_bytes)
+            raise TooLargeError(f"has {found.st_size} bytes; accepted are {most_bytes}")
+        return _read(descriptor, found.st_size, most_bytes)
     except OSError as error:
         raise InputError(_reason(error)) from error
     finally:
         os.close(descriptor)
 
 
-def _read(descriptor: int, most_bytes: int) -> bytes:
+def _read(descriptor: int, size: int, most_bytes: int) -> bytes:
+    """At once where the size is known, so that no part is held twice."""
     parts, count = [], 0
-    while part := os.read(descriptor, _AT_ONCE):
+    while part := os.read(descriptor, max(_AT_ONCE, size - count + 1)):
         count += len(part)
         if count > most_bytes:
-            raise InputError(f"has more than {most_bytes} bytes; accepted are {most_bytes}")
+            raise TooLargeError(f"has more than {most_bytes} bytes; accepted are {most_bytes}")
         parts.append(part)
     return b"".join(parts)
 
