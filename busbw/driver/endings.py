@@ -6,6 +6,7 @@ by the end of the log.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from busbw.model import Failure, FailureKind, Found
 
 LOG_CHARACTERS = 4000
+_LOG_BYTES = 2**20
 
 # A framework that aborts or is hit by SIGSEGV after its allocator said so in the log.
 _MEMORY_LAST_WORDS = re.compile(
@@ -86,9 +88,9 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 
 def log_end(path: Path, begin: int) -> str:
-    """The last characters of a log from byte `begin` on."""
+    """The last characters of a log from byte `begin` on; the rest of it is not read."""
     if not path.exists():
         return ""
     with path.open("rb") as file:
-        file.seek(begin)
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
         return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]
