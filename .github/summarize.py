@@ -100,13 +100,35 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def main(path: Path) -> str:
-    """The summary of the file at `path`, or that there is none."""
+# What reading a document of another form raises.
+_DAMAGED = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def main(path: Path) -> tuple[str, int]:
+    """The summary of the file at `path`, or why there is none; and the exit code."""
     if not path.exists():
-        return "No results were written; the log says why."
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return compiled_summary(document) if "compilers" in document else summary(document)
+        return "No results were written; the log says why.", 0
+    if not path.is_file():
+        return f"{path} is no file of results.", 1
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return (compiled_summary if "compilers" in document else summary)(document), 0
+    except OSError as error:
+        return f"The results cannot be read: {error.strerror}.", 1
+    except _DAMAGED as error:
+        return f"The results are damaged: {type(error).__name__}: {str(error)[:200]}.", 1
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1])))
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    text, code = main(Path(sys.argv[1]))
+    print(text)
+    sys.exit(code)

@@ -1,5 +1,6 @@
 """`python -m busbw COMMAND`: the door to the commands, and nothing else."""
 
+import io
 import os
 import sys
 
@@ -8,6 +9,9 @@ from busbw.commands import main
 # What a shell says of a program that wrote to a reader who had left, as `head` does.
 _READER_LEFT = 141
 
+# The name of a folder may be no text.
+if isinstance(sys.stdout, io.TextIOWrapper):
+    sys.stdout.reconfigure(errors="backslashreplace")
 try:
     code = main()
     sys.stdout.flush()

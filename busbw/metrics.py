@@ -19,7 +19,8 @@ PAYLOAD_GRAMMAR = (
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-_SIZE = re.compile(r"(\d+)([KMG]?)B?", re.IGNORECASE)
+# No more digits than bytes of any memory have.
+_SIZE = re.compile(r"([0-9]{1,15})([KMG]?)B?", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
@@ -29,7 +30,7 @@ def parse_payload(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a size; accepted is {PAYLOAD_GRAMMAR}")
+        raise ValueError(f"{text[:60]!r} is not a size; accepted is {PAYLOAD_GRAMMAR}")
     return int(match[1]) * _FACTOR[match[2].upper()]
 
 

@@ -7,9 +7,13 @@ Knows dataclasses, enums, mappings, tuples and plain values; knows nothing of wh
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
+import functools
+import json
 import math
+import reprlib
 import sys
 import types
 import typing
@@ -19,8 +23,52 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+# Some more, and Python refuses to read them with an error of its own.
+_MOST_DIGITS = 4000
+_MOST_WHOLE = 2**63
+
+
 class WireError(ValueError):
-    """A document that is not what was expected; the message says where and what was expected."""
+    """A document that is not what was expected; the message says where and what was expected.
+
+    The message can be written anywhere: what is no text in it is shown escaped.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+def parsed(content: bytes | str) -> Any:
+    """The JSON document that `content` holds, in UTF-8.
+
+    Raises WireError, with line and column where they are known, for anything else, for a key that
+    an object has twice, for lists and objects within each other by the thousand, and for whole
+    numbers of more digits than any value has.
+    """
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        return json.loads(text, object_pairs_hook=_no_repeats, parse_int=_whole)
+    except UnicodeDecodeError as error:
+        raise WireError(f"byte {error.start}: not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise WireError(f"{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise WireError("lists and objects are nested too deeply") from error
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        repeated = next(key for key, count in counts.items() if count > 1)
+        raise WireError(f"the key {_shown(repeated)} stands twice in one object")
+    return document
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise WireError(f"a whole number of {len(digits)} digits; accepted are {_MOST_DIGITS}")
+    return int(digits)
 
 
 def to_json(value: Any) -> Any:
@@ -80,7 +128,11 @@ def _read_tuple(args: tuple[Any, ...], document: Any, where: str) -> tuple[Any, 
 def _read_mapping(kind: Any, document: Any, where: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise WireError(f"{where}: expected an object, got {_shown(document)}")
-    return {key: _read(kind, item, f"{where}.{key}") for key, item in document.items()}
+    found = {}
+    for key, item in document.items():
+        place = f"{where}.{_in_part(key)}"
+        found[_read_plain(str, key, place)] = _read(kind, item, place)
+    return found
 
 
 def _read_dataclass(kind: Any, document: Any, where: str) -> Any:
@@ -89,14 +141,21 @@ def _read_dataclass(kind: Any, document: Any, where: str) -> Any:
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = sorted(set(document) - set(fields))
     if unknown:
-        raise WireError(f"{where}.{unknown[0]}: unknown key; accepted are {', '.join(fields)}")
+        raise WireError(
+            f"{where}.{_in_part(unknown[0])}: unknown key; accepted are {', '.join(fields)}"
+        )
     missing = [name for name, f in fields.items() if name not in document and _required(f)]
     if missing:
         raise WireError(f"{where}.{missing[0]}: missing")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     return kind(
         **{key: _read(hints[key], item, f"{where}.{key}") for key, item in document.items()}
     )
+
+
+@functools.cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
@@ -121,9 +180,31 @@ def _read_plain(kind: Any, document: Any, where: str) -> Any:
         raise WireError(f"{where}: expected {_PLAIN[kind]}, got {_shown(document)}")
     if kind is float and not math.isfinite(document):
         raise WireError(f"{where}: expected a finite number, got {document}")
+    if kind is int and not -_MOST_WHOLE <= document < _MOST_WHOLE:
+        raise WireError(f"{where}: expected a whole number of 64 bits, got {_shown(document)}")
+    if kind is str and not _is_text(document):
+        raise WireError(f"{where}: expected text, got {_shown(document)}")
     return document
 
 
+def _is_text(text: str) -> bool:
+    """Whether it can be written: half a surrogate pair, as JSON can hold it, cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+
+
 def _shown(document: Any) -> str:
-    text = repr(document)
+    if type(document) is int and abs(document) >= 10**1000:
+        return f"a whole number of {document.bit_length()} bits"
+    return _in_part(_SHORT.repr(document))
+
+
+def _in_part(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

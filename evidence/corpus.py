@@ -12,6 +12,7 @@ import gzip
 import json
 import math
 import statistics
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -162,12 +163,12 @@ def read_file(path: Path) -> tuple[RecordedSession, ...]:
     """The sessions of one file, in its order."""
     try:
         text = gzip.decompress(path.read_bytes()).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: {error}") from error
     sessions = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            session = wire.from_json(RecordedSession, json.loads(line), "session")
+            session = wire.from_json(RecordedSession, wire.parsed(line), "session")
             _refuse(session)
         except ValueError as error:
             raise CorpusError(f"{path}, line {number}: {error}") from error

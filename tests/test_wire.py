@@ -202,3 +202,53 @@ def test_any_value_in_any_place_is_accepted_or_refused_and_nothing_worse(
         assert f"Run.{key}" in str(error)
     else:
         assert run == wire.from_json(Run, wire.to_json(run))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", r"1:1: not JSON"),
+        (b'{"a": 1,}', r"1:\d+: not JSON"),
+        (b"\xef\xbb\xbf{}", "BOM"),
+        (b"ab\xff", r"byte 2: not UTF-8"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+        (b"[1" + b"0" * 5000 + b"]", "a whole number of 5001 digits"),
+        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' stands twice"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_json_is_refused_with_the_place_and_nothing_worse(
+    content: bytes, says: str
+) -> None:
+    with pytest.raises(wire.WireError, match=says):
+        wire.parsed(content)
+
+
+def test_what_is_json_is_parsed_from_text_and_from_bytes() -> None:
+    assert wire.parsed('{"a": [1, 2.5, null, true, "\u00e4"]}') == {"a": [1, 2.5, None, True, "ä"]}
+    assert wire.parsed(json.dumps({"a": "ä"}).encode()) == {"a": "ä"}
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**5000], ids=lambda n: n.bit_length())
+def test_a_whole_number_that_no_machine_counts_to_is_refused(number: int) -> None:
+    with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number of 64 bits"):
+        wire.from_json(Plan, {"seed": number})
+
+
+def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
+    for document in ({"message": "\ud800"}, {"message\udfff": ""}):
+        with pytest.raises(wire.WireError) as caught:
+            wire.from_json(Failure, {**wire.to_json(build.failure()), **document})
+        assert str(caught.value).encode()
+    with pytest.raises(wire.WireError, match=r"versions.*expected text"):
+        wire.from_json(Run, _changed(wire.to_json(build.run()), "versions", {"\ud800": "1"}))
+
+
+def test_what_is_nested_without_end_is_shown_in_part() -> None:
+    document: Any = []
+    for _ in range(100_000):
+        document = [document]
+    with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number, got "):
+        wire.from_json(Plan, {"seed": document})

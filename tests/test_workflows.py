@@ -231,3 +231,36 @@ def test_the_summary_of_what_was_compiled_shows_what_is_not_as_before(tmp_path: 
 
 def test_the_summary_of_what_was_compiled_is_short_where_all_is_as_before(tmp_path: Path) -> None:
     assert len(_compiled(tmp_path / "r.json", _compiled_case())) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[" * 200_000,
+        b"5",
+        b"\xff",
+        b"{}",
+        b'{"compilers": 1}',
+        b'{"environment": [], "session": null, "cases": []}',
+        b'{"session": null, "compilers": [], "cases": [1' + b"0" * 5000 + b"]}",
+    ],
+    ids=lambda content: str(content)[:20],
+)
+def test_damaged_results_are_said_to_be_and_the_step_fails(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "r.json"
+    path.write_bytes(content)
+    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("The results are damaged: ")
+
+
+def test_a_summary_of_text_that_cannot_be_written_shows_it_escaped(tmp_path: Path) -> None:
+    assert "\\ud800" in _summary(tmp_path / "r.json", _case(failed=True, text="\ud800"))[-1]
+
+
+def test_a_folder_holds_no_summary(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path} is no file of results.\n")

@@ -22,7 +22,18 @@ from busbw.model import (
 )
 
 from . import files
-from .document import BaselineError, Status, one_line_each, read_json
+from .document import (
+    BaselineError,
+    Status,
+    check_bytes,
+    check_case,
+    check_compiled,
+    check_date,
+    check_key,
+    check_payload,
+    one_line_each,
+    read_json,
+)
 from .entries import place_of
 from .key import file_name_of, slug
 
@@ -171,18 +182,37 @@ def _check(document: CompiledDocument) -> None:
     """Raises WireError with the place of what no entry can hold."""
     if document.schema != SCHEMA:
         raise wire.WireError(f"document.schema: expected {SCHEMA}, got {document.schema}")
+    check_key(document.environment, "document.environment")
     seen = set()
     for index, entry in enumerate(document.entries):
         where = f"document.entries[{index}]"
-        if entry.payload_bytes <= 0 or entry.payload != payload_text(entry.payload_bytes):
-            raise wire.WireError(
-                f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes"
-            )
+        check_payload(entry.payload, entry.payload_bytes, where)
+        check_bytes(entry, where)
+        check_date(entry.date, f"{where}.date")
+        check_case(_case_of(document, entry), where)
         if (entry.compiled is None) is (entry.status is Status.OK):
             raise wire.WireError(f"{where}.compiled: expected with the status 'ok' and only then")
+        if entry.compiled is not None:
+            check_compiled(entry.compiled, f"{where}.compiled")
         if entry.place in seen:
             raise wire.WireError(f"{where}: a second entry for {entry.dtype} {entry.payload}")
         seen.add(entry.place)
+
+
+def _case_of(document: CompiledDocument, entry: CompiledEntry) -> Case:
+    return Case(
+        framework=document.framework,
+        payload_bytes=entry.payload_bytes,
+        collective=document.collective,
+        strategy=document.strategy,
+        dtype=entry.dtype,
+        reduce_op=entry.reduce_op,
+        ranks=document.environment.ranks,
+        mesh=document.environment.mesh,
+        placement=entry.placement,
+        protocol=entry.protocol,
+        axes=entry.axes,
+    )
 
 
 def _text(document: CompiledDocument) -> str:

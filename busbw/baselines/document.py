@@ -10,20 +10,21 @@ Knows text and values; what becomes of an entry is decided in `pool`.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw import wire
-from busbw.model import EnvironmentKey, payload_text
+from busbw import inputs, model, wire
+from busbw.model import Case, Compiled, EnvironmentKey, payload_text
 
 SCHEMA = 2
 
-# No clock is finer, and what is compared is divided by it.
-LEAST_US = 1e-6
+# No clock is finer, and what is compared is divided by it; nothing that is timed takes so long.
+LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
 
 
 class BaselineError(ValueError):
@@ -113,22 +114,65 @@ class Document:
 def read_json(path: Path) -> Any:
     """The JSON in `path`. Raises BaselineError with line and column, also for a repeated key."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_repeats)
-    except json.JSONDecodeError as error:
-        raise BaselineError(
-            f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
-        ) from error
-    except (ValueError, OSError) as error:
+        return wire.parsed(inputs.content(path))
+    except inputs.InputError as error:
         raise BaselineError(f"{path}: {error}") from error
+    except wire.WireError as error:
+        # As compilers do it: path, line and column, if these are known.
+        space = "" if str(error)[0].isdigit() else " "
+        raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r} stands twice in one object")
-    return document
+def check_key(key: EnvironmentKey, where: str) -> None:
+    """Raises WireError with the place of what no machine has."""
+    with _placed(where):
+        model.check_key(key)
+
+
+def check_case(case: Case, where: str) -> None:
+    """Raises WireError with the place of what no case can be."""
+    with _placed(where):
+        model.check_case(case)
+
+
+def check_compiled(compiled: Compiled, where: str) -> None:
+    """Raises WireError with the place of what no program has."""
+    with _placed(where):
+        model.check_compiled(compiled)
+
+
+def check_payload(payload: str, payload_bytes: int, where: str) -> None:
+    """Raises WireError where a payload's text and its bytes are not the same."""
+    if payload_bytes <= 0 or payload != payload_text(payload_bytes):
+        raise wire.WireError(
+            f"{where}.payload: {payload[:60]!r} is not {payload_bytes} bytes; "
+            f"expected {payload_text(payload_bytes)!r}"
+        )
+
+
+def check_bytes(entry: Any, where: str) -> None:
+    """Raises WireError for memory below 0."""
+    for key in ("needed_bytes", "available_bytes"):
+        if (getattr(entry, key) or 0) < 0:
+            raise wire.WireError(f"{where}.{key}: expected bytes, got {getattr(entry, key)}")
+
+
+def check_date(text: str, where: str) -> None:
+    """Raises WireError for what is no day."""
+    owner, _, name = where.rpartition(".")
+    with _placed(owner):
+        model.check_date(name, text)
+
+
+@contextlib.contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """What a check of the model says, with the place before it."""
+    try:
+        yield
+    except wire.WireError:
+        raise
+    except ValueError as error:
+        raise wire.WireError(f"{where}.{error}") from error
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
@@ -143,11 +187,8 @@ def check_entries(entries: Sequence[Entry]) -> None:
 
 
 def _check_entry(entry: Entry, where: str) -> None:
-    if entry.payload_bytes <= 0 or entry.payload != payload_text(entry.payload_bytes):
-        raise wire.WireError(
-            f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes; "
-            f"expected {payload_text(entry.payload_bytes)!r}"
-        )
+    check_payload(entry.payload, entry.payload_bytes, where)
+    check_bytes(entry, where)
     if entry.memory_limit_bytes is not None and entry.memory_limit_bytes <= 0:
         raise wire.WireError(
             f"{where}.memory_limit_bytes: expected bytes above 0, got {entry.memory_limit_bytes}"
@@ -160,6 +201,7 @@ def _check_entry(entry: Entry, where: str) -> None:
             raise wire.WireError(f"{where}.{key}: expected none with the status 'oom'")
     if not entry.date:
         raise wire.WireError(f"{where}.date: expected one with the status 'oom'")
+    check_date(entry.date, f"{where}.date")
 
 
 def _check_timed(entry: Entry, where: str) -> None:
@@ -176,9 +218,11 @@ def _check_timed(entry: Entry, where: str) -> None:
     for index, session in enumerate(entry.sessions):
         _check_session(session, f"{where}.sessions[{index}]")
     _check_microseconds(entry.pinned_us, f"{where}.pinned_us")
+    check_date(entry.pinned_date, f"{where}.pinned_date")
 
 
 def _check_session(session: StoredSession, where: str) -> None:
+    check_date(session.date, f"{where}.date")
     if not session.times_us:
         raise wire.WireError(f"{where}.times_us: expected at least one time")
     for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):
@@ -197,6 +241,8 @@ def _check_microseconds(value_us: float, where: str) -> None:
         raise wire.WireError(
             f"{where}: expected microseconds above 0 (at least {LEAST_US:g}), got {value_us:g}"
         )
+    if value_us > MOST_US:
+        raise wire.WireError(f"{where}: expected microseconds up to {MOST_US:g}, got {value_us:g}")
 
 
 def dumps(document: Document) -> str:

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Reference, payload_text
+from busbw.model import Case, EnvironmentKey, Reference
 
-from .document import BaselineError, Status, read_json
+from .document import BaselineError, Status, check_payload, read_json
 from .key import slug
 
 SCHEMA = 1
+
+# A thousand times what any link or memory moves.
+_MOST_GB_PER_S = 1e7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,23 +55,30 @@ def read_published(path: Path) -> Published:
     if table.schema != SCHEMA:
         raise BaselineError(f"{path}: document.schema: expected {SCHEMA}, got {table.schema}")
     wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
-    place = (path.parent.parent.name, path.parent.name, path.name.split(".")[1])
+    place = (path.parent.parent.name, path.parent.name, "".join(path.name.split(".")[1:2]))
     if wanted != place:
         raise BaselineError(f"{path}: the table is for {' '.join(wanted)}, its place for another")
+    seen = set()
     for index, entry in enumerate(table.entries):
-        _check_entry(entry, f"{path}: document.entries[{index}]")
+        where = f"{path}: document.entries[{index}]"
+        _check_entry(entry, where)
+        if entry.payload_bytes in seen:
+            raise BaselineError(f"{where}: a second entry for {entry.payload}")
+        seen.add(entry.payload_bytes)
     return table
 
 
 def _check_entry(entry: PublishedEntry, where: str) -> None:
-    if entry.payload != payload_text(entry.payload_bytes):
-        raise BaselineError(
-            f"{where}.payload: {entry.payload!r} is not {entry.payload_bytes} bytes"
-        )
+    try:
+        check_payload(entry.payload, entry.payload_bytes, where)
+    except wire.WireError as error:
+        raise BaselineError(str(error)) from error
     if (entry.algbw_gb_per_s is None) is (entry.status is Status.OK):
         raise BaselineError(f"{where}.algbw_gb_per_s: expected with the status 'ok' and only then")
-    if entry.algbw_gb_per_s is not None and entry.algbw_gb_per_s <= 0:
-        raise BaselineError(f"{where}.algbw_gb_per_s: expected GB/s above 0")
+    if entry.algbw_gb_per_s is not None and not 0 < entry.algbw_gb_per_s <= _MOST_GB_PER_S:
+        raise BaselineError(
+            f"{where}.algbw_gb_per_s: expected GB/s above 0, up to {_MOST_GB_PER_S:g}"
+        )
 
 
 def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:

@@ -21,9 +21,13 @@ from .document import (
     Entry,
     Status,
     StoredSession,
+    check_case,
+    check_date,
     check_entries,
+    check_key,
     read_json,
 )
+from .entries import case_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,9 +76,18 @@ def read(path: Path) -> Document:
 
 def _checked(raw: Any, schema: int) -> Document:
     if schema == 1:
-        return _renewed(wire.from_json(DocumentOne, raw, "document"))
-    document = wire.from_json(Document, raw, "document")
+        return _whole(_renewed(wire.from_json(DocumentOne, raw, "document")))
+    return _whole(wire.from_json(Document, raw, "document"))
+
+
+def _whole(document: Document) -> Document:
+    """`document`, if all of it can be: raises WireError with the place."""
+    check_key(document.environment, "document.environment")
     check_entries(document.entries)
+    for index, entry in enumerate(document.entries):
+        check_case(case_of(document, entry), f"document.entries[{index}]")
+    for index, update in enumerate(document.history):
+        check_date(update.date, f"document.history[{index}].date")
     return replace(document, entries=tuple(map(_masked, document.entries)))
 
 
@@ -90,7 +103,7 @@ def _masked(entry: Entry) -> Entry:
 
 
 def _renewed(old: DocumentOne) -> Document:
-    document = Document(
+    return Document(
         schema=SCHEMA,
         environment=old.environment,
         framework=old.framework,
@@ -98,8 +111,6 @@ def _renewed(old: DocumentOne) -> Document:
         strategy=old.strategy,
         entries=tuple(_renewed_entry(entry) for entry in old.entries),
     )
-    check_entries(document.entries)
-    return document
 
 
 def _renewed_entry(old: EntryOne) -> Entry:

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw import report, stats, traces
+from busbw import inputs, report, stats, traces
+from busbw.model import LEAST_S
 from busbw.report import Problem, Times, TraceCell
 from busbw.traces import MOST_EVENTS, Collective, Iteration, Trace, TraceError
 
 from .labels import Labels
 from .recordings import FORMATS, Session
 
-_READERS = dict(zip(FORMATS, (traces.read_xplane, traces.read_chrome)))
+_XPLANE, _ = FORMATS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +36,15 @@ class _Stretch:
 
 @dataclass(kw_only=True, slots=True)
 class Gathering:
-    """Sessions are added one by one; at the end it gives the cells."""
+    """Sessions are added one by one; at the end it gives the cells.
+
+    `size_limit` is how many bytes of a recording are read, unpacked.
+    """
 
     labels: Labels
     kinds: Sequence[str]
     ranks: int | None = None
+    size_limit: int = traces.MOST_BYTES
     files: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -70,6 +75,10 @@ class Gathering:
         paired = traces.iterations(found)
         if not paired:
             raise ValueError(f"of {kind} only the warm-up was recorded")
+        if statistics.median(one.slowest_s for one in paired) < LEAST_S:
+            raise ValueError(
+                f"half of {kind} took less than a picosecond: the recording is damaged"
+            )
         stretch = _Stretch(folder=str(session.folder), iterations=paired)
         ranks = self.ranks or stretch.devices
         name = self.labels.slice(session.names) or f"{ranks} ranks"
@@ -96,9 +105,12 @@ class Gathering:
         """Formats of one recording hold the same: only one of them is taken."""
         for path in paths:
             try:
-                trace = _read_file(path, host)
-            except (TraceError, OSError) as error:
-                self._note(path, getattr(error, "strerror", None) or str(error))
+                trace = _read_file(path, host, self.size_limit)
+            except (traces.TooLargeError, inputs.TooLargeError) as error:
+                self._note(path, f"{error} (--size-limit)")
+                continue
+            except (TraceError, inputs.InputError) as error:
+                self._note(path, str(error))
                 continue
             self.files.append(str(path))
             if trace.is_cut:
@@ -132,9 +144,11 @@ class Gathering:
         return cells
 
 
-def _read_file(path: Path, host: str) -> Trace:
-    reader = next(read for suffix, read in _READERS.items() if path.name.endswith(suffix))
-    return reader(path.read_bytes(), host=host, keep=traces.is_wanted)
+def _read_file(path: Path, host: str, size_limit: int) -> Trace:
+    content = inputs.content(path, size_limit)
+    if path.name.endswith(_XPLANE):
+        return traces.read_xplane(content, host=host, keep=traces.is_wanted)
+    return traces.read_chrome(content, host=host, keep=traces.is_wanted, most_bytes=size_limit)
 
 
 def _of_devices(found: Sequence[Iteration]) -> dict[str, Times]:

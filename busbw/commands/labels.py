@@ -62,4 +62,4 @@ def _scaled(sign: str, scale: int) -> int | None:
     """Scale 16 is 16M; -16, which some folders write before the word, is 1M / 16."""
     if scale == 0:
         return None
-    return MIB // abs(scale) if sign or scale < 0 else scale * MIB
+    return (MIB // abs(scale) or None) if sign or scale < 0 else scale * MIB

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from busbw import baselines, judge, wire
 from busbw.costmodel import Line, MeasuredCurve
-from busbw.model import Case, EnvironmentKey
+from busbw.model import Case, EnvironmentKey, check_case, check_key, check_seconds
 from busbw.report import RESULTS_SCHEMA
 
 from .workload import AskedWrongly
@@ -68,6 +68,8 @@ def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:
     groups: dict[str, list[_Point]] = {}
     for point in points:
         if point.case.collective == "all_reduce" and not point.case.step:
+            if point.case.group_size < 2:
+                raise AskedWrongly(f"{path}: {point.case.name}: one rank is no all-reduce")
             groups.setdefault(_name(point.case), []).append(point)
     return key, groups
 
@@ -127,8 +129,6 @@ def _of_results(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, list[_Point]]:
     for where, row, case in timed:
         if not case.step:
             points.append(_Point(case=case, seconds=case_seconds(row, where)))
-            if case.payload_bytes < 1 or case.ranks < 2:
-                raise wire.WireError(f"{where}.case: expected bytes above 0 and two or more ranks")
     return key, points
 
 
@@ -145,6 +145,7 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
         raise wire.WireError(f"schema: this version reads 1 to {RESULTS_SCHEMA}, got {schema!r}")
     environment = _object(raw.get("environment"), "environment")
     key = wire.from_json(EnvironmentKey, environment.get("key"), "environment.key")
+    _check(lambda: check_key(key), "environment.key")
     if not isinstance(raw.get("cases"), list):
         raise wire.WireError("cases: expected a list")
     found = []
@@ -153,10 +154,25 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
         one = _object(row, where)
         timed = one.get("case") is not None and one.get("measured") is not None
         if timed and one.get("outcome") != "FAILED":
-            document = dict(_object(one["case"], f"{where}.case"))
-            document.pop("payload", None)
-            found.append((where, one, wire.from_json(Case, document, f"{where}.case")))
+            found.append((where, one, _case(one["case"], f"{where}.case")))
     return key, found
+
+
+def _case(row: Any, where: str) -> Case:
+    """A case that can be. Raises WireError."""
+    document = dict(_object(row, where))
+    document.pop("payload", None)
+    case = wire.from_json(Case, document, where)
+    _check(lambda: check_case(case), where)
+    return case
+
+
+def _check(check: Callable[[], None], where: str) -> None:
+    """Raises WireError with the place of what a check of the model refuses."""
+    try:
+        check()
+    except ValueError as error:
+        raise wire.WireError(f"{where}.{error}") from error
 
 
 def case_seconds(row: Mapping[str, Any], where: str) -> float:
@@ -167,7 +183,15 @@ def case_seconds(row: Mapping[str, Any], where: str) -> float:
     )
     if not times_s or min(times_s) <= 0:
         raise wire.WireError(f"{where}.measured.times_s: expected seconds above 0")
+    for place, time_s in enumerate(times_s):
+        checked_seconds(time_s, f"{where}.measured", f"times_s[{place}]")
     return statistics.median(times_s)
+
+
+def checked_seconds(seconds: float, where: str, name: str) -> float:
+    """`seconds`, if anything can take so long. Raises WireError."""
+    _check(lambda: check_seconds(name, seconds), where)
+    return seconds
 
 
 def _object(document: Any, where: str) -> Mapping[str, Any]:

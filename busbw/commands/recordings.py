@@ -6,8 +6,9 @@ Looks at names only; reads no file.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,24 +41,42 @@ class NoRecordingError(ValueError):
     """A path where there is no recording; the message says why."""
 
 
-def files_in(path: Path) -> list[Path]:
-    """The recordings at or below `path`; raises NoRecordingError if there are none."""
+def files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
+    """The recordings at or below `path`, and all else that bears the name of one but a folder.
+
+    `unread` is told of each folder that cannot be looked into, and why. Raises NoRecordingError
+    if there is nothing.
+    """
     if path.is_dir():
-        found = sorted(one for one in path.rglob("*") if _format(one) is not None and one.is_file())
+        found = sorted(_below(path, unread))
         if not found:
             raise NoRecordingError(f"no recording in it ({_ACCEPTED})")
         return found
-    if not path.exists():
+    if not os.path.lexists(path):
         raise NoRecordingError("there is no such file or folder")
     if _format(path) is None:
         raise NoRecordingError(f"not a recording; accepted is {_ACCEPTED}, or a folder with such")
     return [path]
 
 
+def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
+    """Folders that links lead to are left out: they may lead back."""
+
+    def noted(error: OSError) -> None:
+        unread(Path(error.filename), error.strerror or str(error))
+
+    for name, _, files in os.walk(folder, onerror=noted):
+        yield from (path for one in files if _format(path := Path(name, one)) is not None)
+
+
 def sessions(files: Iterable[Path]) -> list[Session]:
-    """Files by session and host; a file that is named twice counts once."""
+    """Files by session and host; a file that is named twice, or by a link too, counts once."""
+    named: dict[str, Path] = {}
+    for file in sorted(files):
+        # What a link leads to may bear any name.
+        named.setdefault(os.path.realpath(file), Path(os.path.realpath(file.parent)) / file.name)
     hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted({file.resolve() for file in files}, key=_order):
+    for path in sorted(named.values(), key=_order):
         host = path.name.removesuffix(FORMATS[_order(path)[0]])
         hosts[path.parent][host].append(path)
     return list(_ordered(hosts))

@@ -11,7 +11,7 @@ from typing import Any
 from busbw import baselines, wire
 from busbw.model import Case, EnvironmentKey
 
-from .measured import asked_wrongly, case_seconds, timed_cases
+from .measured import asked_wrongly, case_seconds, checked_seconds, timed_cases
 from .workload import AskedWrongly
 
 
@@ -77,4 +77,7 @@ def _median(inside: list[dict[str, float]], name: str, where: str) -> float | No
         return None
     if not all(one.get(name, 0.0) > 0 for one in inside):
         raise wire.WireError(f"{where}.launches: over_ranks_s: expected {name}, seconds above 0")
-    return statistics.median(one[name] for one in inside)
+    place = f"{where}.launches"
+    return statistics.median(
+        checked_seconds(one[name], place, f"over_ranks_s.{name}") for one in inside
+    )

@@ -186,7 +186,7 @@ def _asked(
     case, key = cases.resolve_on(spec, compiler.devices)
     try:
         published = baselines.find_published(options.baselines, key, case)
-    except baselines.BaselineError as error:
+    except (baselines.BaselineError, OSError) as error:
         raise PageError(str(error)) from error
     return _Asked(part=part, case=case, published=published, steps=_steps(part, case))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from busbw import metrics, report, traces
+from busbw.model import payload_text
 
 from . import pages, recordings
 from .cells import Gathering
@@ -33,6 +34,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.set_defaults(run=run)
     parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
+    parser.add_argument(
+        "--size-limit",
+        type=_said(metrics.parse_payload),
+        default=traces.MOST_BYTES,
+        metavar="SIZE",
+        help="how much of a recording is read, unpacked; what is larger is damaged or a trap "
+        f"(default: {payload_text(traces.MOST_BYTES)}, a million events of 1 KiB)",
+    )
     _add_labels(parser)
     _add_figures(parser)
 
@@ -93,7 +102,12 @@ def run(options: argparse.Namespace) -> int:
         payload_from=options.payload_from,
         slice_from=options.slice_from,
     )
-    gathering = Gathering(labels=labels, kinds=options.collective, ranks=options.ranks)
+    gathering = Gathering(
+        labels=labels,
+        kinds=options.collective,
+        ranks=options.ranks,
+        size_limit=options.size_limit,
+    )
     files = _files(gathering, options.paths)
     try:
         _check_json(options.json, [*options.paths, *files])
@@ -142,11 +156,15 @@ def _check_json(path: Path | None, inputs: Sequence[Path]) -> None:
 def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:
     """All recordings that are named; where there are none is noted."""
     files: list[Path] = []
+
+    def unread(folder: Path, why: str) -> None:
+        gathering.problems.append(report.Problem(path=str(folder), text=why))
+
     for path in paths:
         try:
-            files += recordings.files_in(path)
+            files += recordings.files_in(path, unread)
         except recordings.NoRecordingError as error:
-            gathering.problems.append(report.Problem(path=str(path), text=str(error)))
+            unread(path, str(error))
     return files
 
 

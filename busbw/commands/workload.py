@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import baselines, costmodel
+from busbw.model import MOST_BYTES
 
 # More would take longer to count than to send.
 _MOST_BUCKETS = 10_000
@@ -105,7 +106,10 @@ def _counted(path: Path) -> list[float]:
     for name, shape in shapes.items():
         if not isinstance(shape, list) or not all(type(one) is int and one > 0 for one in shape):
             raise AskedWrongly(f"{path}: {name}: expected a list of whole numbers above 0")
-    return [float(count) for count in costmodel.parameters_of(shapes).values()]
+    counts = costmodel.parameters_of(shapes).values()
+    if sum(counts) > MOST_BYTES:
+        raise AskedWrongly(f"{path}: more than {MOST_BYTES:g} parameters are absurd")
+    return [float(count) for count in counts]
 
 
 def _buckets(bucket_bytes: float | None, tensors: list[float]) -> tuple[float, ...]:

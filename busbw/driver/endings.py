@@ -6,6 +6,7 @@ by the end of the log.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from busbw.model import Failure, FailureKind, Found
 
 LOG_CHARACTERS = 4000
+_LOG_BYTES = 2**20
 
 # A framework that aborts or is hit by SIGSEGV after its allocator said so in the log.
 _MEMORY_LAST_WORDS = re.compile(
@@ -25,7 +27,8 @@ _MEMORY_LAST_WORDS = re.compile(
 class Ended:
     """A worker that gave no reply: it hung until the deadline, or its process is over.
 
-    `exit_code` is negative for a signal, as the operating system told; None for a hang.
+    `exit_code` is negative for a signal, as the operating system told; None for a hang, and where
+    the worker was ended for what it answered: `refused` says why that is no reply.
     `oom_kills` is how many processes the kernel killed for memory meanwhile.
     """
 
@@ -33,6 +36,7 @@ class Ended:
     log: str
     oom_kills: int
     waited_s: float
+    refused: str = ""
 
 
 def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
@@ -50,6 +54,9 @@ def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
 
 def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
     code = ended.exit_code
+    if ended.refused:
+        text = f"what the worker answered is no reply ({ended.refused})"
+        return FailureKind.CRASHED, text, None
     if code is None:
         waited = f"{round(ended.waited_s, 1):g} s"
         return FailureKind.TIMEOUT, f"the worker did not answer within {waited}", None
@@ -81,9 +88,9 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 
 def log_end(path: Path, begin: int) -> str:
-    """The last characters of a log from byte `begin` on."""
+    """The last characters of a log from byte `begin` on; the rest of it is not read."""
     if not path.exists():
         return ""
     with path.open("rb") as file:
-        file.seek(begin)
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
         return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]

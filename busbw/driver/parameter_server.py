@@ -37,6 +37,10 @@ def train(
         wire.from_json(ParameterServerRun, value, role.name)
         for role, (_, value) in sorted(answers.items(), key=lambda one: one[0].index)
     ]
+    if len({len(run.epochs_s) for run in runs}) > 1:
+        counts = ", ".join(str(len(run.epochs_s)) for run in runs)
+        message = f"the workers trained for unequal numbers of epochs: {counts}"
+        return Failure(kind=FailureKind.WRONG_RESULT, message=message)
     return checked(training, merged(runs))
 
 

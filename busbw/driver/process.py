@@ -18,9 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from busbw import wire
+
+from . import replies
 from .bundle import Bundle
 from .endings import Ended, log_end, oom_kill_count
 
@@ -110,7 +113,8 @@ class Worker:
         self._log = bundle.log_path(f"{launch}.{starter.framework}")
         self._log_begin = self._log.stat().st_size if self._log.exists() else 0
         self._oom_kills = oom_kill_count()
-        self._buffer = b""
+        self._buffer = bytearray()
+        self._asked = ""
         self._begun_s = clock()
         requests_out, self._requests = os.pipe()
         self._replies, replies_in = os.pipe()
@@ -158,6 +162,7 @@ class Worker:
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
         self._begun_s = self._clock()
+        self._asked = request["request"] if request else ""
         if request is None:
             return
         # A worker that is no more is seen at the end of its replies, with how it ended.
@@ -167,17 +172,30 @@ class Worker:
     def received(self) -> tuple[str, Any] | Ended | None:
         """What there is to read, once `select` says so; None while a reply is not whole.
 
-        An Ended at the end of the pipe; the process is over then.
+        An Ended at the end of the pipe, and for anything that is not the reply to what was asked;
+        the process is over then.
         """
         read = os.read(self._replies, _READ_AT_ONCE)
         if not read:
             return self._gone()
         self._buffer += read
-        if b"\n" not in self._buffer:
-            return None
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        reply = json.loads(line)
-        return reply["reply"], reply["value"]
+        if b"\n" not in read:
+            too_long = f"more than {replies.MOST_BYTES} bytes"
+            return self._refused(too_long) if len(self._buffer) > replies.MOST_BYTES else None
+        line, _, more = bytes(self._buffer).partition(b"\n")
+        self._buffer.clear()
+        if more:
+            return self._refused("more than one")
+        try:
+            return replies.checked(line, self._asked)
+        except wire.WireError as error:
+            return self._refused(str(error))
+
+    def _refused(self, why: str) -> Ended:
+        """End a worker that answers something else; nothing after that could be believed."""
+        waited_s = self._clock() - self._begun_s
+        self.kill()
+        return replace(self._ended(None, waited_s), refused=why)
 
     def hung(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""

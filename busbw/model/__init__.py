@@ -15,6 +15,17 @@ from .compiled import (
     Difference,
     Topology,
 )
+from .limits import (
+    LEAST_S,
+    MOST_BYTES,
+    MOST_RANKS,
+    MOST_S,
+    check_case,
+    check_compiled,
+    check_date,
+    check_key,
+    check_seconds,
+)
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
@@ -76,7 +87,11 @@ __all__ = [
     "GIB",
     "KIB",
     "LEARNING_RATE",
+    "LEAST_S",
     "MIB",
+    "MOST_BYTES",
+    "MOST_RANKS",
+    "MOST_S",
     "VIRTUAL_RANKS",
     "Baseline",
     "BaselineSession",
@@ -123,6 +138,11 @@ __all__ = [
     "Where",
     "bytes_text",
     "check_axes",
+    "check_case",
+    "check_compiled",
+    "check_date",
+    "check_key",
+    "check_seconds",
     "dense_step",
     "extents_of",
     "groups_of",

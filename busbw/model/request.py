@@ -5,9 +5,10 @@ Knows no hardware, no result and no file.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from .mesh import groups_of
+from .mesh import AXES, extents_of, groups_of
 from .words import MIB, Clock, Extra, payload_text
 
 
@@ -107,7 +108,10 @@ class Case:
     @property
     def group_size(self) -> int:
         """n: how many ranks one collective runs over."""
-        return len(self.groups[0])
+        if not self.axes:
+            return self.ranks
+        extents = extents_of(self.mesh)
+        return math.prod(extents[AXES.index(name)] for name in self.axes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

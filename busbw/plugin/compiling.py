@@ -209,7 +209,7 @@ def _stored(
         return {
             spec: baselines.find_compiled(root, one.key, one.case) for spec, one in resolved.items()
         }
-    except baselines.BaselineError as error:
+    except (baselines.BaselineError, OSError) as error:
         raise pytest.UsageError(f"busbw: {error}") from error
 
 

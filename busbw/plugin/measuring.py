@@ -229,7 +229,7 @@ def _find_baselines(state: State, cases_of: dict[Spec, Case]) -> None:
         if state.settings.writes_baselines:
             keyed = [(state.keys[spec], case) for spec, case in cases_of.items()]
             baselines.check_writable(root, keyed)
-    except baselines.BaselineError as error:
+    except (baselines.BaselineError, OSError) as error:
         raise pytest.UsageError(f"busbw: {error}") from error
     assert state.environment is not None
     state.stored_frameworks = baselines.frameworks_at(root, state.environment.key)

@@ -7,17 +7,20 @@ own recordings with it, as the command does those of others.
 
 from .chrome import read_chrome
 from .collectives import collectives, is_collective, is_wanted
-from .event import MOST_EVENTS, Collective, Event, Trace, TraceError
+from .event import MOST_EVENTS, Collective, Event, TooLargeError, Trace, TraceError
 from .iterations import Iteration, iterations
 from .names import KINDS
+from .rows import MOST_BYTES
 from .xplane import read_xplane
 
 __all__ = [
     "KINDS",
+    "MOST_BYTES",
     "MOST_EVENTS",
     "Collective",
     "Event",
     "Iteration",
+    "TooLargeError",
     "Trace",
     "TraceError",
     "collectives",

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from .event import Collective, Event, Trace
 from .names import naming
-from .places import device_of_plane
+from .places import device_of_plane, noted_device
 
 # Instructions that stand for all that runs inside of them, on whatever line.
 _HOLDER = re.compile(r"%?(?:while|call|conditional|async-\w+)(?:[.\-]\d+)*")
@@ -85,8 +85,8 @@ def _rank(event: Event) -> _Rank | None:
         works = event.line == _INSTRUCTIONS or _STREAM.fullmatch(event.line)
         # A SparseCore does nothing here but parts of collectives.
         return (False, device) if works and "SparseCore" not in event.plane else None
-    noted = str(event.stats.get("device_ordinal", ""))
-    return (True, int(noted)) if noted.isdecimal() and "hlo_op" in event.stats else None
+    noted = noted_device(event)
+    return (True, noted) if noted is not None and "hlo_op" in event.stats else None
 
 
 def _closest(events: Iterable[Event]) -> list[Event]:

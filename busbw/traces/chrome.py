@@ -6,119 +6,149 @@ the argument `device_duration_ps`.
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from .event import MOST_EVENTS, Event, Trace, TraceError
+from .event import MOST_EVENTS, Event, Kept, Trace, TraceError
+from .rows import MOST_BYTES, rows
 
+_NO_STATS: Mapping[str, str | int | float] = {}
 _US = 1e-6
 _PS = 1e-12
+# Since 1970 it is 1.8e15 us; nothing that is recorded takes eleven days.
+_MOST_US, _LONGEST_US = 1e18, 1e12
 
 
 def read_chrome(
-    content: bytes, *, host: str = "", keep: Callable[[str], bool] | None = None
+    content: bytes,
+    *,
+    host: str = "",
+    keep: Callable[[str], bool] | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> Trace:
     """The recording in a trace.json.gz file; of its events those whose name `keep` accepts.
 
-    Raises TraceError for what is cut, is no gzip or no JSON, or does not hold a trace's events.
+    Raises TraceError for what is cut, is no gzip or no JSON, does not hold a trace's events, or
+    unpacks to more than `most_bytes`.
     """
-    rows = _rows(_unpacked(content))
-    planes, lines = _names(rows)
-    complete = [(place, row) for place, row in enumerate(rows) if row.get("ph") == "X"]
-    events = tuple(
-        _event(row, place, planes, lines)
-        for place, row in complete
-        if keep is None or keep(str(row.get("name", "")))
-    )
+    names, kept, recorded = _Names(), Kept(), 0
+    found: list[_Row] = []
+    same: dict[str, str] = {}
+    for place, row in enumerate(rows(content, most_bytes)):
+        phase = row.get("ph")
+        if phase == "M":
+            names.add(row, kept)
+        elif phase == "X":
+            recorded += 1
+            if keep is None or keep(_word(row.get("name"))):
+                found.append(_Row.of(row, place, same))
+                kept.add(1 + len(found[-1].stats))
     return Trace(
-        events=events, host=host, recorded=len(complete), is_cut=len(complete) >= MOST_EVENTS
+        events=tuple(_events(found, names)),
+        host=host,
+        recorded=recorded,
+        is_cut=recorded >= MOST_EVENTS,
     )
 
 
-def _unpacked(content: bytes) -> bytes:
-    if not content:
-        raise TraceError("the file is empty")
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise TraceError("the gzip stream is cut: the file is not whole") from error
-    except (OSError, zlib.error) as error:
-        raise TraceError(f"not a gzip file, or a damaged one: {error}") from error
+def _events(found: list[_Row], names: _Names) -> Iterator[Event]:
+    """Rows are given up one by one: none is held twice."""
+    found.reverse()
+    while found:
+        yield found.pop().event(names)
 
 
-def _rows(content: bytes) -> list[dict[str, Any]]:
-    """The events, as they stand in the file: a list, or an object with a list of that name."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"no whole JSON document: {error}") from error
-    rows = document.get("traceEvents") if isinstance(document, dict) else document
-    if not isinstance(rows, list):
-        raise TraceError("no traceEvents in it: not a profiler's recording")
-    for place, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise TraceError(f"traceEvents[{place}]: expected an object, got {str(row)[:60]!r}")
-    return rows
+@dataclass(frozen=True)
+class _Names:
+    """The names of processes and of their threads, which may stand after their events."""
 
+    planes: dict[str, str] = field(default_factory=dict)
+    lines: dict[tuple[str, str], str] = field(default_factory=dict)
 
-def _names(
-    rows: Sequence[Mapping[str, Any]],
-) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
-    """The names of processes and of their threads, from the events that do nothing else."""
-    planes: dict[str, str] = {}
-    lines: dict[tuple[str, str], str] = {}
-    for row in rows:
+    def add(self, row: Mapping[str, Any], kept: Kept) -> None:
+        """What an event that does nothing else may name."""
         args = row.get("args")
-        if row.get("ph") != "M" or not isinstance(args, dict):
-            continue
-        process, name = str(row.get("pid", "")), str(args.get("name", ""))
+        if not isinstance(args, dict):
+            return
+        process, name = _word(row.get("pid")), _word(args.get("name"))
         if row.get("name") == "process_name":
-            planes[process] = name
+            self.planes[process] = name
         elif row.get("name") == "thread_name":
-            lines[process, str(row.get("tid", ""))] = name
-    return planes, lines
+            self.lines[process, _word(row.get("tid"))] = name
+        kept.add()
 
 
-def _event(
-    row: Mapping[str, Any],
-    place: int,
-    planes: Mapping[str, str],
-    lines: Mapping[tuple[str, str], str],
-) -> Event:
-    process, thread = str(row.get("pid", "")), str(row.get("tid", ""))
-    args = row.get("args")
-    stats = {
-        key: worth
-        for key, worth in (args.items() if isinstance(args, dict) else ())
-        if isinstance(worth, (str, int, float))
-    }
-    return Event(
-        name=str(row.get("name", "")),
-        plane=planes.get(process, process),
-        line=lines.get((process, thread), thread),
-        start_s=_number(row.get("ts"), f"traceEvents[{place}].ts") * _US,
-        duration_s=_duration_s(row, stats, place),
-        stats=stats,
-    )
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An event before the names of its process and thread are known."""
+
+    name: str
+    process: str
+    thread: str
+    start_s: float
+    duration_s: float
+    stats: Mapping[str, str | int | float]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], place: int, same: dict[str, str]) -> _Row:
+        """Each text is held once, as `same` has it. Raises TraceError for times that are none."""
+        args = row.get("args")
+        stats = {
+            key: worth
+            for key, worth in (args.items() if isinstance(args, dict) else ())
+            if isinstance(worth, (str, int, float))
+        }
+        name, process, thread = (_word(row.get(key)) for key in ("name", "pid", "tid"))
+        return cls(
+            name=same.setdefault(name, name),
+            process=same.setdefault(process, process),
+            thread=same.setdefault(thread, thread),
+            start_s=_number(row.get("ts"), f"traceEvents[{place}].ts", _MOST_US) * _US,
+            duration_s=_duration_s(row, stats, place),
+            stats=stats or _NO_STATS,
+        )
+
+    def event(self, names: _Names) -> Event:
+        """With the names of its process and thread."""
+        return Event(
+            name=self.name,
+            plane=names.planes.get(self.process, self.process),
+            line=names.lines.get((self.process, self.thread), self.thread),
+            start_s=self.start_s,
+            duration_s=self.duration_s,
+            stats=self.stats,
+        )
 
 
 def _duration_s(row: Mapping[str, Any], stats: Mapping[str, Any], place: int) -> float:
     if "device_duration_ps" in stats:
-        where = f"traceEvents[{place}].args.device_duration_ps"
-        return _number(stats["device_duration_ps"], where) * _PS
-    return _number(row.get("dur", 0), f"traceEvents[{place}].dur") * _US
+        where, unit_s = f"traceEvents[{place}].args.device_duration_ps", _PS
+        found = _number(stats["device_duration_ps"], where, _LONGEST_US * _US / _PS)
+    else:
+        where, unit_s = f"traceEvents[{place}].dur", _US
+        found = _number(row.get("dur", 0), where, _LONGEST_US)
+    if found < 0:
+        raise TraceError(f"{where}: expected 0 or more, got {found:g}")
+    return found * unit_s
 
 
-def _number(worth: Any, where: str) -> float:
+def _number(worth: Any, where: str, most: float) -> float:
     """A number, also where it was written as text, as the viewer's format does with large ones."""
     try:
         number = float(worth)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TraceError(f"{where}: expected a number, got {str(worth)[:60]!r}") from error
+        shown = reprlib.repr(worth) if isinstance(worth, (list, dict)) else repr(str(worth)[:60])
+        raise TraceError(f"{where}: expected a number, got {shown}") from error
     if not math.isfinite(number):
-        raise TraceError(f"{where}: expected a finite number, got {worth}")
+        raise TraceError(f"{where}: expected a finite number, got {number}")
+    if abs(number) > most:
+        raise TraceError(f"{where}: expected a number up to {most:g}, got {number:g}")
     return number
+
+
+def _word(worth: Any) -> str:
+    """A name or a number as text; "" for what is neither."""
+    return str(worth) if isinstance(worth, (str, int, float)) else ""

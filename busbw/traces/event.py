@@ -10,8 +10,29 @@ from dataclasses import dataclass, field
 MOST_EVENTS = 1_000_000
 
 
+# What a reader keeps, events and all that is noted of them, takes up to 200 bytes each: 1 GB.
+MOST_KEPT = 5_000_000
+
+
 class TraceError(ValueError):
     """A recording that cannot be read or is not whole; the message says what and where."""
+
+
+class TooLargeError(TraceError):
+    """A recording of more bytes than are read; the message says how many."""
+
+
+class Kept:
+    """Counts what a reader keeps of one recording."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, count: int = 1) -> None:
+        """So many values more. Raises TraceError beyond the limit."""
+        self._count += count
+        if self._count > MOST_KEPT:
+            raise TraceError(f"more than {MOST_KEPT} events, names and stats to be kept")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

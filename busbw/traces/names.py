@@ -61,7 +61,7 @@ _INSTRUCTION = re.compile(
 _NODE = re.compile(r"(?:(?P<node>.*):)?(?P<op>[A-Z]\w*?)(?:_\d+)?")
 # ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12
 _KERNEL = re.compile(
-    r"nccl(?:(?:Dev)?Kernel_(?P<op>[A-Za-z]+)|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)\w*Kernel)"
+    r"nccl(?:(?:Dev)?Kernel_(?P<op>[A-Za-z]+)|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)(?![a-z])\w*Kernel)"
 )
 # A computation that runs beside the others, on a TPU's SparseCore for one.
 _ASIDE = re.compile(

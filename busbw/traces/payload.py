@@ -6,9 +6,9 @@ counts of elements. `bytes_accessed` is not it: it counts what is read and what 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from .names import ALL_REDUCE, ALL_TO_ALL, PERMUTE, REDUCE_SCATTER, naming
 
@@ -16,11 +16,12 @@ Stats = Mapping[str, str | int | float]
 
 _TEXTS = ("long_name", "long name", "hlo_text", "hlo_op", "hlo")
 # `%all-reduce.3 = f32[4,1024]{1,0:T(8,128)} all-reduce(f32[4,1024]{1,0} %x), replica_groups=...`
-_INSTRUCTION = re.compile(
-    r"=\s*(?P<outputs>.*?)\s(?P<op>[a-z][a-z-]*)\((?P<inputs>.*?)\)(?:,\s*[a-z_]+=|\s*$)", re.DOTALL
-)
-_SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+[a-z0-9]*)\[(?P<dimensions>[\d,]*)\]")
-_DTYPE_BITS = re.compile(r"[a-z]+(\d+)")
+_OP = re.compile(r"\s(?P<op>[a-z][a-z-]*)\(")
+_INPUTS_END = re.compile(r"\)(?:,\s*[a-z_]+=|\s*$)")
+_SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+[0-9][a-z0-9]*)\[(?P<dimensions>[0-9,]*)\]")
+# No rank has so many, and no shape so many digits.
+_MOST_BYTES, _MOST_DIGITS = 10**15, 18
+_DTYPE_BITS = re.compile(r"[a-z]+([0-9]+)")
 _CALLED = re.compile(r"(?:to_apply|calls|called_computations)=\{?\s*([^,}\s]+)")
 _NCCL_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("Char", "Byte", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
@@ -44,19 +45,45 @@ def kind_of_stats(stats: Stats) -> str:
 
 
 def payload_bytes(kind: str, stats: Stats) -> int | None:
-    """The larger of one rank's input and output, where the stats say it; else None."""
+    """The larger of one rank's input and output, where the stats say it; else None.
+
+    More than any rank has is not said.
+    """
     for key in _TEXTS:
-        match = _INSTRUCTION.search(str(stats.get(key, "")))
-        said = naming(match["op"]) if match else None
-        if match and said and said.kind == kind:
-            started = match["op"].endswith("-start")
-            return _of_shapes(kind, match["inputs"], match["outputs"], started=started)
-    return _of_nccl(stats)
+        found = _instruction(str(stats.get(key, "")))
+        said = naming(found.op) if found else None
+        if found and said and said.kind == kind:
+            return _possible(_of_shapes(kind, found))
+    return _possible(_of_nccl(stats))
 
 
-def _of_shapes(kind: str, inputs: str, outputs: str, *, started: bool) -> int | None:
+def _possible(count: int | None) -> int | None:
+    return count if count is not None and 0 < count <= _MOST_BYTES else None
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    """Parts of an instruction's text; shapes stand in its outputs and inputs."""
+
+    op: str
+    outputs: str
+    inputs: str
+
+
+def _instruction(text: str) -> _Instruction | None:
+    """Each part is looked for once and from left to right, however long the text is."""
+    begin = text.find("=") + 1
+    op = _OP.search(text, begin) if begin else None
+    end = _INPUTS_END.search(text, op.end()) if op else None
+    if op is None or end is None:
+        return None
+    return _Instruction(op["op"], text[begin : op.start()], text[op.end() : end.start()])
+
+
+def _of_shapes(kind: str, found: _Instruction) -> int | None:
     """From an instruction's shapes; what starts one has buffers of its own among its outputs."""
-    taken = _bytes(inputs)
+    started = found.op.endswith("-start")
+    taken, outputs = _bytes(found.inputs), found.outputs
     if kind in (ALL_REDUCE, PERMUTE, ALL_TO_ALL):
         return taken or (_bytes(outputs) if not started else None) or None
     if kind == REDUCE_SCATTER:
@@ -69,9 +96,19 @@ def _bytes(shapes: str) -> int:
     total = 0
     for match in _SHAPE.finditer(shapes):
         bits = _DTYPE_BITS.match(match["dtype"])
-        counts = [int(count) for count in match["dimensions"].split(",") if count]
-        total += math.prod(counts) * (int(bits[1]) if bits else 8) // 8
+        words = [bits[1] if bits else "8", *filter(None, match["dimensions"].split(","))]
+        if max(map(len, words)) > _MOST_DIGITS:
+            return _MOST_BYTES + 1
+        total += _product(map(int, words)) // 8
     return total
+
+
+def _product(counts: Iterable[int]) -> int:
+    """It stops growing beyond what any rank has."""
+    product = 1
+    for count in counts:
+        product = min(product * count, 16 * _MOST_BYTES)
+    return product
 
 
 def _of_nccl(stats: Stats) -> int | None:

@@ -10,14 +10,20 @@ import bisect
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from .event import Event
 
-_DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d+)")
+_DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d{1,9})(?!\d)")
 _LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
 _LAUNCH_LINE = "XLA Modules"
 _RETURN = "CollectiveExecutor::ExecuteAsync::Done"
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]+)")
+# A device's number has fewer.
+_MOST_DIGITS = 9
+
+_Natural = tuple[tuple[int, str], ...]
+_Name = TypeVar("_Name", str, _Natural)
 
 
 def device_of_plane(plane: str) -> int | None:
@@ -32,20 +38,32 @@ def host_devices(events: Sequence[Event]) -> list[int]:
     XLA notes it. TensorFlow does not: the replicas of one collective are nodes of one step,
     iteration and instance, numbered in the order of the replicas.
     """
-    nodes: dict[tuple[str, ...], set[tuple[str | int, ...]]] = defaultdict(set)
+    nodes: dict[tuple[str, ...], set[_Natural]] = defaultdict(set)
     for event in events:
         nodes[_instance(event)].add(_natural(node_of(event)))
-    lines = sorted({event.line for event in events})
+    numbers = {instance: _numbered(found) for instance, found in nodes.items()}
+    lines = _numbered({event.line for event in events})
     devices = []
     for event in events:
-        noted = str(event.stats.get("device_ordinal", ""))
-        if noted.isdecimal():
-            devices.append(int(noted))
+        noted = noted_device(event)
+        if noted is not None:
+            devices.append(noted)
         elif "instance_key" in event.stats:
-            devices.append(sorted(nodes[_instance(event)]).index(_natural(node_of(event))))
+            devices.append(numbers[_instance(event)][_natural(node_of(event))])
         else:
-            devices.append(lines.index(event.line))
+            devices.append(lines[event.line])
     return devices
+
+
+def noted_device(event: Event) -> int | None:
+    """The number of the device that XLA notes at an instruction on a host; None for none."""
+    noted = str(event.stats.get("device_ordinal", ""))
+    return int(noted) if noted.isdecimal() and len(noted) <= _MOST_DIGITS else None
+
+
+def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
+    """Names to their places in order."""
+    return {name: place for place, name in enumerate(sorted(names))}
 
 
 def _instance(event: Event) -> tuple[str, ...]:
@@ -53,9 +71,13 @@ def _instance(event: Event) -> tuple[str, ...]:
     return tuple(str(event.stats.get(key, "")) for key in keys)
 
 
-def _natural(name: str) -> tuple[str | int, ...]:
+def _natural(name: str) -> _Natural:
     """The order of people: ``x_2`` before ``x_10``, ``x`` before both."""
-    return tuple(int(part) if part.isdecimal() else part for part in _DIGITS.split(name))
+    parts = _DIGITS.split(name)
+    return tuple(
+        (len(part.lstrip("0")), part.lstrip("0")) if place % 2 else (0, part)
+        for place, part in enumerate(parts)
+    )
 
 
 def node_of(event: Event) -> str:

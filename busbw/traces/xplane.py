@@ -8,10 +8,10 @@ end. No framework and no protobuf library may enter: a worker's interpreter read
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .event import Event, Trace, TraceError
+from .event import Event, Kept, Trace, TraceError
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
 
 Stat = str | int | float
@@ -68,26 +68,30 @@ def read_xplane(
 
     An event whose name is the text of an HLO instruction bears its name for display, as in the
     trace viewer, and the text is its stat `long_name`.
-    Raises TraceError, naming the byte, for anything that is no whole XSpace.
+    Raises TraceError, naming the byte, for anything that is no whole XSpace, and for one that holds
+    more than is kept of any recording.
     """
     if not content:
         raise TraceError("the file is empty")
-    planes, hosts = [], []
+    planes, hosts, kept = [], [], Kept()
     for found, value, end in fields(content, 0, len(content)):
         if found == _SPACE_PLANE:
-            planes.append(_plane(content, value, end, keep))
+            kept.add()
+            planes.append(_plane(content, value, end, keep, kept))
         elif found == _SPACE_HOST:
             hosts.append(text(content, value, end))
     if not planes:
         raise TraceError("no plane in it: not a profiler's recording")
     return Trace(
-        events=tuple(_events(content, planes)),
+        events=tuple(_events(content, planes, kept)),
         host=host or "+".join(hosts),
         recorded=sum(line.recorded for plane in planes for line in plane.lines),
     )
 
 
-def _plane(content: bytes, start: int, end: int, keep: Callable[[str], bool] | None) -> _Plane:
+def _plane(
+    content: bytes, start: int, end: int, keep: Callable[[str], bool] | None, kept: Kept
+) -> _Plane:
     """Names first, whatever their order in the file: events are found by them."""
     plane = _Plane()
     lines, kinds = [], []
@@ -95,17 +99,22 @@ def _plane(content: bytes, start: int, end: int, keep: Callable[[str], bool] | N
         if found == _PLANE_NAME:
             plane.name = text(content, value, stop)
         elif found == _PLANE_LINE:
+            kept.add()
             lines.append((value, stop))
         elif found == _PLANE_EVENT_ENTRY:
+            kept.add()
             kinds.append((value, stop))
         elif found == _PLANE_STAT_ENTRY:
+            kept.add()
             key, first, last = _entry(content, value, stop)
             plane.stat_names[key] = _name(content, first, last)
     for place in kinds:
         key, first, last = _entry(content, *place)
         plane.kinds[key] = _kind(content, first, last, plane.stat_names, keep)
-    unwanted = {key for key, kind in plane.kinds.items() if not kind.wanted}
-    plane.lines = [_line(content, *place, unwanted) for place in lines]
+        kept.add(len(plane.kinds[key].stats))
+    wanted = {key for key, kind in plane.kinds.items() if kind.wanted}
+    nameless = keep is None or keep("")
+    plane.lines = [_line(content, place, plane.kinds, wanted, nameless, kept) for place in lines]
     return plane
 
 
@@ -150,15 +159,26 @@ def _kind(
     return _Kind(name=name, wanted=keep is None or keep(name), stats=stats)
 
 
-def _line(content: bytes, start: int, end: int, unwanted: set[int]) -> _Line:
-    """A line; of its events only the number and the places of those that are wanted."""
+def _line(
+    content: bytes,
+    place: tuple[int, int],
+    kinds: Mapping[int, _Kind],
+    wanted: set[int],
+    nameless: bool,
+    kept: Kept,
+) -> _Line:
+    """A line; of its events only the number and the places of those that are wanted.
+
+    `nameless`: those are wanted too whose name is nowhere.
+    """
     line = _Line()
     shown = ""
-    for found, value, stop in fields(content, start, end):
+    for found, value, stop in fields(content, *place):
         if found == _LINE_EVENT:
             line.recorded += 1
             key = _metadata_id(content, value, stop)
-            if key not in unwanted:
+            if key in wanted or (nameless and key not in kinds):
+                kept.add()
                 line.places.append((key, value, stop))
         elif found == _NAME:
             line.name = text(content, value, stop)
@@ -180,7 +200,7 @@ def _metadata_id(content: bytes, start: int, end: int) -> int:
     return 0
 
 
-def _events(content: bytes, planes: list[_Plane]) -> Iterator[Event]:
+def _events(content: bytes, planes: list[_Plane], kept: Kept) -> Iterator[Event]:
     """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
     clocks = [line.timestamp_ns for plane in planes for line in plane.lines if line.timestamp_ns]
     begin_ns = min(clocks, default=0)
@@ -189,7 +209,11 @@ def _events(content: bytes, planes: list[_Plane]) -> Iterator[Event]:
             base_ps = (line.timestamp_ns - begin_ns) * 1000
             for key, start, end in line.places:
                 kind = plane.kinds.get(key) or _Kind(name="", wanted=True, stats={})
-                yield _event(content, (start, end), plane, line.name, kind, base_ps)
+                event = _event(content, (start, end), plane, line.name, kind, base_ps)
+                kept.add(len(event.stats))
+                yield event
+            # None is held twice.
+            line.places.clear()
 
 
 def _event(
@@ -204,6 +228,8 @@ def _event(
             duration_ps = signed(value)
         elif found == _EVENT_STAT:
             stats.update(_stat(content, value, stop, plane.stat_names))
+    if duration_ps < 0:
+        raise TraceError(f"byte {place[0]}: an event of {duration_ps} ps")
     return Event(
         name=kind.name,
         plane=plane.name,

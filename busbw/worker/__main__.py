@@ -33,35 +33,39 @@ def main() -> None:
     guard.answer_signals()
     from busbw.worker.channel import Channel
 
-    with os.fdopen(options.requests, "r") as requests, os.fdopen(options.replies, "w") as replies:
+    # JSON is UTF-8 whatever the locale says.
+    requests = os.fdopen(options.requests, "r", encoding="utf-8")
+    replies = os.fdopen(options.replies, "w", encoding="utf-8")
+    with requests, replies:
         _serve(Channel(requests=requests, replies=replies), options, device)
 
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
+    from busbw.wire import WireError
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
 
-    if options.framework in backends.COMPILERS:
-        from busbw.worker.compilers import serve_compiler
-
-        compiler = backends.load_compiler(options.framework)
-        serve_compiler(channel, compiler, launch=options.launch)
-        return
     try:
+        if options.framework in backends.COMPILERS:
+            from busbw.worker.compilers import serve_compiler
+
+            compiler = backends.load_compiler(options.framework)
+            serve_compiler(channel, compiler, launch=options.launch)
+            return
         if options.framework in backends.TRAINERS:
             from busbw.worker.members import serve_trainer
 
             trainer = backends.load_trainer(options.framework)
             serve_trainer(channel, trainer, launch=options.launch)
             return
+        from busbw.worker.serve import serve
+
         backend = backends.load(options.framework, device, options.ranks)
-    except MeasuringError as error:
+        serve(channel, backend, launch=options.launch)
+    except (MeasuringError, WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))
-    from busbw.worker.serve import serve
-
-    serve(channel, backend, launch=options.launch)
 
 
 def _parser() -> argparse.ArgumentParser:

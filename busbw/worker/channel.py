@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from busbw import wire
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,24 @@ class Channel:
     replies: TextIO
 
     def received(self) -> Iterator[dict[str, Any]]:
-        """Requests until the driver closes its end."""
-        for line in self.requests:
-            yield json.loads(line)
+        """Requests until the driver closes its end. Raises WireError for what is none."""
+        try:
+            for line in self.requests:
+                request = wire.parsed(line)
+                if not isinstance(request, dict):
+                    raise wire.WireError("request: expected an object")
+                yield request
+        except UnicodeDecodeError as error:
+            raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
     def send(self, name: str, value: Any) -> None:
         """One reply, out at once."""
         self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
         self.replies.flush()
+
+
+def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
+    """The value `name` of a request. Raises WireError where it is missing or no `kind`."""
+    if name not in request:
+        raise wire.WireError(f"{name}: missing")
+    return wire.from_json(kind, request[name], name)

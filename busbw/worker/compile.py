@@ -6,15 +6,14 @@ time, so that a better reader needs no new compilation.
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from busbw import writing
+from busbw import wire, writing
 from busbw.model import (
     Case,
     Compiled,
@@ -84,13 +83,13 @@ class Bench:
         kept = _kept(path)
         if kept is None:
             try:
-                kept = dataclasses.asdict(lowered.compiled())
+                kept = lowered.compiled()
             except CompileError as error:
-                kept = {"error": str(error)}
+                kept = _Refused(error=str(error))
             _keep(path, kept)
-        if "error" in kept:
-            raise _translated(kept["error"])
-        return Optimized(**kept)
+        if isinstance(kept, _Refused):
+            raise _translated(kept.error)
+        return kept
 
     def _path(self, lowered: AbstractLowered, topology: Topology, build: Compiler) -> Path | None:
         """Named by all that decides what comes out: program, compiler, flags, topology."""
@@ -110,6 +109,13 @@ class Bench:
         return self.cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """What is kept of a program that was not compiled: the compiler's words."""
+
+    error: str
+
+
 class _TooLarge(MeasuringError):
     """A program that was compiled and does not fit the chip, as we count."""
 
@@ -120,18 +126,20 @@ def _found(error: MeasuringError) -> Found | None:
     return Found.PREDICTED if isinstance(error, _TooLarge) else Found.RAISED
 
 
-def _kept(path: Path | None) -> dict[str, Any] | None:
+def _kept(path: Path | None) -> Optimized | _Refused | None:
     """What was kept; None where nothing was, or what is there is cut or damaged."""
-    if path is None or not path.exists():
+    if path is None or not path.is_file():
         return None
     try:
-        kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, ValueError):
+        document = wire.parsed(gzip.decompress(path.read_bytes()))
+        if isinstance(document, dict) and "error" in document:
+            return wire.from_json(_Refused, document)
+        return wire.from_json(Optimized, document)
+    except (OSError, EOFError, zlib.error, wire.WireError):
         return None
-    return kept
 
 
-def _keep(path: Path | None, kept: dict[str, Any]) -> None:
+def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
     """Whole or not at all: several workers, and several sessions, write at the same time.
 
     Raises MeasuringError where the file cannot be written.
@@ -139,7 +147,7 @@ def _keep(path: Path | None, kept: dict[str, Any]) -> None:
     if path is None:
         return
     try:
-        writing.write(path, gzip.compress(json.dumps(kept).encode(), mtime=0))
+        writing.write(path, gzip.compress(json.dumps(wire.to_json(kept)).encode(), mtime=0))
     except OSError as error:
         raise MeasuringError(
             FailureKind.UNAVAILABLE,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from busbw import wire
 from busbw.model import Case, Topology, TrainingStep
 from busbw.worker import compile
 from busbw.worker.backends.compiler import AbstractCompiler
-from busbw.worker.channel import Channel
+from busbw.worker.channel import Channel, part
 
 
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str) -> None:
@@ -20,16 +19,17 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str)
     channel.send("ready", None)
     bench = compile.Bench(compiler=compiler, launch=launch)
     for request in channel.received():
-        topology = wire.from_json(Topology, request["topology"], "topology")
-        if request["request"] == "describe":
+        topology = part(request, "topology", Topology)
+        if part(request, "request", str) == "describe":
             channel.send("Compiler", bench.describe(topology))
             continue
-        bench.cache = Path(request["cache"]) if request["cache"] else None
+        cache = part(request, "cache", str)
+        bench.cache = Path(cache) if cache else None
         answer = bench.compile(_to_compile(request), topology)
         channel.send(type(answer).__name__, answer)
 
 
 def _to_compile(request: dict[str, Any]) -> Case | TrainingStep:
     if "step" in request:
-        return wire.from_json(TrainingStep, request["step"], "step")
-    return wire.from_json(Case, request["case"], "case")
+        return part(request, "step", TrainingStep)
+    return part(request, "case", Case)

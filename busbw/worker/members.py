@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw import wire
 from busbw.model import Failure
 
 from .backends.base import MeasuringError
 from .backends.trainer import AbstractTrainer
-from .channel import Channel
+from .channel import Channel, part
 
 
 def serve_trainer(channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: str) -> None:
@@ -23,8 +22,8 @@ def serve_trainer(channel: Channel, trainer: AbstractTrainer[Any, Any], *, launc
 
 
 def _answer(request: dict[str, Any], trainer: AbstractTrainer[Any, Any]) -> tuple[str, Any]:
-    if request["request"] == "offer":
+    if part(request, "request", str) == "offer":
         trainer.offer()
         return "offered", None
-    run = trainer.train(wire.from_json(trainer.takes, request["training"], "training"))
+    run = trainer.train(part(request, "training", trainer.takes))
     return type(run).__name__, run

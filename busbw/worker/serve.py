@@ -8,7 +8,7 @@ from busbw import wire
 from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run
 from busbw.worker import measure
 from busbw.worker.backends.base import AbstractBackend
-from busbw.worker.channel import Channel
+from busbw.worker.channel import Channel, part
 
 
 def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
@@ -26,7 +26,7 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
 def _answer(
     request: dict[str, Any], backend: AbstractBackend, desk: measure.Desk
 ) -> tuple[str, Any]:
-    name = request["request"]
+    name = part(request, "request", str)
     if name == "probe":
         return "probe", backend.probe()
     if name == "let_go":
@@ -36,13 +36,13 @@ def _answer(
         return _named(desk.turn() or desk.enough)
     if name == "close":
         return _named(desk.close())
+    if name not in ("open", "measure"):
+        raise wire.WireError(f"request: there is no {name!r}")
     asked = (
-        wire.from_json(Case, request["case"], "case"),
-        wire.from_json(Plan, request["plan"], "plan"),
-        wire.from_json(EnvironmentKey, request["key"], "key"),
-        wire.from_json(Injection, request["injection"], "injection")
-        if request.get("injection")
-        else None,
+        part(request, "case", Case),
+        part(request, "plan", Plan),
+        part(request, "key", EnvironmentKey),
+        part(request, "injection", Injection) if request.get("injection") else None,
     )
     if name == "open":
         return _named(desk.open(*asked) or desk.enough)

@@ -96,6 +96,14 @@ def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
         (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
         (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
         (lambda d: d.update(more=1), "document.more: unknown key"),
+        (lambda d: d["entries"][0].update(protocol="junk/fake"), "entries[0].protocol: expected a"),
+        (lambda d: d["entries"][0].update(date="soon"), "entries[0].date: expected a date"),
+        (lambda d: d["entries"][0].update(needed_bytes=-1), "entries[0].needed_bytes: expected"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes=-1), "compiled.peak_bytes: exp"),
+        (
+            lambda d: d["entries"][0]["compiled"]["collectives"].update(a=-1),
+            "compiled.collectives.a: expected 0 or more, got -1",
+        ),
     ],
 )
 def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:

@@ -79,6 +79,10 @@ def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path:
         ({"status": "fine"}, r"entries\[0\]\.status: expected one of ok, oom"),
         ({"gbps": 1}, r"entries\[0\]\.gbps: unknown key"),
         ({"algbw_gb_per_s": "1.5"}, r"entries\[0\]\.algbw_gb_per_s: expected a number"),
+        ({"algbw_gb_per_s": 1e300}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"algbw_gb_per_s": -0.0}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"payload": "0", "payload_bytes": 0}, r"entries\[0\]\.payload: '0' is not 0 bytes"),
+        ({"doubt": "\udfff"}, r"entries\[0\]\.doubt: expected text"),
     ],
 )
 def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
@@ -86,6 +90,12 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
 ) -> None:
     _published(tmp_path, _table({**ENTRIES[0], **entry}))
     with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
+        find_published(tmp_path, KEY, build.case())
+
+
+def test_a_second_entry_for_a_payload_is_refused(tmp_path: Path) -> None:
+    _published(tmp_path, _table(ENTRIES[0], ENTRIES[0]))
+    with pytest.raises(BaselineError, match=r"document\.entries\[1\]: a second entry for "):
         find_published(tmp_path, KEY, build.case())
 
 

@@ -157,6 +157,16 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
         (("cases", 1, "measured", "times_s"), [-1.0], "cases[1].measured.times_s"),
         (("cases", 1, "measured", "times_s"), None, "cases[1].measured.times_s"),
         (("cases",), [], "holds no time of an all-reduce"),
+        (("cases", 1, "case", "protocol"), "junk/fake", "cases[1].case.protocol: expected a clock"),
+        (("cases", 1, "case", "mesh"), "2x", "cases[1].case.mesh: '2x' is not a mesh"),
+        (("cases", 1, "case", "axes"), "x", "cases[1].case.axes: expected none without a mesh"),
+        (("cases", 1, "case", "ranks"), -4, "cases[1].case.ranks: expected 1 to 1000000, got -4"),
+        (("cases", 1, "case", "ranks"), 10**12, "cases[1].case.ranks: expected 1 to 1000000"),
+        (("cases", 1, "case", "ranks"), 1, "one rank is no all-reduce"),
+        (("cases", 1, "case", "strategy"), "\ud800", "cases[1].case.strategy: expected text"),
+        (("cases", 1, "measured", "times_s"), [1.7e308] * 2, "cases[1].measured.times_s[0]: exp"),
+        (("environment", "key", "hosts"), 0, "environment.key.hosts: expected 1 to 1000000, got 0"),
+        (("environment", "key", "mesh"), "x", "environment.key.mesh: 'x' is not a mesh"),
     ],
 )
 def test_damaged_results_arerefused_by_file_and_place(

@@ -67,6 +67,7 @@ def test_what_cannot_be_isrefused_with_a_sentence(says: str, arguments: list[str
         ('{"w": [2.5]}', "w: expected a list"),
         ('{"w": [1], "w": [2]}', "stands twice"),
         ("{", "not JSON"),
+        ('{"w": [' + ", ".join(["1" + "0" * 20] * 30) + "]}", "more than 1e+15 parameters"),
     ],
 )
 def test_shapes_that_are_none_arerefused_by_name(tmp_path: Path, text: str, says: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from busbw.driver import Ended, failure_of
 from busbw.driver.endings import LOG_CHARACTERS, log_end, oom_kill_count
 from busbw.model import Failure, FailureKind, Found
+from tests.fuzz.bounds import bounded
 
 
 def failure(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:
@@ -78,3 +79,12 @@ def test_the_end_of_a_log_begins_at_the_request_and_is_no_longer_than_its_limit(
     log.write_text("x" * 3 * LOG_CHARACTERS + "end")
     assert len(log_end(log, 0)) == LOG_CHARACTERS
     assert log_end(log, 0).endswith("end")
+
+
+def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.seek(2**33)
+        file.write(b"end")
+    with bounded():
+        assert log_end(log, 0).endswith("end")

@@ -90,6 +90,20 @@ def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:
         corpus.read_file(path)
 
 
+def test_a_file_whose_bytes_were_changed_is_refused(path: Path) -> None:
+    corpus.append(synthetic.session(1), path)
+    content = path.read_bytes()
+    path.write_bytes(content[:20] + bytes(255 - byte for byte in content[20:]))
+    with pytest.raises(CorpusError, match=r"quiet\.jsonl\.gz: "):
+        corpus.read_file(path)
+
+
+def test_a_line_of_brackets_is_refused_with_its_number(path: Path) -> None:
+    path.write_bytes(gzip.compress(b"[" * 200_000))
+    with pytest.raises(CorpusError, match="line 1: lists and objects are nested too deeply"):
+        corpus.read_file(path)
+
+
 def _changed(**changes: Any) -> bytes:
     document = wire.to_json(synthetic.session(1, launches=1, payloads=(1024,)))
     return gzip.compress(json.dumps({**document, **changes}).encode())

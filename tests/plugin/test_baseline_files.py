@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,17 @@ NONSENSE = {
     "another schema": ('"schema": 2', '"schema": 7'),
     "another place": ('"ranks": 4', '"ranks": 5'),
     "an unknown status": ('"status": "ok"', '"status": "fine"'),
+    "an unknown clock": ('"protocol": "host/fake"', '"protocol": "junk/fake"'),
+    "a date that is none": ('"date": "', '"date": "on '),
+    "a pin's date that is none": ('"pinned_date": "', '"pinned_date": "on '),
+    "a date in the history": ('"history": [\n    {"date": "', '"history": [\n    {"date": "on '),
+    "a time beyond all numbers": ('"times_us": [', '"times_us": [1e400, '),
+    "a time that overflows": ('"times_us": [', '"times_us": [1.7e308, '),
+    "true for a number": ('"payload_bytes": 1048576', '"payload_bytes": true'),
+    "NaN": ('"times_us": [', '"times_us": [NaN, '),
+    "half a character": ('"dtype": "float32"', '"dtype": "\\ud800"'),
+    "axes without a mesh": ('"status": "ok"', '"axes": "x", "status": "ok"'),
+    "5000 digits": ('"schema": 2', '"schema": 2' + "0" * 5000),
 }
 SESSION = "document.entries[0].sessions[0]"
 WHERE = {
@@ -29,6 +42,17 @@ WHERE = {
     "another schema": "schema: this version reads 1 to 2, got 7",
     "another place": "document.environment: the file says",
     "an unknown status": "document.entries[0].status: expected one of ok, oom, got 'fine'",
+    "an unknown clock": "document.entries[0].protocol: expected a clock first, one of host, ",
+    "a date that is none": f"{SESSION}.date: expected a date such as 2026-01-31, got 'on 20",
+    "a pin's date that is none": "document.entries[0].pinned_date: expected a date such as",
+    "a date in the history": "document.history[0].date: expected a date such as",
+    "a time beyond all numbers": f"{SESSION}.times_us[0]: expected a finite number, got inf",
+    "a time that overflows": f"{SESSION}.times_us[0]: expected microseconds up to 1e+12",
+    "true for a number": "document.entries[0].payload_bytes: expected a whole number, got True",
+    "NaN": f"{SESSION}.times_us[0]: expected a finite number, got nan",
+    "half a character": "document.entries[0].dtype: expected text, got '\\ud800'",
+    "axes without a mesh": "document.entries[0].axes: expected none without a mesh",
+    "5000 digits": "a whole number of 5001 digits",
 }
 
 
@@ -55,6 +79,60 @@ def edited(folder: Folder, case: str) -> Path:
     path.write_text("{\n  nonsense" if case == "no JSON" else text.replace(old, new, 1))
     assert path.read_text() != text
     return path
+
+
+def _no_bytes(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _brackets(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def _no_utf8(path: Path) -> None:
+    path.write_bytes(b"{\xff}")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _huge(path: Path) -> None:
+    os.truncate(path, 2**40)
+
+
+@pytest.mark.parametrize(
+    ("become", "says"),
+    [
+        (_no_bytes, ":1:1: not JSON"),
+        (_brackets, ": lists and objects are nested too deeply"),
+        (_no_utf8, ": byte 1: not UTF-8"),
+        (_folder, ": is a folder; accepted is a file"),
+        (_pipe, ": is a named pipe; accepted is a file"),
+        (_endless, ": is a device or a socket; accepted is a file"),
+        (_huge, ": has 1099511627776 bytes; accepted are 134217728"),
+    ],
+)
+def test_what_is_no_file_of_json_is_a_usage_error_before_anything_is_measured(
+    folder: Folder, become: Callable[[Path], None], says: str
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    become(path)
+    ran = folder.run("--update-baselines", exit_code=4)
+    assert f"{path}{says}" in ran.sentence
+    assert "busbw: pass" not in ran.text
 
 
 def test_a_file_of_the_first_schema_is_compared_with_and_renewed_by_an_update(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,11 +93,24 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
     assert compiler.compiled == 5
 
 
-def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content[:20],
+        lambda content: content[:20] + bytes(255 - byte for byte in content[20:]),
+        lambda content: b"",
+        lambda content: gzip.compress(b"[" * 200_000),
+        lambda content: gzip.compress(b"5"),
+        lambda content: gzip.compress(b'{"error": 5}'),
+        lambda content: gzip.compress(b'{"text": "HloModule"}'),
+        lambda content: gzip.compress(b'{"text": "HloModule", "argument_bytes": NaN}'),
+    ],
+)
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
     compiler = Counting()
     bench(tmp_path, compiler).compile(CASE, V5E)
     (kept,) = tmp_path.rglob("*.json.gz")
-    kept.write_bytes(kept.read_bytes()[:20])
+    kept.write_bytes(damaged(kept.read_bytes()))
     assert isinstance(bench(tmp_path, compiler).compile(CASE, V5E), Compiled)
     assert compiler.compiled == 2
 

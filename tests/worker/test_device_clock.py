@@ -173,8 +173,8 @@ def test_a_folder_without_a_recording_has_no_collectives(tmp_path: Path) -> None
     [
         ("a.trace.json.gz", b""),
         ("a.trace.json.gz", b"no gzip at all"),
-        ("a.trace.json.gz", gzip.compress(b"{}")),
-        ("a.trace.json.gz", gzip.compress(b'{"traceEvents": [')),
+        ("a.trace.json.gz", gzip.compress(b"{}", mtime=0)),
+        ("a.trace.json.gz", gzip.compress(b'{"traceEvents": [', mtime=0)),
         ("a.xplane.pb", b"\xff\xff\xff no protocol buffer"),
     ],
 )

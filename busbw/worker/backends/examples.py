@@ -80,8 +80,10 @@ def course(training: StrategyTraining) -> Course:
 
 def _read(path: str) -> Examples:
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise _refused(f"the examples cannot be read: {path} is no file")
         content = Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _refused(f"the examples cannot be read: {error}") from error
     if len(content) % EXAMPLE_BYTES:
         raise _refused(

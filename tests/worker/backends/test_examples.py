@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,3 +98,13 @@ def test_too_few_examples_are_refused(training: StrategyTraining) -> None:
 
 def test_a_file_that_is_not_there_is_refused(training: StrategyTraining) -> None:
     assert "cannot be read" in _refusal(replace(training, examples=training.examples + "x"))
+
+
+def test_what_is_no_file_of_examples_is_refused_and_not_waited_for(
+    training: StrategyTraining, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero"), tmp_path / "missing", "a\0b"):
+        with pytest.raises(MeasuringError, match="the examples cannot be read") as refused:
+            examples.course(replace(training, examples=str(path)))
+        assert refused.value.kind is FailureKind.UNAVAILABLE

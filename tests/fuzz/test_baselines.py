@@ -1,0 +1,182 @@
+"""Baselines of both schemas, compiled ones and published figures: read, judged, or refused."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from busbw import baselines, judge, report
+from busbw.baselines import BaselineError, compiled, files, published
+from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
+from busbw.model import Case, CompileSpec, Device
+from tests import build
+
+from .bounds import bounded, fuzzed, unchanged
+from .damage import documents
+
+KEY = build.key(ranks=8, mesh="2x4")
+CASE = build.case(ranks=8, mesh="2x4")
+LARGE = replace(CASE, payload_bytes=2**20)
+TERMS = judge.Terms(policy=judge.POLICIES[Device.CPU], cases=1, launches=3)
+
+TIMED = Entry(
+    dtype="float32",
+    reduce_op="sum",
+    placement="in_place",
+    payload="4K",
+    payload_bytes=4096,
+    status=Status.OK,
+    pinned_us=1000.0,
+    pinned_date=build.DATE,
+    sessions=(
+        StoredSession(date=build.DATE, times_us=(1000.0, 1010.0), anchors_us=(10.0, 11.0)),
+        StoredSession(date=build.DATE, commit="abc", times_us=(1001.0, 999.0, 1002.0)),
+    ),
+    protocol=CASE.protocol,
+)
+FULL = Entry(
+    dtype="float32",
+    reduce_op="sum",
+    placement="in_place",
+    axes="y",
+    payload="1M",
+    payload_bytes=2**20,
+    status=Status.OOM,
+    needed_bytes=2**33,
+    available_bytes=2**30,
+    protocol=CASE.protocol,
+    date=build.DATE,
+)
+TWO = json.loads(
+    dumps(
+        Document(
+            schema=2,
+            environment=KEY,
+            framework=CASE.framework,
+            collective=CASE.collective,
+            strategy=CASE.strategy,
+            entries=(TIMED, FULL),
+            history=(Update(date=build.DATE, entries=2, worst_percent=1.5, reason="why"),),
+        )
+    )
+)
+
+
+def _one() -> Any:
+    """The same as schema 1 has it."""
+    timed, full = TWO["entries"]
+    session = timed["sessions"][0]
+    old = {key: timed[key] for key in timed if not key.startswith(("pinned", "sessions"))}
+    old |= {"date": session["date"], "times_us": session["times_us"], "versions": {"jax": "1"}}
+    rest = {key: TWO[key] for key in TWO if key not in ("history", "entries", "schema")}
+    return {"schema": 1, **rest, "entries": [old, full]}
+
+
+def _compiled() -> Any:
+    one = baselines.AcceptedCompiled(key=KEY, case=CASE, now=build.compiled(), release="libtpu 1")
+    full = replace(one, case=LARGE, now=build.out_of_memory())
+    with tempfile.TemporaryDirectory() as folder:
+        first, _ = baselines.save_compiled(Path(folder), [one, full], date=build.DATE)
+        return json.loads(first.path.read_bytes())
+
+
+ONE = _one()
+COMPILED = _compiled()
+PUBLISHED = {
+    "schema": 1,
+    "source": "a paper",
+    "method": "another",
+    "slice": "v2-8",
+    "device_kind": KEY.device_kind,
+    "ranks": 8,
+    "collective": "all_reduce",
+    "entries": [
+        {"payload": "4K", "payload_bytes": 4096, "status": "ok", "algbw_gb_per_s": 1.5},
+        {"payload": "1M", "payload_bytes": 2**20, "status": "oom", "doubt": "a sum"},
+    ],
+}
+
+
+@pytest.fixture
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of baselines."""
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def _held_against(root: Path, case: Case) -> None:
+    """Read as a session does it, judge and show."""
+    found = baselines.find(root, KEY, case)
+    reference = baselines.find_published(root, KEY, case)
+    runs = tuple(build.run(1e-3, launch=f"{n}.0", anchors_s=(1e-5,)) for n in range(3))
+    measured = replace(build.measurement(1e-3), case=case, runs=runs)
+    spec = build.spec(payload_bytes=case.payload_bytes)
+    one = judge.judge_case(spec, measured, found.baseline, TERMS, reference=reference)
+    assert one.verdict.explain()
+    assert found.baseline is None or found.baseline.case.clock
+    assert report.table([one.verdict])
+
+
+def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
+    """`path` is read and nothing is written, or the error of baselines names it."""
+    with unchanged(root), bounded():
+        try:
+            read()
+        except BaselineError as error:
+            assert str(error).startswith(str(path))
+
+
+def test_what_is_not_damaged_is_held_against(root: Path) -> None:
+    path = files.path_of(root, KEY, CASE)
+    path.parent.mkdir(parents=True)
+    for document in (ONE, TWO):
+        path.write_text(json.dumps(document))
+        assert baselines.find(root, KEY, CASE).baseline is not None
+        assert baselines.find(root, KEY, replace(LARGE, axes="y")).baseline is not None or (
+            document is ONE
+        )
+
+
+@fuzzed
+@given(content=documents(ONE, TWO, TWO))
+def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> None:
+    path = files.path_of(root, KEY, CASE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    _or_refused(root, path, lambda: _held_against(root, CASE))
+    _or_refused(root, path, lambda: _held_against(root, replace(LARGE, axes="y")))
+    _or_refused(root, path, lambda: baselines.contents_of(path))
+
+
+@fuzzed
+@given(content=documents(COMPILED))
+def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root: Path) -> None:
+    path = files.path_of(root / compiled.FOLDER, KEY, CASE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+    def compare() -> None:
+        for case in (CASE, LARGE):
+            before = baselines.find_compiled(root, KEY, case)
+            spec = CompileSpec(topology="v5e:2x4", spec=build.spec())
+            terms = judge.CompileTerms()
+            judge.judge_compiled(spec, case, build.compiled(), before, terms, release="now")
+
+    _or_refused(root, path, compare)
+
+
+@fuzzed
+@given(content=documents(PUBLISHED))
+def test_any_published_figures_are_shown_or_refused(content: bytes, root: Path) -> None:
+    kind = baselines.folder_of(replace(KEY, cores=None)).parts[0]
+    path = root / kind / "8r" / "published.all_reduce.paper.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    _or_refused(root, path, lambda: published.read_published(path))
+    _or_refused(root, path, lambda: _held_against(root, CASE))

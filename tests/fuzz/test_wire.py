@@ -1,0 +1,189 @@
+"""The channel between driver and worker in both directions, and what else a worker reads."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw import judge, report, wire
+from busbw.driver import replies, strategies
+from busbw.model import (
+    EXAMPLE_BYTES,
+    Case,
+    Compiled,
+    Compiler,
+    Device,
+    Failure,
+    ParameterServerRun,
+    Plan,
+    Probe,
+    Run,
+    StrategyRun,
+    StrategyTraining,
+    TrainingStrategy,
+)
+from busbw.worker.backends import examples
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.channel import Channel, part
+from tests import build
+
+from .bounds import bounded, fuzzed, unchanged
+from .damage import contents, documents
+
+CASE = build.case()
+TERMS = judge.Terms(policy=judge.POLICIES[Device.CPU], cases=1, launches=3)
+COUNTED = ParameterServerRun(
+    api="a",
+    epochs_s=(1.0, 0.1),
+    accuracy=0.9,
+    gradients=20,
+    global_step=20,
+    updates=20,
+    server_bytes={"ps 0": 1024},
+    processor="a",
+    cores=2,
+    versions={},
+)
+RUN = build.run(
+    *(1e-3, 1.1e-3),
+    clocks_s={"host": 1e-3, "device": 9e-4},
+    anchors_s=(1e-4, 1.1e-4),
+    dispatch_s=1e-5,
+    rank_times_s=(1e-3, 2e-3),
+    over_ranks_s={"slowest": 1e-3},
+)
+DEVICES = build.device_set(Device.TPU, mesh="2x4")
+# What is answered, by request.
+VALID: dict[str, list[tuple[str, Any]]] = {
+    "": [("ready", None)],
+    "probe": [("probe", build.probe(DEVICES, build.device_set(), gpu="no driver"))],
+    "measure": [("Run", RUN), ("Failure", build.out_of_memory(needed_bytes=5))],
+    "turn": [("enough", True), ("Failure", build.failure())],
+    "describe": [("Compiler", Compiler(topology="v5e:2x4", release="a", devices=DEVICES))],
+    "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
+    "train": [("StrategyRun", build.strategy_run()), ("ParameterServerRun", COUNTED)],
+}
+KINDS: dict[str, Any] = {
+    "Run": Run,
+    "Failure": Failure,
+    "probe": Probe,
+    "Compiler": Compiler,
+    "Compiled": Compiled,
+    "StrategyRun": StrategyRun,
+    "ParameterServerRun": ParameterServerRun,
+}
+
+
+def _reply(name: str, value: Any) -> dict[str, Any]:
+    return {"reply": name, "value": wire.to_json(value)}
+
+
+def _taken(name: str, value: Any) -> None:
+    """Whatever was let in is made use of without an error."""
+    found = wire.from_json(KINDS[name], value, name)
+    if isinstance(found, Run | Failure):
+        _judged(found)
+    if isinstance(found, StrategyRun):
+        training = StrategyTraining(
+            strategy=TrainingStrategy.ONE_DEVICE, ranks=1, examples="", epochs=2
+        )
+        if not strategies.disagreement(training, [found]):
+            merged = strategies.merged([found])
+            _judged(strategies.run_of(replace(CASE, ranks=1), merged, "1"))
+
+
+def _judged(found: Run | Failure) -> None:
+    runs = (found,) if isinstance(found, Run) else ()
+    failures = (found,) if isinstance(found, Failure) else ()
+    measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
+    for stored in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
+        verdict = judge.judge_case(build.spec(), measured, stored, TERMS).verdict
+        assert verdict.explain()
+        assert report.table([verdict])
+        document = report.results(
+            environment=build.environment(),
+            plan=build.plan(),
+            session=None,
+            verdicts=[verdict],
+            measurements={verdict.spec: measured},
+            measuring_s=1.0,
+            spent_s={},
+            quantiles_s={},
+        )
+        assert json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("request_name", VALID)
+@fuzzed
+@given(data=st.data())
+def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.DataObject) -> None:
+    valid = [_reply(*one) for one in VALID[request_name]]
+    line = data.draw(documents(*valid))
+    with bounded():
+        try:
+            name, value = replies.checked(line, request_name)
+        except wire.WireError as error:
+            assert str(error)
+        else:
+            if name in KINDS:
+                _taken(name, value)
+
+
+def test_what_is_not_damaged_is_a_reply() -> None:
+    for request_name, valid in VALID.items():
+        for name, value in valid:
+            line = json.dumps(_reply(name, value)).encode()
+            assert replies.checked(line, request_name) == (name, wire.to_json(value))
+
+
+REQUEST = {
+    "request": "measure",
+    "case": wire.to_json(CASE),
+    "plan": wire.to_json(build.plan()),
+    "key": wire.to_json(build.key()),
+}
+
+
+@fuzzed
+@given(content=documents(REQUEST))
+def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    with bounded():
+        try:
+            for request in Channel(requests=lines, replies=io.StringIO()).received():
+                part(request, "request", str)
+                part(request, "case", Case)
+                part(request, "plan", Plan)
+        except wire.WireError as error:
+            assert str(error)
+
+
+TRAINING = StrategyTraining(
+    strategy=TrainingStrategy.ONE_DEVICE, ranks=1, examples="", epochs=2, batch=2, unseen=1
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@fuzzed
+@given(content=contents(bytes(EXAMPLE_BYTES * 5), bytes([*range(16), *[9] * 49]) * 4))
+def test_any_file_of_examples_is_learned_from_or_refused(content: bytes, folder: Path) -> None:
+    path = folder / "examples"
+    path.write_bytes(content)
+    with unchanged(folder), bounded():
+        try:
+            found = examples.course(replace(TRAINING, examples=str(path)))
+        except MeasuringError as error:
+            assert str(error)
+        else:
+            assert list(found.batches(0))
