@@ -206,11 +206,14 @@ class Worker:
         return self._ended(None, waited_s)
 
     def _gone(self) -> Ended:
-        """The pipe is closed: the process is ending, or it must be ended."""
+        """The pipe is closed: the process is ending, or it must be ended.
+
+        One that has to be ended did not die by itself: it hung, and is no cause of what others did.
+        """
+        ended = self._waited(EXIT_GRACE_S)
         waited_s = self._clock() - self._begun_s
-        self._waited(EXIT_GRACE_S)
         self.kill()
-        return self._ended(self._process.returncode, waited_s)
+        return self._ended(self._process.returncode if ended else None, waited_s)
 
     def _ended(self, exit_code: int | None, waited_s: float) -> Ended:
         return Ended(

@@ -9,18 +9,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import wire
-from busbw.driver import Bundle, Ended, Starter, Worker
+from busbw.driver import Bundle, Ended, Starter, Worker, failure_of
 from busbw.model import FailureKind, Run
 
 from .processes import processes, wait_until
 from .scripts import KEY, PLAN, case, starter
 
 LONG_S = 60.0
+CLOSING = """\
+#!{python}
+import os, sys, time
+
+for word in sys.argv:
+    if word.startswith("--replies="):
+        os.close(int(word.split("=")[1]))
+time.sleep(60)
+"""
 SHORT_S = 0.4
 
 
@@ -127,6 +137,22 @@ def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(
         assert answered(measure(worker))[0] == "Run"
         assert not worker.close()
         assert not processes(bundle.path)
+
+
+def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by_others(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So that what the driver itself ends is not taken for the cause of what others did."""
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
+    program = tmp_path / "closing"
+    program.write_text(CLOSING.format(python=sys.executable))
+    program.chmod(0o755)
+    worker = Worker(Starter(python=str(program), framework="fake"), bundle, "1.fake")
+    answer = worker.ask(None, LONG_S)
+    assert isinstance(answer, Ended)
+    assert answer.exit_code is None
+    assert failure_of(answer, "1.fake", "starting").kind is FailureKind.TIMEOUT
+    assert not processes(bundle.path)
 
 
 def test_kill_9_from_outside_in_mid_case_is_seen_at_once(bundle: Bundle) -> None:
