@@ -13,7 +13,7 @@ hides its last `hidden` of 1, where that is said, else the recording holds no co
 `anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
-``"probe": "hang"`` befall the probe.
+``"probe": "hang"`` befall the probe. `framework_path` is where it says it was loaded from.
 """
 
 from __future__ import annotations
