@@ -14,9 +14,11 @@ from typing import Any
 
 from busbw import locks
 
+from .hasty import ASKED
+
 ROOT = Path(__file__).parents[1]
 LAUNCHES = 2
-PAYLOADS = ("1K", "8K", "64K")
+PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
 CASES = LAUNCHES * len(PAYLOADS)
 CASE_TIMEOUT_S = 10.0
 # Lies in the file that each session adds to.
@@ -61,6 +63,7 @@ class Ground:
         shutil.rmtree(self.baselines, ignore_errors=True)
         shutil.copytree(self.stored, self.baselines)
         self._results.unlink(missing_ok=True)
+        self._asked.unlink(missing_ok=True)
 
     def begin(self, *options: str) -> subprocess.Popen[bytes]:
         """A session that measures and stores; `options` come last."""
@@ -88,6 +91,7 @@ class Ground:
             "TMPDIR": str(self.temporary),
             locks.MACHINE: str(self.path),
             "PYTHONUNBUFFERED": "1",
+            ASKED: str(self._asked),
             "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
         }
         not_ours = ("CI", "PYTEST_")
@@ -114,6 +118,14 @@ class Ground:
                 launch = next((w for w in words if w.startswith("--launch=")), "")
                 found[launch.removeprefix("--launch=")] = process
         return found
+
+    def measures(self, launch: str) -> bool:
+        """Whether the worker of `launch` was asked to measure a case."""
+        return self._asked.exists() and launch in self._asked.read_text().splitlines()
+
+    @property
+    def _asked(self) -> Path:
+        return self.path / "asked.txt"
 
     @property
     def _results(self) -> Path:

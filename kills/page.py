@@ -12,13 +12,13 @@ from .hits import Target
 from .session import STOPPED_S, Ran
 
 _ABOUT = f"""\
-In each row a whole session ran, `pytest perf/ --frameworks=jax --payloads={",".join(PAYLOADS)}
---launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g} --clock=dispatch --update-baselines=new`,
-and one of its processes got one signal at a random moment: the probe, a worker, or pytest itself.
-A session that got SIGSTOP was continued {STOPPED_S:g} s later; nobody continued a worker, which has
-to be timed out and killed. The deadline for starts is {START_S:g} s here instead of 180 s. Workers
-ignore SIGINT once they have begun. *what* is what was aimed at: a worker that starts more slowly
-than usual may still be starting.
+In each row a whole session ran, `pytest perf/ --frameworks=jax
+--payloads={PAYLOADS[0]}:{PAYLOADS[-1]} --launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g}
+--clock=dispatch --update-baselines=new`, and one of its processes got one signal at a random
+moment: the probe, a worker, or pytest itself. A session that got SIGSTOP was continued
+{STOPPED_S:g} s later; nobody continued a worker, which has to be timed out and killed. The
+deadline for starts is {START_S:g} s here instead of 180 s. Workers ignore SIGINT once they have
+begun. *what* is what was aimed at: a worker that is faster than it usually is may be further.
 
 *lost* counts launches of cases, of {CASES}; *left* is what was there when the session was over:
 processes, folders in TMPDIR, locks, and baselines that are neither as they were nor as a whole

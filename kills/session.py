@@ -121,11 +121,13 @@ def _reached(
     awaited = names.get(hit.target, launch)
     if _awaited(session, lambda: awaited in ground.workers()) is None:
         return None
-    whole = usual.probe_s if hit.target is Target.PROBE else usual.start_s
+    whole = usual.start_s
+    if hit.target is Target.PROBE:
+        whole = usual.probe_s
     if hit.target is Target.MEASURING:
-        time.sleep(usual.start_s + hit.fraction * usual.measure_s)
-    else:
-        time.sleep(hit.fraction * whole)
+        _awaited(session, lambda: ground.measures(launch))
+        whole = usual.measure_s
+    time.sleep(hit.fraction * whole)
     return ground.workers().get("probe" if hit.target is Target.PROBE else launch)
 
 
