@@ -46,7 +46,7 @@ def test_what_is_no_file_is_refused_by_its_kind(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_refused_with_the_system_s_reason(tmp_path: Path) -> None:
     _refused(tmp_path / "missing", "No such file or directory")
     _refused(tmp_path / ("long" * 100), "File name too long")
-    _refused(Path("a\0b"), "null byte")
+    _refused(Path("a\0b"), "embedded null")
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     _refused(loop, "Too many levels of symbolic links")

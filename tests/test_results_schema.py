@@ -29,7 +29,6 @@ VALUES: dict[str, Any] = {
     "environment": model.Environment,
     "environment_key": model.EnvironmentKey,
     "plan": model.Plan,
-    "session": model.SessionVerdict,
     "summary": model.Summary,
     "run": model.Run,
     "training": model.StrategyRun,
@@ -251,6 +250,11 @@ def test_a_value_s_fields_are_the_schema_s_properties(name: str) -> None:
 def test_a_case_is_written_with_its_payload_in_words() -> None:
     fields = [field.name for field in dataclasses.fields(Case)]
     assert list(DEFINITIONS["case"]["properties"]) == [*fields, "payload"]
+
+
+def test_a_session_is_written_without_how_many_failed_which_each_case_says() -> None:
+    fields = [field.name for field in dataclasses.fields(model.SessionVerdict)]
+    assert [*DEFINITIONS["session"]["properties"], "failed_cases"] == fields
 
 
 def test_a_ceiling_is_written_with_the_share_that_was_reached() -> None:
