@@ -55,7 +55,7 @@ def stored(path: Path, key: EnvironmentKey, case: Case) -> Document | None:
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[Seen]:
-    """One writer per baselines folder, however it is reached; with what lies in it.
+    """One writer per baselines folder, however it is reached; with what is in it.
 
     Raises BaselineError.
     """

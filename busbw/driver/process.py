@@ -83,7 +83,7 @@ def _tied() -> Callable[[], None] | None:
     """What ties a process to this one between fork and exec; later it might be stopped before.
 
     Linux sends SIGKILL when the thread that forked ends. All that is called is looked up here: in
-    the child no other thread runs on that could let go of a lock.
+    the child no other thread runs on that could release a lock.
     """
     if sys.platform != "linux":
         return None

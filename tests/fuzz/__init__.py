@@ -1,1 +1,1 @@
-"""Damaged and made-up files of every kind, read within bounds of time and memory."""
+"""Damaged and random files of every kind, read within bounds of time and memory."""
