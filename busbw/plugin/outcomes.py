@@ -46,7 +46,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """The report of a perf item says what its verdict says, not where an assert stands.
 
-    Nor whether one stands there: without assertions (``python -O``) a failed case still fails.
+    Nor whether one stands there: without assertions (``python -O``) a failed case still fails, and
+    so does one whose test is marked xfail or skips itself.
     """
     report = yield
     found = item.stash.get(VERDICT, None)
@@ -55,9 +56,10 @@ def pytest_runtest_makereport(
     vars(report)[OUTCOME] = found.outcome.value
     if isinstance(found, SessionVerdict):
         return report
-    if found.failed and (report.failed or report.passed):
+    if found.failed:
         report.outcome = "failed"
         report.longrepr = found.explain()
+        vars(report).pop("wasxfail", None)
     elif report.passed and not_judged(found):
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1] or 0, found.headline())

@@ -49,6 +49,24 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
     assert "2 failed" in ran.last_line
 
 
+def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
+    regressed(folder)
+    (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    ran = folder.run("-p", "every_test", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "1 failed, 1 passed" in ran.last_line
+
+
+def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
+    regressed(folder)
+    test = "import pytest\n\n\ndef test_collective(verdict):\n    pytest.skip('busy')\n"
+    (folder.path / "perf" / "test_collectives.py").write_text(test)
+    ran = folder.run(exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "1 failed, 1 passed" in ran.last_line
+
+
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
     regressed(folder)
     test = "def test_collective(verdict):\n    pass\n"
