@@ -29,7 +29,7 @@ _PURE: Mapping[str, set[str]] = {
     "costmodel": {"model"},
     "hardware": {"model"},
     "stats": {"model"},
-    "traces": {"model"},
+    "traces": {"model", "collectives"},
     "judge": {"model", "metrics", "costmodel", "hardware", "stats"},
     "locks": set(),
     "baselines": {"model", "wire", "inputs", "writing", "locks"},

@@ -5,16 +5,18 @@ Whatever cannot be read is a Problem, and the rest goes on without it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw import inputs, report, stats, traces
-from busbw.model import LEAST_S
-from busbw.report import Problem, Times, TraceCell
-from busbw.traces import MOST_EVENTS, Collective, Iteration, Trace, TraceError
+from busbw.collectives.replica_groups import GroupSize
+from busbw.model import LEAST_S, payload_text, seconds_text
+from busbw.report import Problem, Times, TraceCell, Unknown
+from busbw.traces import MOST_EVENTS, Collective, CutError, Iteration, Trace, TraceError
 
 from .labels import Labels
 from .recordings import FORMATS, Session
@@ -24,14 +26,38 @@ _XPLANE, _ = FORMATS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stretch:
-    """The iterations of one kind and payload that one session recorded."""
+    """The collectives of one kind, payload and size of group that one session recorded."""
 
     folder: str
+    ranks: int
+    found: Sequence[Collective]
     iterations: Sequence[Iteration]
 
     @property
     def devices(self) -> int:
         return len(self.iterations[0].durations_s)
+
+    @property
+    def groups(self) -> GroupSize | None:
+        return self.found[0].groups
+
+
+@dataclass(kw_only=True, slots=True)
+class _Read:
+    """What the hosts of one session recorded, and which devices they had."""
+
+    found: list[Collective] = field(default_factory=list)
+    there: list[str] = field(default_factory=list)
+    enqueued: int = 0
+
+    def add(self, trace: Trace) -> None:
+        self.found += traces.collectives(trace)
+        self.there += traces.ranks_of(trace)
+        self.enqueued += traces.only_enqueued(trace)
+
+
+# Kind, payload, replica groups.
+_Sort = tuple[str, "int | None", "GroupSize | None"]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -48,58 +74,108 @@ class Gathering:
     files: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
     _stretches: dict[tuple[str, int, str], list[_Stretch]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
     def add(self, session: Session) -> None:
-        """Read one session; whatever is wrong with it is noted."""
-        found = self._read(session)
-        if not found:
-            return
-        by_payload: dict[tuple[str, int | None], list[Collective]] = defaultdict(list)
-        for one in found:
-            by_payload[one.kind, one.payload_bytes].append(one)
-        for (kind, payload_bytes), of_payload in by_payload.items():
+        """Read one session; whatever is wrong with it is noted, a cut in it once."""
+        read = self._read(session)
+        by_sort: dict[_Sort, list[Collective]] = defaultdict(list)
+        for one in read.found:
+            if one.kind in self.kinds:
+                by_sort[one.kind, one.payload_bytes, one.groups].append(one)
+        cut: list[str] = []
+        for (kind, payload_bytes, _), of_sort in by_sort.items():
             try:
-                self._add(session, kind, payload_bytes, of_payload)
+                self._add(session, kind, payload_bytes, of_sort, read.there)
+            except CutError as error:
+                cut.append(str(error))
             except ValueError as error:
                 self._note(session.folder, str(error))
+        if cut:
+            more = f" ({len(cut) - 1} more payloads, too)" if len(cut) > 1 else ""
+            self._note(session.folder, f"{cut[0]}{more}")
 
     def _add(
-        self, session: Session, kind: str, recorded: int | None, found: Sequence[Collective]
+        self,
+        session: Session,
+        kind: str,
+        recorded: int | None,
+        found: Sequence[Collective],
+        there: Sequence[str],
     ) -> None:
         payload_bytes = recorded or self.labels.payload(session.names)
         if payload_bytes is None:
             raise ValueError("nothing says the payload; give --payload or --payload-from")
-        paired = traces.iterations(found)
+        paired = traces.iterations(found, there=there)
         if not paired:
-            raise ValueError(f"of {kind} only the warm-up was recorded")
+            size = payload_text(payload_bytes)
+            raise ValueError(f"of {kind} of {size} only the warm-up was recorded")
         if statistics.median(one.slowest_s for one in paired) < LEAST_S:
             raise ValueError(
                 f"half of {kind} took less than a picosecond: the recording is damaged"
             )
-        stretch = _Stretch(folder=str(session.folder), iterations=paired)
-        ranks = self.ranks or stretch.devices
-        name = self.labels.slice(session.names) or f"{ranks} ranks"
+        groups, folder = found[0].groups, str(session.folder)
+        ranks = self._ranks(folder, groups, devices=len(paired[0].durations_s))
         if ranks < 2:
-            self.warnings.append(f"{session.folder}: one device only, so it is no collective")
+            self.warnings.append(f"{folder}: one device only, so it is no collective")
+        stretch = _Stretch(folder=folder, ranks=ranks, found=found, iterations=paired)
+        name = self._column(session, ranks, groups)
         self._stretches[kind, payload_bytes, name].append(stretch)
 
-    def _read(self, session: Session) -> list[Collective]:
-        found: list[Collective] = []
-        lost = []
+    def _ranks(self, folder: str, groups: GroupSize | None, *, devices: int) -> int:
+        """The size of a group, by the recording itself if it says so."""
+        if groups is None:
+            return self.ranks or devices
+        if self.ranks not in (None, groups.ranks):
+            self.warnings.append(
+                f"{folder}: --ranks={self.ranks}, but the recording says {groups.ranks} ranks in "
+                f"groups of {groups.size}, which counts"
+            )
+        return groups.size
+
+    def _column(self, session: Session, ranks: int, groups: GroupSize | None) -> str:
+        label = self.labels.slice(session.names)
+        if groups is None or groups.groups == 1:
+            return label or f"{ranks} ranks"
+        return f"{label}, groups of {ranks}" if label else f"{ranks} of {groups.ranks} ranks"
+
+    def _read(self, session: Session) -> _Read:
+        read, lost = _Read(), []
         for host, paths in session.hosts.items():
             trace = self._first_readable(host, paths)
             if trace is None:
                 lost.append(host)
                 continue
-            found += [one for one in traces.collectives(trace) if one.kind in self.kinds]
-        if lost and found:
+            read.add(trace)
+        is_there = any(one.kind in self.kinds for one in read.found)
+        if lost and is_there:
             self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
-        if not found and len(lost) < len(session.hosts):
-            self._note(session.folder, f"no {' or '.join(self.kinds)} in it")
-        return found
+        if not is_there and len(lost) < len(session.hosts):
+            self._note(session.folder, self._nothing(read))
+        self._count_unknown(session, read.found)
+        return read
+
+    def _nothing(self, read: _Read) -> str:
+        text = f"no {' or '.join(self.kinds)} in it"
+        if not read.enqueued:
+            return text
+        return f"{text}; of {read.enqueued} it only says that a host enqueued them, not the time"
+
+    def _count_unknown(self, session: Session, found: Sequence[Collective]) -> None:
+        """What is a collective, of a kind that nothing tells, is never left out in silence."""
+        ones = [one for one in found if one.kind == traces.UNKNOWN]
+        if not ones:
+            return
+        total_s = sum(one.duration_s for one in ones)
+        folder = str(session.folder)
+        self.unknown.append(Unknown(folder=folder, count=len(ones), total_s=total_s))
+        self.warnings.append(
+            f"{folder}: {len(ones):,} collectives of unknown kind, {seconds_text(total_s)}, "
+            f"such as {ones[0].name}"
+        )
 
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
         """Formats of one recording hold the same: only one of them is taken."""
@@ -130,12 +206,15 @@ class Gathering:
             if len(devices) > 1:
                 self.warnings.append(f"{name}: sessions on {sorted(devices)} devices are joined")
             found = [one for stretch in stretches for one in stretch.iterations]
+            groups = stretches[0].groups
             cell = TraceCell(
                 collective=kind,
                 payload_bytes=payload_bytes,
                 slice=name,
-                ranks=self.ranks or max(devices),
+                ranks=max(stretch.ranks for stretch in stretches),
+                all_ranks=groups.ranks if groups else None,
                 slowest=_times([one.slowest_s for one in found]),
+                recorded=_recorded(one for stretch in stretches for one in stretch.found),
                 devices=_of_devices(found),
                 iterations=found,
                 folders=[stretch.folder for stretch in stretches],
@@ -147,8 +226,16 @@ class Gathering:
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     content = inputs.content(path, size_limit)
     if path.name.endswith(_XPLANE):
-        return traces.read_xplane(content, host=host, keep=traces.is_wanted)
-    return traces.read_chrome(content, host=host, keep=traces.is_wanted, most_bytes=size_limit)
+        return traces.read_xplane(content, host=host, keep=traces.Wanted())
+    return traces.read_chrome(content, host=host, keep=traces.Wanted(), most_bytes=size_limit)
+
+
+def _recorded(found: Iterable[Collective]) -> dict[str, tuple[int, float]]:
+    """Of each device how many it recorded, the warm-up included, and their seconds in all."""
+    durations: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        durations[one.rank].append(one.duration_s)
+    return {rank: (len(times), math.fsum(times)) for rank, times in sorted(durations.items())}
 
 
 def _of_devices(found: Sequence[Iteration]) -> dict[str, Times]:

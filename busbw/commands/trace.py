@@ -71,7 +71,8 @@ def _add_labels(parser: argparse.ArgumentParser) -> None:
         "--ranks",
         type=_said(_ranks),
         metavar="N",
-        help="how many ranks took part (default: the devices seen)",
+        help="how many ranks took part (default: the groups that the recording names, else the "
+        "devices seen)",
     )
 
 
@@ -138,6 +139,7 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
         files=gathering.files,
         problems=gathering.problems,
         warnings=gathering.warnings,
+        unknown=gathering.unknown,
     )
     text = json.dumps(document, indent=1)
     if path == _STDOUT:

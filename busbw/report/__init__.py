@@ -22,7 +22,7 @@ from .results import is_results, results, without_homes
 from .table import Line, change_lines, measured_lines, table
 from .tpu_v2 import tpu_v2_page
 from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way
-from .traces import RATES, Problem, Times, TraceCell, trace_document, trace_lines
+from .traces import RATES, Problem, Times, TraceCell, Unknown, trace_document, trace_lines
 from .training import training_lines
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "TpuV2Cell",
     "TpuV2Slice",
     "TraceCell",
+    "Unknown",
     "Way",
     "change_lines",
     "compiled_change_lines",

@@ -4,6 +4,7 @@ The table has a row for each payload and a column for each slice, as the publish
 
 Schema history of the document:
 1  the first.
+2  cells: all_ranks, recorded; unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from busbw.traces import Iteration
 
 from .markdown import markdown_table
 
-TRACE_SCHEMA = 1
+TRACE_SCHEMA = 2
 RATES = ("algbw", "busbw")
 
 
@@ -36,12 +37,18 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceCell:
-    """One payload on one slice: of each iteration the slowest rank, and each device for itself."""
+    """One payload on one slice: of each iteration the slowest rank, and each device for itself.
+
+    `ranks` are those of one group, `all_ranks` of all groups, None where nothing says them.
+    `recorded` has, of each device, how many it recorded, and their seconds in all.
+    """
 
     collective: str
     payload_bytes: int
     slice: str
     ranks: int
+    all_ranks: int | None
+    recorded: Mapping[str, tuple[int, float]]
     slowest: Times
     devices: Mapping[str, Times]
     iterations: Sequence[Iteration]
@@ -52,6 +59,15 @@ class TraceCell:
         algbw = metrics.algbw_gb_per_s(self.payload_bytes, self.slowest.median_s)
         factor = metrics.bus_factor_of(self.collective, self.ranks) if rate == "busbw" else 1.0
         return algbw * factor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unknown:
+    """Collectives of one session whose kind nothing tells; seconds over all devices."""
+
+    folder: str
+    count: int
+    total_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,19 +117,28 @@ def _notes(cells: Sequence[TraceCell]) -> list[str]:
         devices = _range([len(cell.devices) for cell in column], "device")
         ranks = _range([cell.ranks for cell in column], "rank")
         counted = _range([len(cell.iterations) for cell in column], "iteration")
-        times = dict.fromkeys(
-            seconds_text(end(cell.slowest.median_s for cell in column)) for end in (min, max)
-        )
+        times = _times_text([cell.slowest.median_s for cell in column])
+        recorded = _span([count for cell in column for count, _ in cell.recorded.values()])
+        in_all = _times_text([max(all_s for _, all_s in cell.recorded.values()) for cell in column])
         notes.append(
-            f"{name}: {counted}, warm-up left out, on {devices} ({ranks}); {' to '.join(times)}"
+            f"{name}: {counted}, warm-up left out, on {devices} ({ranks}); {times}; "
+            f"{recorded} recorded on each, {in_all} in all"
         )
     return notes
 
 
+def _times_text(times_s: Sequence[float]) -> str:
+    """From the shortest to the longest."""
+    return " to ".join(dict.fromkeys(seconds_text(end(times_s)) for end in (min, max)))
+
+
 def _range(counts: Sequence[int], unit: str) -> str:
+    return f"{_span(counts)} {unit}{'' if max(counts) == 1 else 's'}"
+
+
+def _span(counts: Sequence[int]) -> str:
     least, most = min(counts), max(counts)
-    span = str(most) if least == most else f"{least} to {most}"
-    return f"{span} {unit}{'' if most == 1 else 's'}"
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def trace_document(
@@ -122,6 +147,7 @@ def trace_document(
     files: Sequence[str],
     problems: Sequence[Problem],
     warnings: Sequence[str],
+    unknown: Sequence[Unknown] = (),
 ) -> dict[str, Any]:
     """Everything, each iteration included: plain dicts, lists, strings and numbers."""
     return {
@@ -130,6 +156,9 @@ def trace_document(
         "files": list(files),
         "problems": [{"path": one.path, "text": one.text} for one in problems],
         "warnings": list(warnings),
+        "unknown": [
+            {"folder": one.folder, "count": one.count, "total_s": one.total_s} for one in unknown
+        ],
     }
 
 
@@ -140,6 +169,11 @@ def _cell(cell: TraceCell) -> dict[str, Any]:
         "payload_bytes": cell.payload_bytes,
         "slice": cell.slice,
         "ranks": cell.ranks,
+        "all_ranks": cell.all_ranks,
+        "recorded": {
+            rank: {"count": count, "total_s": total_s}
+            for rank, (count, total_s) in cell.recorded.items()
+        },
         "algbw_gb_per_s": cell.gb_per_s("algbw"),
         "busbw_gb_per_s": cell.gb_per_s("busbw"),
         "slowest_rank": _times(cell.slowest),

@@ -1,32 +1,46 @@
 """Readers of profiler recordings: files to events, events to collectives, these to iterations.
 
 A leaf: bytes in, values out. Opens no file, judges nothing and makes no rate. The standard
-library of Python 3.10 and `busbw.model` only, for a worker under a foreign interpreter reads its
-own recordings with it, as the command does those of others.
+library of Python 3.10, `busbw.model` and `busbw.collectives` only, for a worker under a foreign
+interpreter reads its own recordings with it, as the command does those of others.
 """
 
 from .chrome import read_chrome
-from .collectives import collectives, is_collective, is_wanted
-from .event import MOST_EVENTS, Collective, Event, TooLargeError, Trace, TraceError
-from .iterations import Iteration, iterations
+from .collectives import (
+    Wanted,
+    collectives,
+    is_collective,
+    is_wanted,
+    only_enqueued,
+    ranks_of,
+)
+from .event import MOST_EVENTS, Collective, Event, Keep, TooLargeError, Trace, TraceError
+from .iterations import CutError, Iteration, iterations
 from .names import KINDS
 from .rows import MOST_BYTES
+from .telling import UNKNOWN
 from .xplane import read_xplane
 
 __all__ = [
     "KINDS",
     "MOST_BYTES",
     "MOST_EVENTS",
+    "UNKNOWN",
     "Collective",
+    "CutError",
     "Event",
     "Iteration",
+    "Keep",
     "TooLargeError",
     "Trace",
     "TraceError",
+    "Wanted",
     "collectives",
     "is_collective",
     "is_wanted",
     "iterations",
+    "only_enqueued",
+    "ranks_of",
     "read_chrome",
     "read_xplane",
 ]

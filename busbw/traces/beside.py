@@ -13,9 +13,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from .event import Collective, Event, Trace
-from .names import naming
+from .event import Collective, Event, Stats, Trace
 from .places import device_of_plane, noted_device
+from .telling import Telling
 
 # Instructions that stand for all that runs inside of them, on whatever line.
 _HOLDER = re.compile(r"%?(?:while|call|conditional|async-\w+)(?:[.\-]\d+)*")
@@ -28,7 +28,7 @@ _STREAM, _INSTRUCTIONS = re.compile(r"Stream\b.*"), "XLA Ops"
 _Rank = tuple[bool, int]
 
 
-def is_work_or_wanted(name: str) -> bool:
+def is_work_or_wanted(name: str, plane: str = "", stats: Stats | None = None) -> bool:
     """Whether an event of this name can matter here: the `keep` of a reader."""
     return _NO_WORK.match(name) is None
 
@@ -38,9 +38,10 @@ class Beside:
 
     def __init__(self, trace: Trace) -> None:
         found: dict[_Rank, list[Event]] = defaultdict(list)
+        telling = Telling()
         for event in trace.events:
             rank = _rank(event)
-            if rank is not None and naming(event.name) is None and not _HOLDER.match(event.name):
+            if rank is not None and not _HOLDER.match(event.name) and telling.of(event) is None:
                 found[rank].append(event)
         self._of = {
             rank: sorted(_closest(events), key=lambda event: event.start_s)

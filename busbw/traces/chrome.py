@@ -1,21 +1,32 @@
 """`*.trace.json.gz`: the trace viewer's own format, which profilers have written since 2017.
 
-Gzip and JSON of the standard library; times are in microseconds, a device's own duration is in
-the argument `device_duration_ps`.
+Gzip and JSON of the standard library; times are in microseconds, those by a device's own clock
+are among the arguments, in picoseconds.
 """
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .event import MOST_EVENTS, Event, Kept, Trace, TraceError
+from .event import (
+    MOST_EVENTS,
+    OWN_BEGIN,
+    OWN_DURATION,
+    Event,
+    Keep,
+    Kept,
+    Stats,
+    Times,
+    Trace,
+    TraceError,
+)
 from .rows import MOST_BYTES, rows
 
-_NO_STATS: Mapping[str, str | int | float] = {}
+_NO_STATS: Stats = {}
 _US = 1e-6
 _PS = 1e-12
 # Since 1970 it is 1.8e15 us; nothing that is recorded takes eleven days.
@@ -26,10 +37,10 @@ def read_chrome(
     content: bytes,
     *,
     host: str = "",
-    keep: Callable[[str], bool] | None = None,
+    keep: Keep | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Trace:
-    """The recording in a trace.json.gz file; of its events those whose name `keep` accepts.
+    """The recording in a trace.json.gz file; of its events those that `keep` accepts.
 
     Raises TraceError for what is cut, is no gzip or no JSON, does not hold a trace's events, or
     unpacks to more than `most_bytes`.
@@ -43,14 +54,17 @@ def read_chrome(
             names.add(row, kept)
         elif phase == "X":
             recorded += 1
-            if keep is None or keep(_word(row.get("name"))):
-                found.append(_Row.of(row, place, same))
+            args = row.get("args")
+            noted = args if isinstance(args, dict) else _NO_STATS
+            if keep is None or keep(_word(row.get("name")), names.plane(row), noted):
+                found.append(_Row.of(row, _stats(noted), place, same))
                 kept.add(1 + len(found[-1].stats))
     return Trace(
         events=tuple(_events(found, names)),
         host=host,
         recorded=recorded,
         is_cut=recorded >= MOST_EVENTS,
+        planes=tuple(names.planes.values()),
     )
 
 
@@ -80,6 +94,10 @@ class _Names:
             self.lines[process, _word(row.get("tid"))] = name
         kept.add()
 
+    def plane(self, row: Mapping[str, Any]) -> str:
+        """The process of an event, if its name stood before it; else ""."""
+        return self.planes.get(_word(row.get("pid")), "")
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -88,48 +106,46 @@ class _Row:
     name: str
     process: str
     thread: str
-    start_s: float
-    duration_s: float
-    stats: Mapping[str, str | int | float]
+    shared: Times
+    own: Times | None
+    stats: Stats
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], place: int, same: dict[str, str]) -> _Row:
+    def of(cls, row: Mapping[str, Any], stats: Stats, place: int, same: dict[str, str]) -> _Row:
         """Each text is held once, as `same` has it. Raises TraceError for times that are none."""
-        args = row.get("args")
-        stats = {
-            key: worth
-            for key, worth in (args.items() if isinstance(args, dict) else ())
-            if isinstance(worth, (str, int, float))
-        }
         name, process, thread = (_word(row.get(key)) for key in ("name", "pid", "tid"))
+        where = f"traceEvents[{place}]"
+        begin_s = _number(row.get("ts"), f"{where}.ts", _MOST_US) * _US
         return cls(
             name=same.setdefault(name, name),
             process=same.setdefault(process, process),
             thread=same.setdefault(thread, thread),
-            start_s=_number(row.get("ts"), f"traceEvents[{place}].ts", _MOST_US) * _US,
-            duration_s=_duration_s(row, stats, place),
-            stats=stats or _NO_STATS,
+            shared=(begin_s, _lasted_s(row.get("dur", 0), f"{where}.dur", _US)),
+            own=_own(stats, begin_s, f"{where}.args") if OWN_DURATION in stats else None,
+            stats=stats,
         )
 
     def event(self, names: _Names) -> Event:
         """With the names of its process and thread."""
-        return Event(
-            name=self.name,
-            plane=names.planes.get(self.process, self.process),
-            line=names.lines.get((self.process, self.thread), self.thread),
-            start_s=self.start_s,
-            duration_s=self.duration_s,
-            stats=self.stats,
-        )
+        plane = names.planes.get(self.process, self.process)
+        line = names.lines.get((self.process, self.thread), self.thread)
+        return Event.timed((self.name, plane, line), self.shared, self.own, self.stats)
 
 
-def _duration_s(row: Mapping[str, Any], stats: Mapping[str, Any], place: int) -> float:
-    if "device_duration_ps" in stats:
-        where, unit_s = f"traceEvents[{place}].args.device_duration_ps", _PS
-        found = _number(stats["device_duration_ps"], where, _LONGEST_US * _US / _PS)
-    else:
-        where, unit_s = f"traceEvents[{place}].dur", _US
-        found = _number(row.get("dur", 0), where, _LONGEST_US)
+def _stats(noted: Mapping[str, Any]) -> Stats:
+    found = {key: worth for key, worth in noted.items() if isinstance(worth, (str, int, float))}
+    return found or _NO_STATS
+
+
+def _own(stats: Stats, begin_s: float, where: str) -> Times:
+    """By the device's own clock; where that notes no begin, from `begin_s` on."""
+    if OWN_BEGIN in stats:
+        begin_s = _number(stats[OWN_BEGIN], f"{where}.{OWN_BEGIN}", _MOST_US * _US / _PS) * _PS
+    return begin_s, _lasted_s(stats[OWN_DURATION], f"{where}.{OWN_DURATION}", _PS)
+
+
+def _lasted_s(worth: Any, where: str, unit_s: float) -> float:
+    found = _number(worth, where, _LONGEST_US * _US / unit_s)
     if found < 0:
         raise TraceError(f"{where}: expected 0 or more, got {found:g}")
     return found * unit_s

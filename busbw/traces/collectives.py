@@ -8,31 +8,41 @@ what a host did to launch the work. What was recorded in part, at an edge, is no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from .event import Collective, Event, Trace
-from .names import PERMUTE, Naming, Phase, Source, naming
-from .payload import kind_of_stats, payload_bytes
-from .places import Launches, Returns, device_of_plane, host_devices, is_launch, is_return
+from .event import Collective, Event, Stats, Trace
+from .names import Phase, Source, naming
+from .places import (
+    Launches,
+    Returns,
+    device_of_plane,
+    host_devices,
+    is_launch,
+    is_of_gpu,
+    is_return,
+)
+from .telling import UNKNOWN, Telling, Told
 
 _DERIVED = re.compile(
-    r"Async XLA Ops|(Framework|TensorFlow) (Ops|Name Scope)|XLA (Modules|TraceMe)"
+    r"Async XLA Ops|(Framework|TensorFlow) (Ops|Name Scope)|XLA (Modules|TraceMe)|(TC )?Overlay"
+    r"|Steps|Source [Cc]ode|Host Offload Ops"
 )
+_SPARSE = re.compile(r"Sparse ?Core")
+# Where TensorFlow runs a collective; the thread that only enqueues it writes the same name.
+_RUNS = "collective_ops"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Piece:
-    """An event that bears a collective's name, or the name of a part of one."""
+class _Piece(NamedTuple):
+    """An event that is a collective or a part of one."""
 
     event: Event
-    said: Naming
+    told: Told
     device: int | None
     truth: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Span:
+class _Span(NamedTuple):
     """A whole collective: the event that began it, and the one that ended it."""
 
     kind: str
@@ -46,13 +56,31 @@ def is_collective(name: str) -> bool:
     return said is not None and said.kind != ""
 
 
-def is_wanted(name: str) -> bool:
-    """Whether `collectives` can use an event of this name: the `keep` of a reader.
+class Wanted:
+    """Which events `collectives` can use, by name, plane and stats: the `keep` of a reader.
 
     Beyond collectives these are launches, by which calls are told apart, what TensorFlow does at
-    the end of one, and what only its stats can tell to be one.
+    the end of one, and what only stats can tell to be one: on a GPU, those of the very event.
     """
-    return naming(name) is not None or is_launch(name) or is_return(name)
+
+    def __init__(self) -> None:
+        self._telling = Telling()
+        self._names: dict[str, bool] = {}
+
+    def __call__(self, name: str, plane: str = "", stats: Stats | None = None) -> bool:
+        """Whether such an event can be used; `plane` is "" where it is not known yet."""
+        if name not in self._names:
+            self._names[name] = bool(naming(name)) or is_launch(name) or is_return(name)
+        return (
+            self._names[name]
+            or is_of_gpu(plane)
+            or bool(stats and self._telling.may_be_one(name, plane, stats))
+        )
+
+
+def is_wanted(name: str, plane: str = "", stats: Stats | None = None) -> bool:
+    """Whether `collectives` can use an event; see `Wanted`, which keeps what it found."""
+    return Wanted()(name, plane, stats)
 
 
 def collectives(trace: Trace) -> tuple[Collective, ...]:
@@ -68,32 +96,57 @@ def collectives(trace: Trace) -> tuple[Collective, ...]:
     return tuple(sorted(found, key=lambda one: (one.device, one.start_s)))
 
 
+def ranks_of(trace: Trace) -> tuple[str, ...]:
+    """The devices that have a plane of their own, whether or not anything happened there."""
+    found = {device_of_plane(plane) for plane in trace.planes}
+    return tuple(f"{trace.host}/{one}" for one in sorted(one for one in found if one is not None))
+
+
+def only_enqueued(trace: Trace) -> int:
+    """How many collectives a host handed on to others, without a word of how long these took."""
+    return sum(
+        1
+        for event in trace.events
+        if (said := naming(event.name))
+        and said.source is Source.NODE
+        and device_of_plane(event.plane) is None
+        and not _counts_on_host(event, said.source)
+    )
+
+
 def _pieces(events: Iterable[Event]) -> Iterator[_Piece]:
+    telling = Telling()
+    planes: dict[str, int | None] = {}
     for event in events:
-        said = naming(event.name)
-        device = device_of_plane(event.plane)
-        if said and (device is not None or _counts_on_host(event, said)):
-            yield _Piece(event=event, said=said, device=device, truth=_truth(event, said, device))
+        told = telling.of(event)
+        if told is None or event.stats.get("_a"):
+            continue
+        if event.plane not in planes:
+            planes[event.plane] = device_of_plane(event.plane)
+        device = planes[event.plane]
+        if device is not None or _counts_on_host(event, told.source):
+            yield _Piece(event, told, device, _truth(event, told.source, device))
 
 
-def _counts_on_host(event: Event, said: Naming) -> bool:
+def _counts_on_host(event: Event, source: Source) -> bool:
     """Whether a host did the work itself; what only starts it elsewhere says not how long it took.
 
     XLA's CPU client notes the device, its GPU client does not. TensorFlow's CollectiveReduce
-    waits for its ring, NcclAllReduce for nothing.
+    waits for its ring on a line of its own, NcclAllReduce for nothing.
     """
-    if said.source is Source.NODE:
-        return event.name.rsplit(":", 1)[-1].startswith("Collective")
-    return said.source is Source.INSTRUCTION and "device_ordinal" in event.stats
+    if source is Source.NODE:
+        op = event.name.rsplit(":", 1)[-1]
+        return op.startswith("Collective") and event.line.startswith(_RUNS)
+    return source is Source.INSTRUCTION and "device_ordinal" in event.stats
 
 
-def _truth(event: Event, said: Naming, device: int | None) -> int:
+def _truth(event: Event, source: Source, device: int | None) -> int:
     """The smaller, the closer to the work itself."""
     if device is None:
         return 4
-    if "SparseCore" in event.plane:
+    if _SPARSE.search(event.plane) or _SPARSE.match(event.line):
         return 3
-    return 2 if _DERIVED.fullmatch(event.line) else int(said.source)
+    return 2 if _DERIVED.fullmatch(event.line) else int(source)
 
 
 def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
@@ -101,22 +154,22 @@ def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
     spans: list[_Span] = []
     open_: dict[tuple[str, int, str], _Piece] = {}
     for piece in sorted(pieces, key=lambda one: one.event.start_s):
-        key = (piece.event.plane, piece.truth, piece.said.number)
-        if piece.said.phase is Phase.START:
-            open_[key] = piece
+        phase = piece.told.phase
+        if phase is Phase.WHOLE:
+            spans.append(_Span(piece.told.kind, piece, piece))
             continue
-        first = open_.pop(key, None) if piece.said.phase is Phase.DONE else piece
-        kind = _kind(first, piece) if first else ""
-        if first and kind:
-            spans.append(_Span(kind=kind, first=first, last=piece))
-    return spans
+        key = (piece.event.plane, piece.truth, piece.told.number)
+        if phase is Phase.START:
+            open_[key] = piece
+        elif key in open_:
+            first = open_.pop(key)
+            spans.append(_Span(_kind(first.told.kind, piece.told.kind), first, piece))
+    return [span for span in spans if span.kind]
 
 
-def _kind(first: _Piece, last: _Piece) -> str:
-    said = first.said
-    if said.source is Source.KERNEL and said.kind == PERMUTE:
-        return kind_of_stats(first.event.stats) or PERMUTE
-    return said.kind or kind_of_stats(first.event.stats) or kind_of_stats(last.event.stats)
+def _kind(first: str, last: str) -> str:
+    """That of either part; what is known goes before what is not."""
+    return next((kind for kind in (first, last) if kind not in ("", UNKNOWN)), first or last)
 
 
 def _true(spans: Sequence[_Span]) -> list[_Span]:
@@ -138,24 +191,32 @@ def _collective(
     span: _Span, host: str, device: int | None, launches: Launches, returns: Returns
 ) -> Collective:
     first, last = span.first.event, span.last.event
-    stats: Mapping[str, str | int | float] = {**last.stats, **first.stats}
+    begun, ended = span.first.told, span.last.told
     number = span.first.device if span.first.device is not None else device
+    program, call = launches.program_and_call(first)
     return Collective(
         kind=span.kind,
         name=first.name,
         host=host,
         device=number or 0,
-        call=launches.call(first),
+        call=call,
         start_s=first.start_s,
         duration_s=_duration_s(first, last, returns),
-        payload_bytes=payload_bytes(span.kind, stats),
+        payload_bytes=begun.payload_bytes or ended.payload_bytes,
+        program=program,
+        groups=begun.groups or ended.groups,
         place=(first.plane, first.line),
     )
 
 
 def _duration_s(first: Event, last: Event, returns: Returns) -> float:
-    """From the begin of `first` to the end of `last`; of one event, what the profiler says."""
+    """From the begin of `first` to the end of `last`; of one event, what the profiler says.
+
+    On the device's own clock, if both events are.
+    """
     end_s = returns.end_s(last)
     if first is last and end_s == last.end_s:
         return last.duration_s
+    if (first.aligned_s is None) != (last.aligned_s is None):
+        return last.shared_end_s - first.shared_s
     return end_s - first.start_s

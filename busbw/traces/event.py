@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from busbw.collectives.replica_groups import GroupSize
 
 # Profilers write no more events than this into a trace.json.gz, the earliest, and say nothing of
 # the rest (jax issue 21295). An xplane file has no such limit.
@@ -12,6 +14,17 @@ MOST_EVENTS = 1_000_000
 
 # What a reader keeps, events and all that is noted of them, takes up to 200 bytes each: 1 GB.
 MOST_KEPT = 5_000_000
+
+
+# What TPUs' profilers note, in picoseconds, of an event's times by the device's own clock.
+OWN_BEGIN, OWN_DURATION = "device_offset_ps", "device_duration_ps"
+
+Stat = str | int | float
+Stats = Mapping[str, Stat]
+# When an event began and how long it took, in seconds.
+Times = tuple[float, float]
+# Whether an event of this name, plane and stats is kept; "" for a plane that is not known yet.
+Keep = Callable[[str, str, Stats], bool]
 
 
 class TraceError(ValueError):
@@ -40,7 +53,9 @@ class Event:
     """A stretch of time on one line of one plane, and what the profiler noted about it.
 
     A plane is a device or a host's processes (``/device:TPU:0``, ``/host:CPU``), a line is one
-    of its threads or streams. `start_s` counts from a beginning of the recording's own.
+    of its threads or streams. `start_s` counts from a beginning of the recording's own, by the
+    device's own clock where the profiler noted that. `aligned_s` are then begin and duration on
+    the clock that all lines share, which stretches some events and squeezes others.
     """
 
     name: str
@@ -48,12 +63,43 @@ class Event:
     line: str
     start_s: float
     duration_s: float
-    stats: Mapping[str, str | int | float]
+    stats: Stats
+    aligned_s: Times | None = None
+
+    @classmethod
+    def timed(
+        cls, where: tuple[str, str, str], shared: Times, own: Times | None, stats: Stats
+    ) -> Event:
+        """An event of this name, plane and line, by the device's `own` clock where that is known.
+
+        `shared` are begin and duration on the clock that all lines share.
+        """
+        name, plane, line = where
+        start_s, duration_s = own or shared
+        return cls(
+            name=name,
+            plane=plane,
+            line=line,
+            start_s=start_s,
+            duration_s=duration_s,
+            stats=stats,
+            aligned_s=shared if own else None,
+        )
 
     @property
     def end_s(self) -> float:
         """When it was over, on the same clock as `start_s`."""
         return self.start_s + self.duration_s
+
+    @property
+    def shared_s(self) -> float:
+        """When it began, on the clock that all lines share."""
+        return self.start_s if self.aligned_s is None else self.aligned_s[0]
+
+    @property
+    def shared_end_s(self) -> float:
+        """When it was over, on that clock."""
+        return self.end_s if self.aligned_s is None else sum(self.aligned_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,23 +107,26 @@ class Trace:
     """What one host recorded.
 
     `recorded` counts the events that were not kept, too; `is_cut` says that the profiler must be
-    taken to have left out what came later.
+    taken to have left out what came later. `planes` are named even where they hold nothing.
     """
 
     events: tuple[Event, ...]
     host: str
     recorded: int = 0
     is_cut: bool = False
+    planes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collective:
     """One collective on one device: from when the device joined it to when it had its values.
 
-    `call` is the launch of the program that it belongs to, "" where the recording does not say.
-    The time holds the wait for devices that join later. `place` is the plane and the line on which
-    it began, and `hidden_s` how much of it other instructions of the device ran, None where that
-    is not known; neither makes it another collective.
+    `call` is the launch of `program` that it belongs to, as that device counts them; both are ""
+    where the recording does not say. `start_s` is on the device's own clock, and compares with
+    those of the same device alone. The time holds the wait for devices that join later. `groups`
+    are the replica groups that run it at the same time, None where nothing says them. `place` is
+    the plane and the line on which it began, and `hidden_s` how much of it other instructions of
+    the device ran, None where that is not known; neither makes it another collective.
     """
 
     kind: str
@@ -88,6 +137,8 @@ class Collective:
     start_s: float
     duration_s: float
     payload_bytes: int | None
+    program: str = ""
+    groups: GroupSize | None = None
     place: tuple[str, str] = field(default=("", ""), compare=False)
     hidden_s: float | None = field(default=None, compare=False)
 

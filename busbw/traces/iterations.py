@@ -1,22 +1,37 @@
-"""Which collectives of different devices are the same one: the i-th of each device in a call."""
+"""Which collectives of different devices are the same one: the i-th of each device in a call.
+
+Calls are matched by program and occurrence: devices count launches each for itself, and one that
+was recorded earlier than the others may have begun with other programs.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from busbw.model import payload_text
 
 from .event import Collective, TraceError
 
 
+class CutError(TraceError):
+    """A recording in which a device lacks collectives that another one has."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Iteration:
-    """One collective over all devices: the `index`-th of a call, and each rank's own time."""
+    """One collective over all devices: the `index`-th of a call, and each rank's own time.
+
+    `call` is the launch's own number where all devices agree on it, else which one of `program` it
+    was, from 1 on.
+    """
 
     call: str
     index: int
     durations_s: Mapping[str, float]
+    program: str = ""
 
     @property
     def slowest_s(self) -> float:
@@ -34,65 +49,102 @@ class Iteration:
         return statistics.fmean(self.durations_s.values())
 
 
-def iterations(found: Sequence[Collective], *, drop_first: bool = True) -> tuple[Iteration, ...]:
-    """The iterations of collectives of one kind, in the order of calls and of time.
+def iterations(
+    found: Sequence[Collective], *, drop_first: bool = True, there: Iterable[str] = ()
+) -> tuple[Iteration, ...]:
+    """The iterations of collectives of one kind and payload, in the order of calls and of time.
 
     The first of each call is the warm-up, and dropped; where each call holds a single one, the
-    first call is; where calls are unknown, the first of all. Raises TraceError where one rank has
-    fewer than another in a call.
+    first call is; where calls are unknown, the first of all. `there` are devices that were
+    recorded, whatever they did: a program that went over more ranks than have its collectives
+    went over them, too. Raises CutError where one rank has fewer than another in a call.
     """
-    calls = _calls(found)
-    ranks = sorted({one.rank for one in found})
-    paired = [_paired(call, of_call, ranks) for call, of_call in calls.items()]
+    programs = _programs(found)
+    ranks = {one.rank for one in found}
+    paired = [
+        (min(one.start_s for one in of_call[first]), _paired(program, call, of_call))
+        for program, of_program in programs.items()
+        for call, of_call, first in _calls(of_program, _taking_part(of_program, ranks, there))
+    ]
+    in_time = [of_call for _, of_call in sorted(paired, key=lambda one: one[0])]
     if not drop_first:
-        return tuple(one for of_call in paired for one in of_call)
-    if all(len(of_call) == 1 for of_call in paired):
-        return tuple(of_call[0] for of_call in paired[1:])
-    return tuple(one for of_call in paired for one in of_call[1:])
+        return tuple(one for of_call in in_time for one in of_call)
+    if all(len(of_call) == 1 for of_call in in_time):
+        return tuple(of_call[0] for of_call in in_time[1:])
+    return tuple(one for of_call in in_time for one in of_call[1:])
 
 
-def _calls(found: Sequence[Collective]) -> dict[str, list[Collective]]:
-    """The collectives of each call, over all hosts.
+def _programs(found: Sequence[Collective]) -> dict[str, list[Collective]]:
+    """By program; by its name alone, where hosts gave it other numbers."""
+    by_host: dict[str, set[str]] = defaultdict(set)
+    for one in found:
+        by_host[one.host].add(one.program)
+    named_alike = len({frozenset(programs) for programs in by_host.values()}) == 1
+    programs: dict[str, list[Collective]] = defaultdict(list)
+    for one in sorted(found, key=lambda one: one.start_s):
+        programs[one.program if named_alike else one.program.partition("(")[0]].append(one)
+    return programs
 
-    Where hosts number their launches each for itself, the k-th call of one is the k-th of all.
+
+def _taking_part(
+    of_program: Sequence[Collective], ranks: Iterable[str], there: Iterable[str]
+) -> list[str]:
+    """The ranks that ran a program, as far as they were recorded.
+
+    Where its groups say how many there were, and as many have it, others ran something else.
     """
-    order: dict[str, dict[str, int]] = defaultdict(dict)
-    for one in sorted(found, key=lambda one: one.start_s):
-        order[one.host].setdefault(one.call, len(order[one.host]))
-    if len({frozenset(calls) for calls in order.values()}) > 1:
-        _check_calls(order)
-        names = list(next(iter(order.values())))
-    else:
-        names = []
-    calls: dict[str, list[Collective]] = defaultdict(list)
-    for one in sorted(found, key=lambda one: (order[one.host][one.call], one.start_s)):
-        calls[names[order[one.host][one.call]] if names else one.call].append(one)
-    return calls
+    having = {one.rank for one in of_program}
+    said = max((one.groups.ranks for one in of_program if one.groups), default=None)
+    if said is not None and len(having) >= said:
+        return sorted(having)
+    return sorted(having.union(ranks, () if said is None else there))
 
 
-def _check_calls(order: Mapping[str, Mapping[str, int]]) -> None:
-    counts = {host: len(calls) for host, calls in order.items()}
-    most, least = max(counts, key=lambda host: counts[host]), min(counts, key=lambda h: counts[h])
+def _calls(
+    of_program: Sequence[Collective], ranks: Sequence[str]
+) -> Iterator[tuple[str, dict[str, list[Collective]], str]]:
+    """Each call's label, the collectives of each rank in it, and a rank that has some.
+
+    Where the ranks number the calls alike they are matched by that, else by their order.
+    """
+    by_rank: dict[str, dict[str, list[Collective]]] = {rank: {} for rank in ranks}
+    for one in of_program:
+        by_rank[one.rank].setdefault(one.call, []).append(one)
+    first = max(ranks, key=lambda rank: len(by_rank[rank]))
+    if all(calls.keys() <= by_rank[first].keys() for calls in by_rank.values()):
+        for call in by_rank[first]:
+            yield call, {rank: calls.get(call, []) for rank, calls in by_rank.items()}, first
+        return
+    ordered = {rank: list(calls.values()) for rank, calls in by_rank.items()}
+    for place in range(len(ordered[first])):
+        of_call = {rank: (calls[place : place + 1] or [[]])[0] for rank, calls in ordered.items()}
+        yield str(place + 1), of_call, first
+
+
+def _paired(
+    program: str, call: str, of_call: Mapping[str, Sequence[Collective]]
+) -> list[Iteration]:
+    counts = {rank: len(ones) for rank, ones in of_call.items()}
+    most, least = max(counts, key=lambda rank: counts[rank]), min(counts, key=lambda r: counts[r])
     if counts[most] != counts[least]:
-        raise TraceError(
-            f"{most} recorded {counts[most]} calls, {least} {counts[least]}: a recording is cut"
+        raise CutError(
+            f"{_where(of_call[most][0], program, call)}: rank {most} has {counts[most]} "
+            f"collectives, rank {least} {counts[least]}: the recording is cut"
         )
-
-
-def _paired(call: str, found: Sequence[Collective], ranks: Sequence[str]) -> list[Iteration]:
-    counts = Counter({rank: 0 for rank in ranks})
-    counts.update(one.rank for one in found)
-    most, least = max(ranks, key=lambda rank: counts[rank]), min(ranks, key=lambda r: counts[r])
-    if counts[most] != counts[least]:
-        where = f"call {call}: " if call else ""
-        raise TraceError(
-            f"{where}rank {most} has {counts[most]} collectives, rank {least} {counts[least]}: "
-            "the recording is cut"
-        )
-    times: dict[str, list[float]] = defaultdict(list)
-    for one in sorted(found, key=lambda one: one.start_s):
-        times[one.rank].append(one.duration_s)
     return [
-        Iteration(call=call, index=index, durations_s={rank: times[rank][index] for rank in ranks})
+        Iteration(
+            call=call,
+            index=index,
+            durations_s={rank: ones[index].duration_s for rank, ones in of_call.items()},
+            program=program,
+        )
         for index in range(counts[most])
     ]
+
+
+def _where(one: Collective, program: str, call: str) -> str:
+    """Kind, payload, call and program, as far as these are known."""
+    size = f" of {payload_text(one.payload_bytes)}" if one.payload_bytes else ""
+    parts = (f"call {call}" if call else "", program.partition("(")[0])
+    launch = " of ".join(filter(None, parts))
+    return ", ".join(filter(None, (f"{one.kind}{size}", launch)))

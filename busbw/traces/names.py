@@ -1,13 +1,14 @@
 """What an event's name says of a collective: its kind, and whether it is only a part of one.
 
 Collectives have borne many names: those of XLA's instructions, of TensorFlow's nodes, of JAX's
-primitives (XLA names an instruction after where it came from) and of NCCL's kernels. A name is
-taken whole: what merely holds such a word is another thing. Knows no stats, lines or times.
+primitives (XLA names an instruction after where it came from) and of NCCL's and RCCL's kernels. A
+name is taken whole: what merely holds such a word is another thing. Knows no stats, lines or times.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,19 +55,25 @@ _KERNELS: Mapping[str, str] = {
     "SendRecv": PERMUTE,
 }
 
+# What XLA appends: of a copy of an instruction, of one within a fusion over both cores of a chip.
+_COPY = r"(?:\.(?:\d+|cloned?|remat\d*|in_megacore_fusion))*"
 _INSTRUCTION = re.compile(
-    r"%?(?P<op>[A-Za-z][A-Za-z_-]*?)(?:-fusion)?(?P<phase>-start|-done)?"
-    r"(?P<number>(?:\.(?:\d+|clone|remat\d*))*)"
+    rf"%?(?P<op>[A-Za-z][A-Za-z_-]*?)(?:-fusion)?(?P<phase>-start|-done)?(?P<number>{_COPY})"
+    # Of one that a SparseCore runs, such as all-reduce.2.cloned.1.call-start.
+    r"(?:\.call-(?P<call>start|done)(?P<again>(?:\.\d+)*))?"
 )
 _NODE = re.compile(r"(?:(?P<node>.*):)?(?P<op>[A-Z]\w*?)(?:_\d+)?")
-# ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12;
+# on symmetric memory ncclSymDevKernel_... (2.27) and ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32
 _KERNEL = re.compile(
-    r"nccl(?:(?:Dev)?Kernel_(?P<op>[A-Za-z]+)|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)(?![a-z])\w*Kernel)"
+    r"nccl(?:(?:(?:Symk?)?Dev)?Kernel(?:Debug)?_(?P<op>[A-Za-z]+)"
+    r"|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)(?![a-z])\w*Kernel)"
 )
+# Kernels that may run any collective: NCCL's where it was built with few of them, and RCCL's.
+_ANY_KERNEL = re.compile(r"nccl(?:Dev)?Kernel(?:Debug)?_Generic|mscclKernel_")
 # A computation that runs beside the others, on a TPU's SparseCore for one.
 _ASIDE = re.compile(
-    r"%?(?P<op>(?:sparse-?core-)?call|async|async-collective)-(?P<phase>start|done)"
-    r"(?P<number>(?:\.\d+)*)"
+    rf"%?(?P<op>(?:sparse-?core-)?call|async|async-collective)-(?P<phase>start|done)(?P<number>{_COPY})"
 )
 
 
@@ -88,14 +95,20 @@ class Source(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Naming:
-    """What a name says. `kind` is "" where only the stats can tell; `number` tells pairs apart."""
+    """What a name says.
+
+    `kind` is "" where only the stats can tell it, and whether it is a collective at all unless
+    that is `sure`; `number` tells pairs of a start and its done apart.
+    """
 
     kind: str
     source: Source
     phase: Phase = Phase.WHOLE
     number: str = ""
+    sure: bool = True
 
 
+@functools.lru_cache(maxsize=4096)
 def naming(name: str) -> Naming | None:
     """What the name of an event says of a collective; None if it is the name of another thing."""
     short = name.split(" = ", 1)[0].strip()
@@ -103,6 +116,8 @@ def naming(name: str) -> Naming | None:
 
 
 def _kernel(name: str) -> Naming | None:
+    if _ANY_KERNEL.match(name):
+        return Naming(kind="", source=Source.KERNEL)
     match = _KERNEL.match(name)
     kind = _KERNELS.get(match["op"] or match["old"]) if match else None
     return Naming(kind=kind, source=Source.KERNEL) if kind else None
@@ -113,7 +128,8 @@ def _aside(name: str) -> Naming | None:
     if match is None:
         return None
     phase, number = Phase(match["phase"]), f"{match['op']}{match['number']}"
-    return Naming(kind="", source=Source.INSTRUCTION, phase=phase, number=number)
+    sure = match["op"] == "async-collective"
+    return Naming(kind="", source=Source.INSTRUCTION, phase=phase, number=number, sure=sure)
 
 
 def _instruction(name: str) -> Naming | None:
@@ -121,8 +137,9 @@ def _instruction(name: str) -> Naming | None:
     kind = _INSTRUCTIONS.get(match["op"].replace("_", "-")) if match else None
     if match is None or kind is None:
         return None
-    phase = Phase(match["phase"][1:]) if match["phase"] else Phase.WHOLE
-    number = f"{match['op']}{match['number']}"
+    part = match["call"] or (match["phase"] or "")[1:]
+    phase = Phase(part) if part else Phase.WHOLE
+    number = f"{match['op']}{match['number']}{match['again'] or ''}"
     return Naming(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from .event import Event
 
 _DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d{1,9})(?!\d)")
+_GPU = "/device:GPU:"
 _LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
 _LAUNCH_LINE = "XLA Modules"
 _RETURN = "CollectiveExecutor::ExecuteAsync::Done"
@@ -30,6 +31,11 @@ def device_of_plane(plane: str) -> int | None:
     """The number of the accelerator whose plane this is; None for a host's."""
     match = _DEVICE.search(plane)
     return int(match[1]) if match else None
+
+
+def is_of_gpu(plane: str) -> bool:
+    """Whether this is the plane of a GPU, whose kernels note at the event what they belong to."""
+    return plane.startswith(_GPU)
 
 
 def host_devices(events: Sequence[Event]) -> list[int]:
@@ -105,23 +111,43 @@ class Launches:
             if event.line == _LAUNCH_LINE and is_launch(event.name):
                 found[event.plane].append(event)
         self._of_plane = {
-            plane: sorted(launches, key=lambda one: one.start_s)
+            plane: sorted(launches, key=lambda one: one.shared_s)
             for plane, launches in found.items()
         }
         self._starts = {
-            plane: [one.start_s for one in launches] for plane, launches in self._of_plane.items()
+            plane: [one.shared_s for one in launches] for plane, launches in self._of_plane.items()
         }
 
-    def call(self, event: Event) -> str:
-        """What the event or the launch around it says of the call; "" if neither does."""
+    def program_and_call(self, event: Event) -> tuple[str, str]:
+        """Which program the event belongs to, and which launch of it; "" for what is not noted.
+
+        The launch around it says both, unless the event does: each device counts launches by
+        itself, and may have begun before the others.
+        """
+        launch, place = self._around(event)
+        program = launch.name if launch is not None else _noted_program(event)
         for key in ("run_id", "step_id"):
             if key in event.stats:
-                return str(event.stats[key])
-        launches = self._of_plane.get(event.plane, [])
-        place = bisect.bisect_right(self._starts.get(event.plane, []), event.start_s) - 1
-        if place < 0 or launches[place].end_s < event.start_s:
-            return ""
-        return str(launches[place].stats.get("run_id", place))
+                return program, str(event.stats[key])
+        return program, str(launch.stats.get("run_id", place)) if launch is not None else ""
+
+    def _around(self, event: Event) -> tuple[Event | None, int]:
+        """The launch around the event, and which of its plane's it is."""
+        starts = self._starts.get(event.plane)
+        if starts is None:
+            return None, -1
+        place = bisect.bisect_right(starts, event.shared_s) - 1
+        launch = self._of_plane[event.plane][place] if place >= 0 else None
+        if launch is None or launch.shared_end_s < event.shared_s:
+            return None, -1
+        return launch, place
+
+
+def _noted_program(event: Event) -> str:
+    """XLA notes at an instruction on the host, and at a GPU's kernel, which module it is of."""
+    module = str(event.stats.get("hlo_module", ""))
+    number = event.stats.get("program_id", "") if module else ""
+    return f"{module}({number})" if number != "" else module
 
 
 class Returns:

@@ -8,13 +8,11 @@ end. No framework and no protobuf library may enter: a worker's interpreter read
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .event import Event, Kept, Trace, TraceError
+from .event import OWN_BEGIN, OWN_DURATION, Event, Keep, Kept, Stat, Times, Trace, TraceError
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
-
-Stat = str | int | float
 
 _SPACE_PLANE, _SPACE_HOST = tag(1, BYTES), tag(4, BYTES)
 _PLANE_NAME, _PLANE_LINE = tag(2, BYTES), tag(3, BYTES)
@@ -61,10 +59,10 @@ class _Plane:
     lines: list[_Line] = field(default_factory=list)
 
 
-def read_xplane(
-    content: bytes, *, host: str = "", keep: Callable[[str], bool] | None = None
-) -> Trace:
-    """The recording in an xplane file; of its events those whose name `keep` accepts.
+def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> Trace:
+    """The recording in an xplane file; of its events those that `keep` accepts.
+
+    It is asked once for all events of one name on one plane, with the stats that they share.
 
     An event whose name is the text of an HLO instruction bears its name for display, as in the
     trace viewer, and the text is its stat `long_name`.
@@ -86,12 +84,11 @@ def read_xplane(
         events=tuple(_events(content, planes, kept)),
         host=host or "+".join(hosts),
         recorded=sum(line.recorded for plane in planes for line in plane.lines),
+        planes=tuple(plane.name for plane in planes),
     )
 
 
-def _plane(
-    content: bytes, start: int, end: int, keep: Callable[[str], bool] | None, kept: Kept
-) -> _Plane:
+def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) -> _Plane:
     """Names first, whatever their order in the file: events are found by them."""
     plane = _Plane()
     lines, kinds = [], []
@@ -110,10 +107,10 @@ def _plane(
             plane.stat_names[key] = _name(content, first, last)
     for place in kinds:
         key, first, last = _entry(content, *place)
-        plane.kinds[key] = _kind(content, first, last, plane.stat_names, keep)
+        plane.kinds[key] = _kind(content, (first, last), plane, keep)
         kept.add(len(plane.kinds[key].stats))
     wanted = {key for key, kind in plane.kinds.items() if kind.wanted}
-    nameless = keep is None or keep("")
+    nameless = keep is None or keep("", plane.name, {})
     plane.lines = [_line(content, place, plane.kinds, wanted, nameless, kept) for place in lines]
     return plane
 
@@ -137,26 +134,20 @@ def _name(content: bytes, start: int, end: int) -> str:
     return name
 
 
-def _kind(
-    content: bytes,
-    start: int,
-    end: int,
-    stat_names: dict[int, str],
-    keep: Callable[[str], bool] | None,
-) -> _Kind:
+def _kind(content: bytes, place: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
     name = shown = ""
     stats: dict[str, Stat] = {}
-    for found, value, stop in fields(content, start, end):
+    for found, value, stop in fields(content, *place):
         if found == _NAME:
             name = text(content, value, stop)
         elif found == _METADATA_DISPLAY_NAME:
             shown = text(content, value, stop)
         elif found == _METADATA_STAT:
-            stats.update(_stat(content, value, stop, stat_names))
+            stats.update(_stat(content, value, stop, plane.stat_names))
     if shown and " = " in name:
         stats.setdefault("long_name", name)
         name = shown
-    return _Kind(name=name, wanted=keep is None or keep(name), stats=stats)
+    return _Kind(name=name, wanted=keep is None or keep(name, plane.name, stats), stats=stats)
 
 
 def _line(
@@ -230,14 +221,16 @@ def _event(
             stats.update(_stat(content, value, stop, plane.stat_names))
     if duration_ps < 0:
         raise TraceError(f"byte {place[0]}: an event of {duration_ps} ps")
-    return Event(
-        name=kind.name,
-        plane=plane.name,
-        line=line,
-        start_s=(base_ps + offset_ps) * _PS,
-        duration_s=duration_ps * _PS,
-        stats=stats,
-    )
+    shared = ((base_ps + offset_ps) * _PS, duration_ps * _PS)
+    return Event.timed((kind.name, plane.name, line), shared, own_times(stats), stats)
+
+
+def own_times(stats: Mapping[str, Stat]) -> Times | None:
+    """Begin and duration by the device's own clock; None unless both are noted."""
+    begin_ps, lasted_ps = stats.get(OWN_BEGIN), stats.get(OWN_DURATION)
+    if not isinstance(begin_ps, int) or not isinstance(lasted_ps, int) or lasted_ps < 0:
+        return None
+    return begin_ps * _PS, lasted_ps * _PS
 
 
 def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[str, Stat]:

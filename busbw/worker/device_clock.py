@@ -16,8 +16,8 @@ from pathlib import Path
 from busbw.model import FailureKind
 from busbw.traces.beside import Beside, is_work_or_wanted
 from busbw.traces.chrome import read_chrome
-from busbw.traces.collectives import collectives, is_wanted
-from busbw.traces.event import Collective, Trace, TraceError
+from busbw.traces.collectives import Wanted, collectives
+from busbw.traces.event import Collective, Keep, Trace, TraceError
 from busbw.traces.xplane import read_xplane
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.sampling import launch_time_s
@@ -55,7 +55,7 @@ def read(folder: Path, kind: str, *, beside: bool = False) -> tuple[Collective, 
     """
     found: list[Collective] = []
     try:
-        for trace in _traces(folder, is_work_or_wanted if beside else is_wanted):
+        for trace in _traces(folder, is_work_or_wanted if beside else Wanted()):
             ones = [one for one in collectives(trace) if one.kind == kind]
             found += _with_hidden(ones, trace) if beside else ones
     except TraceError as error:
@@ -68,7 +68,7 @@ def _with_hidden(found: Sequence[Collective], trace: Trace) -> list[Collective]:
     return [replace(one, hidden_s=others.hidden_s(one)) for one in found]
 
 
-def _traces(folder: Path, keep: Callable[[str], bool]) -> list[Trace]:
+def _traces(folder: Path, keep: Keep) -> list[Trace]:
     planes = sorted(folder.rglob("*.xplane.pb"))
     if planes:
         return [read_xplane(path.read_bytes(), host=path.name, keep=keep) for path in planes]

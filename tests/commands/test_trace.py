@@ -98,7 +98,7 @@ def test_below_the_table_stands_on_what_it_rests(tmp_path: Path) -> None:
 def test_all_quantiles_stand_in_the_document(tmp_path: Path) -> None:
     put(tmp_path, a_xplane=of_today([[100.0, 200.0, 300.0, 400.0, 500.0], [1.0] * 5]))
     document = trace(tmp_path, "--payload=1K", "--json=-").document
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     (cell,) = document["cells"]
     wanted = {"median_s": 3e-4, "min_s": 1e-4, "p25_s": 2e-4, "p90_s": 4.6e-4, "mean_s": 3e-4}
     assert cell["slowest_rank"] == pytest.approx(wanted)

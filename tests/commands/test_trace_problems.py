@@ -69,7 +69,7 @@ def test_a_recording_with_no_collective_is_said_to_have_none(tmp_path: Path) -> 
 def test_a_recording_of_the_warm_up_alone_gives_no_figure(tmp_path: Path) -> None:
     put(tmp_path, a_xplane=of_today([[], []]))
     answer = trace(tmp_path, "--payload=1M")
-    assert answer.errors[0].endswith("of all_reduce only the warm-up was recorded")
+    assert answer.errors[0].endswith("of all_reduce of 1M only the warm-up was recorded")
     assert answer.code == 1
 
 

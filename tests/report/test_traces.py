@@ -17,6 +17,8 @@ def _cell(payload_bytes: int, name: str, time_s: float = 1e-3, *, counted: int =
         payload_bytes=payload_bytes,
         slice=name,
         ranks=2,
+        all_ranks=None,
+        recorded={"h/0": (counted + 1, 9 * time_s), "h/1": (counted + 1, 8 * time_s)},
         slowest=times,
         devices={"h/0": times, "h/1": times},
         iterations=[one] * counted,
@@ -42,8 +44,10 @@ def test_rows_and_columns_are_in_order_and_aligned() -> None:
 def test_a_note_says_the_range_of_a_column_and_a_single_thing_in_the_singular() -> None:
     cells = [_cell(MIB, "a", 1e-3), _cell(2 * MIB, "a", 2e-3, counted=4), _cell(MIB, "b")]
     lines = trace_lines(cells, rate="algbw")
-    assert "a: 1 to 4 iterations, warm-up left out, on 2 devices (2 ranks); 1 ms to 2 ms" in lines
-    assert "b: 1 iteration, warm-up left out, on 2 devices (2 ranks); 1 ms" in lines
+    counted = "warm-up left out, on 2 devices (2 ranks)"
+    times = "1 ms to 2 ms; 2 to 5 recorded on each, 9 ms to 18 ms in all"
+    assert f"a: 1 to 4 iterations, {counted}; {times}" in lines
+    assert f"b: 1 iteration, {counted}; 1 ms; 2 recorded on each, 9 ms in all" in lines
 
 
 def test_nothing_read_is_no_line() -> None:

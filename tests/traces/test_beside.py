@@ -114,7 +114,8 @@ def test_without_another_instruction_of_the_rank_nobody_knows() -> None:
 def test_where_events_bear_no_device_nobody_knows() -> None:
     keys = {"step_id": 1, "frame_id": 0, "iter_id": 0, "instance_key": 4}
     node = _on_cpu("x:CollectiveReduceV2", 10, 10, 0)
-    node = replace(node, stats={**keys, "long_name": "x:CollectiveReduceV2"})
+    noted = {**keys, "long_name": "x:CollectiveReduceV2"}
+    node = replace(node, line="collective_ops/1", stats=noted)  # type: ignore[arg-type]
     assert _hidden_us(replace(_on_cpu("y:MatMul", 10, 10, 0), stats=keys), node) == [None]
 
 

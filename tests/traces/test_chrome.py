@@ -41,7 +41,7 @@ def test_names_that_come_after_the_events_hold_for_them_too() -> None:
 
 
 def test_what_is_not_kept_is_counted() -> None:
-    trace = read_chrome(packed(ROWS), keep=lambda name: name == "fusion.1")
+    trace = read_chrome(packed(ROWS), keep=lambda name, _plane, _stats: name == "fusion.1")
     assert ([event.name for event in trace.events], trace.recorded) == (["fusion.1"], 2)
 
 
@@ -55,7 +55,7 @@ def test_a_recording_with_as_many_events_as_profilers_write_is_cut(
     most: int, cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("busbw.traces.chrome.MOST_EVENTS", most)
-    assert read_chrome(packed(ROWS), keep=lambda _: False).is_cut is cut
+    assert read_chrome(packed(ROWS), keep=lambda _, _plane, _stats: False).is_cut is cut
 
 
 def test_profilers_write_a_million_events() -> None:

@@ -111,5 +111,5 @@ def test_hosts_with_other_numbers_of_calls_are_a_cut_recording() -> None:
         *_of(0, [1], call="2", begin=5),
         *_of(0, [1], call="3", host="i"),
     ]
-    with pytest.raises(TraceError, match="h recorded 2 calls, i 1"):
+    with pytest.raises(TraceError, match="call 2: rank h/0 has 1 collectives, rank i/0 0"):
         iterations(found)

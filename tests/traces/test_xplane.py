@@ -91,7 +91,7 @@ def test_metadata_after_the_lines_is_found_all_the_same() -> None:
 
 
 def test_what_is_not_kept_is_counted() -> None:
-    trace = read_xplane(SPACE, keep=lambda name: name == "fusion.2")
+    trace = read_xplane(SPACE, keep=lambda name, _plane, _stats: name == "fusion.2")
     assert [event.name for event in trace.events] == ["fusion.2"]
     assert (trace.recorded, trace.is_cut) == (4, False)
 

@@ -5,7 +5,6 @@ Text in, values out; standard library only. What must be there is in `hlo_proof`
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -29,17 +28,6 @@ _CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
 
 # An array's layout, with the number of its memory behind an S where it is not the main one.
 _MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
-
-_LISTED_GROUPS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
-_IOTA_GROUPS = re.compile(
-    r"replica_groups=\[(?P<groups>\d+),(?P<size>\d+)\]<=\[(?P<dims>[\d,]+)\]"
-    r"(?:T\((?P<turn>[\d,]+)\))?"
-)
-_MESH_GROUPS = re.compile(
-    r"replica_groups=mesh\[(?P<mesh>'\w+'=\d+(?:,'\w+'=\d+)*)\] *\{(?P<axes>'\w+'(?:,'\w+')*)\}"
-)
-_PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
-_BRACED = re.compile(r"\{([\d,]*)\}")
 
 _BYTES = {
     "f64": 8,
@@ -160,53 +148,3 @@ def _bytes_of_arrays(shape: str) -> tuple[int, ...]:
         for kind, extents in _ARRAY.findall(shape)
         if extents
     )
-
-
-def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
-    """The replica groups that a collective's line names, in order; None where it names none.
-
-    No braces within the outer ones mean all `ranks` in one group. A mesh's devices are counted in
-    order; of one that numbers them otherwise, or goes along a part of an axis, nothing is known.
-    """
-    listed = _LISTED_GROUPS.search(line)
-    if listed is not None:
-        groups = tuple(_numbers(text) for text in _BRACED.findall(listed[1]))
-        return groups if any(groups) else (tuple(range(ranks)),)
-    iota = _IOTA_GROUPS.search(line)
-    if iota is not None:
-        dims = _numbers(iota["dims"])
-        turn = _numbers(iota["turn"]) if iota["turn"] else tuple(range(len(dims)))
-        return _groups(dims, turn, int(iota["size"]))
-    mesh = _MESH_GROUPS.search(line)
-    return _mesh_groups(mesh) if mesh is not None else None
-
-
-def _mesh_groups(match: re.Match[str]) -> tuple[tuple[int, ...], ...] | None:
-    """``mesh['x'=2,'y'=4] {'x'}``: 0 to 7 as 2 x 4, in groups along x."""
-    extents = dict(re.findall(r"'(\w+)'=(\d+)", match["mesh"]))
-    names, along = list(extents), re.findall(r"'(\w+)'", match["axes"])
-    if not set(along) <= set(names):
-        return None
-    dims = tuple(map(int, extents.values()))
-    turn = [names.index(name) for name in [*(n for n in names if n not in along), *along]]
-    return _groups(dims, tuple(turn), math.prod(int(extents[name]) for name in along))
-
-
-def _groups(dims: tuple[int, ...], turn: tuple[int, ...], size: int) -> tuple[tuple[int, ...], ...]:
-    """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
-    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    order = [
-        sum(at * strides[axis] for at, axis in zip(place, turn))
-        for place in itertools.product(*(range(dims[axis]) for axis in turn))
-    ]
-    return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
-
-
-def pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
-    """The (source, target) pairs of a collective-permute's line; None where it has none."""
-    match = _PAIRS.search(line)
-    return tuple(_numbers(text) for text in _BRACED.findall(match[1])) if match else None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in text.split(",") if word)

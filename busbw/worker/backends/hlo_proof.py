@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import COLLECTIVES, replica_groups
 from busbw.model import Case, Clock, Device, FailureKind, Placement, Proof
 
 from . import hlo, hlo_chosen
@@ -188,9 +188,9 @@ def _check_one(one: hlo.Instruction, wanted: Wanted) -> None:
         raise _not_it(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
     if wanted.kind == "collective-permute":
         pairs = {(g[i - 1], g[i]) for g in case.groups for i in range(len(g))}
-        right = set(hlo.pairs_of(one.text) or ()) == pairs
+        right = set(replica_groups.pairs_of(one.text) or ()) == pairs
     else:
-        groups = hlo.groups_of(one.text, case.ranks)
+        groups = replica_groups.groups_of(one.text, case.ranks)
         right = groups is not None and set(groups) == set(case.groups)
     if not right:
         raise _not_it(

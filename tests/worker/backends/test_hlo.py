@@ -1,4 +1,4 @@
-"""Optimised HLO as XLA writes it for CPU, GPU and TPU, read: what calls what, bytes, groups."""
+"""Optimised HLO as XLA writes it for CPU, GPU and TPU, read: what calls what, and bytes."""
 
 from __future__ import annotations
 
@@ -116,68 +116,6 @@ def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
     module = hlo.read(programs.cpu(line, beside=CALLED))
     assert _ops(module.reached(BODY, fused=False), "all-reduce", "fusion") == ["fusion", "fusion"]
-
-
-@pytest.mark.parametrize(
-    ("groups", "found"),
-    [
-        ("{{0,1,2,3}}", ((0, 1, 2, 3),)),
-        ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
-        ("{{0,2},{1,3}}", ((0, 2), (1, 3))),
-        ("{{0}}", ((0,),)),
-        ("{{3,1,2,0}}", ((3, 1, 2, 0),)),
-        ("{}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
-        ("{{}}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
-        ("[1,4]<=[4]", ((0, 1, 2, 3),)),
-        ("[2,4]<=[8]", ((0, 1, 2, 3), (4, 5, 6, 7))),
-        ("[4,2]<=[8]", ((0, 1), (2, 3), (4, 5), (6, 7))),
-        ("[4,2]<=[2,4]T(1,0)", ((0, 4), (1, 5), (2, 6), (3, 7))),
-        ("[2,4]<=[4,2]T(1,0)", ((0, 2, 4, 6), (1, 3, 5, 7))),
-        ("[2,4]<=[2,2,2]T(1,0,2)", ((0, 1, 4, 5), (2, 3, 6, 7))),
-        ("[1,8]<=[2,2,2]T(2,1,0)", ((0, 4, 2, 6, 1, 5, 3, 7),)),
-        ("mesh['ranks'=4] {'ranks'}", ((0, 1, 2, 3),)),
-        ("mesh['x'=2,'y'=4] {'y'}", ((0, 1, 2, 3), (4, 5, 6, 7))),
-        ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7))),
-        ("mesh['x'=2,'y'=2] {'x','y'}", ((0, 1, 2, 3),)),
-        ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
-        ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
-    ],
-)
-def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
-    groups: str, found: tuple[tuple[int, ...], ...]
-) -> None:
-    assert hlo.groups_of(_line("f32[256]{0}", "all-reduce", groups), 8) == found
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        "mesh['x'=2,'y'=4] {'z'}",
-        "mesh['x'=2,'y'=4] {'y':(1)2}",
-        "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'x'}",
-        "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
-    ],
-)
-def test_of_groups_of_a_mesh_that_cannot_be_told_nothing_is_known(groups: str) -> None:
-    assert hlo.groups_of(_line("f32[256]{0}", "all-reduce", groups), 8) is None
-
-
-def test_a_line_without_groups_or_pairs_names_none() -> None:
-    assert hlo.groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
-    assert hlo.pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
-
-
-@pytest.mark.parametrize(
-    ("pairs", "found"),
-    [
-        ("{{0,1},{1,2},{2,3},{3,0}}", ((0, 1), (1, 2), (2, 3), (3, 0))),
-        ("{{0,1},{1,0}}", ((0, 1), (1, 0))),
-        ("{}", ()),
-    ],
-)
-def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int, ...]]) -> None:
-    line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
-    assert hlo.pairs_of(line) == found
 
 
 @pytest.mark.parametrize(

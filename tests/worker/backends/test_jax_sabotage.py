@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from busbw.collectives import replica_groups
 from busbw.model import Failure, FailureKind, Run
-from busbw.worker.backends import hlo
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
@@ -261,7 +261,7 @@ def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
     found = results[name]
     assert isinstance(found, Failure), found
     # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
-    assert hlo.groups_of(found.message, 4) == groups
+    assert replica_groups.groups_of(found.message, 4) == groups
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ SABOTAGES = {
     "two ranks of four": Sabotage(
         code=_STEP
         + """
-        put(jax_training.hlo_proof.hlo, "groups_of", lambda text, ranks: ((0, 1), (2, 3)))
+        found = ((0, 1), (2, 3))
+        put(jax_training.hlo_proof.replica_groups, "groups_of", lambda text, ranks: found)
         """,
         case=STEP,
     ),

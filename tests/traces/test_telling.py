@@ -1,0 +1,255 @@
+"""What an event is of a collective: by its instruction, its category, its kernel, then its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from busbw.collectives.replica_groups import GroupSize
+from busbw.traces import UNKNOWN, Event, Trace, Wanted, collectives
+from busbw.traces.event import Stats
+from busbw.traces.names import Phase
+from busbw.traces.telling import Telling, Told
+
+TPU, GPU, HOST = "/device:TPU:0", "/device:GPU:0", "/host:CPU"
+
+
+def _event(
+    name: str,
+    stats: Stats | None = None,
+    plane: str = TPU,
+    start_s: float = 0.0,
+    duration_s: float = 1.0,
+) -> Event:
+    line = "Stream #1(Compute)" if plane == GPU else "XLA Ops"
+    return Event(
+        name=name,
+        plane=plane,
+        line=line,
+        start_s=start_s,
+        duration_s=duration_s,
+        stats=stats or {},
+    )
+
+
+def _told(name: str, stats: Stats | None = None, plane: str = TPU) -> Told | None:
+    return Telling().of(_event(name, stats, plane))
+
+
+def _kind(name: str, stats: Stats | None = None, plane: str = TPU) -> str:
+    found = _told(name, stats, plane)
+    return found.kind if found is not None else ""
+
+
+def _text(op: str, name: str = "x.1", attributes: str = "channel_id=1") -> Mapping[str, str]:
+    return {"long_name": f"%{name} = f32[8]{{0}} {op}(f32[8]{{0}} %p.1), {attributes}"}
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [
+        ("all-reduce", "all_reduce"),
+        ("cross-replica-sum", "all_reduce"),
+        ("all-gather", "all_gather"),
+        ("reduce-scatter", "reduce_scatter"),
+        ("ragged-all-to-all", "all_to_all"),
+        ("collective-permute", "permute"),
+        ("collective-broadcast", UNKNOWN),
+    ],
+)
+def test_the_operation_of_the_instruction_decides_whatever_its_name(op: str, kind: str) -> None:
+    assert _kind("my_step.7", _text(op)) == kind
+    assert Wanted()("my_step.7", TPU, _text(op))
+
+
+@pytest.mark.parametrize("op", ["copy", "bitcast", "add", "while", "call"])
+def test_another_operation_is_none_though_it_came_from_a_collective(op: str) -> None:
+    assert _told("all_gather.5", _text(op, "all_gather.5")) is None
+
+
+def test_a_kernel_that_users_brought_along_is_what_its_name_says() -> None:
+    assert _kind("all_gather.5", _text("custom-call", "all_gather.5")) == "all_gather"
+    stats = {**_text("custom-call", "kernel.5"), "tf_op": "jit(f)/psum"}
+    assert _told("kernel.5", stats) is None
+
+
+@pytest.mark.parametrize(
+    ("stats", "kind"),
+    [
+        ({**_text("fusion", attributes="calls=%all-reduce-scatter.clone")}, "reduce_scatter"),
+        ({"hlo_category": "all-reduce-scatter fusion"}, "reduce_scatter"),
+        ({"hlo_category": "all-reduce fusion", **_text("fusion")}, "all_reduce"),
+        ({"hlo_category": "all-gather fusion"}, "all_gather"),
+        ({**_text("fusion", attributes="kind=kCustom, calls=%fused_all_reduce.3")}, ""),
+        ({"hlo_category": "convolution fusion", **_text("fusion")}, ""),
+        ({"hlo_category": "collective fusion"}, UNKNOWN),
+        ({"hlo_category": "async-collective", **_text("fusion")}, UNKNOWN),
+        ({}, ""),
+    ],
+)
+def test_a_fusion_is_what_its_category_or_its_computation_says(stats: Stats, kind: str) -> None:
+    assert _kind("fusion.635", stats) == kind
+    assert Wanted()("fusion.635", TPU, stats) == bool(kind)
+
+
+@pytest.mark.parametrize("category", ["loop fusion", "copy", "data formatting", "while"])
+def test_a_category_that_is_no_collectives_goes_before_a_name_that_is(category: str) -> None:
+    assert _told("psum.5", {"hlo_category": category}) is None
+
+
+@pytest.mark.parametrize("category", ["all-reduce", "custom-call", "never heard of"])
+def test_any_other_category_leaves_it_to_the_name(category: str) -> None:
+    assert _kind("psum.5", {"hlo_category": category}) == "all_reduce"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "phase"),
+    [
+        ("all-reduce.2.cloned.1.call-start", "all_reduce", Phase.START),
+        ("all-reduce.2.cloned.1.call-done", "all_reduce", Phase.DONE),
+        ("all-gather.2.cloned.1.call-start", "all_gather", Phase.START),
+        ("reduce-scatter.2.cloned.1.call-done", "reduce_scatter", Phase.DONE),
+        ("all-gather.12.in_megacore_fusion.3", "all_gather", Phase.WHOLE),
+        ("async-collective-start.5", UNKNOWN, Phase.START),
+        ("async-collective-done.5", UNKNOWN, Phase.DONE),
+    ],
+)
+def test_names_that_compilers_give_are_known(name: str, kind: str, phase: Phase) -> None:
+    found = _told(name)
+    assert found is not None and (found.kind, found.phase) == (kind, phase)
+    assert Wanted()(name)
+
+
+@pytest.mark.parametrize("part", ["start", "done"])
+def test_the_markers_around_an_offloaded_collective_are_none(part: str) -> None:
+    name = f"prepare_{part}_all-reduce.2.cloned.1.call-start"
+    stats = {**_text("custom-call", name), "tf_op": "jit(f)/psum_invariant"}
+    assert _told(name) is None and _told(name, stats) is None
+
+
+def _pair(start: str, done: str, stats: tuple[Stats, Stats] = ({}, {})) -> list[tuple[str, float]]:
+    events = (
+        _event(start, stats[0], start_s=10.0),
+        _event("fusion.1", start_s=11.0, duration_s=4.0),
+        _event(done, stats[1], start_s=17.0, duration_s=3.0),
+    )
+    found = collectives(Trace(events=events, host="h"))
+    return [(one.kind, one.duration_s) for one in found]
+
+
+def test_a_collective_that_a_sparsecore_runs_lasts_from_its_start_to_its_done() -> None:
+    name = "all-reduce.2.cloned.1.call"
+    assert _pair(f"{name}-start", f"{name}-done") == [("all_reduce", 10.0)]
+
+
+def test_a_start_and_its_done_of_other_numbers_are_paired_by_what_the_done_takes() -> None:
+    start = "%async-collective-start.5 = (f32[2], f32[8]) async-start(f32[2] %p), calls=%{}"
+    done = "%async-collective-done.9 = f32[8] async-done((f32[2], f32[8]) %{}), calls=%{}"
+    texts = (
+        {"long_name": start.format("all-gather.clone")},
+        {"long_name": done.format("async-collective-start.5", "all-gather.clone")},
+    )
+    names = ("async-collective-start.5", "async-collective-done.9")
+    assert _pair(*names, texts) == [("all_gather", 10.0)]
+    assert _pair(*names) == []
+
+
+def test_what_runs_aside_and_surely_is_a_collective_counts_with_its_kind_unknown() -> None:
+    assert _pair("async-collective-start.5", "async-collective-done.5") == [(UNKNOWN, 10.0)]
+    offloaded = _text("call-start", attributes='backend_config={"offload":"OFFLOAD_COLLECTIVE"}')
+    assert _pair("call-start.3", "call-done.3", (offloaded, {})) == [(UNKNOWN, 10.0)]
+
+
+def test_one_part_that_tells_the_kind_is_enough() -> None:
+    told = {"hlo_category": "all-gather"}
+    names = ("async-collective-start.5", "async-collective-done.5")
+    assert _pair(*names, (told, {})) == _pair(*names, ({}, told)) == [("all_gather", 10.0)]
+
+
+def test_the_groups_and_the_payload_stand_in_the_text() -> None:
+    text = "%a = bf16[64]{0} all-reduce(bf16[64]{0} %p), replica_groups=[4,2]<=[2,4]T(1,0)"
+    found = _told("all-reduce.1", {"long_name": text})
+    assert found is not None
+    assert (found.payload_bytes, found.groups) == (128, GroupSize(groups=4, size=2))
+
+
+KERNELS = {
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "all_reduce",
+    "ncclSymDevKernel_AllReduce_AGxLL_R_sum_f32(ncclSymDevArgs)": "all_reduce",
+    "ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16": "all_reduce",
+    "ncclSymkDevKernel_AllGather_STMC": "all_gather",
+    "ncclSymkDevKernel_ReduceScatter_LDMC_sum_f16": "reduce_scatter",
+    "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)": UNKNOWN,
+    "ncclDevKernel_Generic_1(ncclDevKernelArgs)": UNKNOWN,
+    "ncclDevKernelDebug_Generic_4(ncclDevKernelArgs)": UNKNOWN,
+    "mscclKernel_Sum_float_Simple_false": UNKNOWN,
+    "ncclDevKernel_Broadcast_RING_LL(x)": "",
+    "cutlass_gemm": "",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), KERNELS.items())
+def test_nccls_and_rccls_kernels_are_known_by_their_names(name: str, kind: str) -> None:
+    assert _kind(name, plane=GPU) == kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclDevKernel_Generic(x)",
+        "ncclDevKernel_SendRecv(x)",
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+        "void stream_executor::gpu::AllReduceKernel<float>(x)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("belongs", "kind"),
+    [
+        ("all-reduce-start.3", "all_reduce"),
+        ("all-to-all.1", "all_to_all"),
+        ("%psum.2", "all_reduce"),
+    ],
+)
+def test_the_instruction_that_a_kernel_belongs_to_goes_before_its_name(
+    name: str, belongs: str, kind: str
+) -> None:
+    found = _told(name, {"hlo_op": belongs}, GPU)
+    assert found is not None and (found.kind, found.phase) == (kind, Phase.WHOLE)
+
+
+def test_a_kernel_of_another_instruction_is_what_its_name_says() -> None:
+    stats = {"hlo_op": "fusion.3"}
+    assert _kind("ncclDevKernel_AllGather_RING_LL(x)", stats, GPU) == "all_gather"
+    assert _told("loop_fusion_3", stats, GPU) is None
+
+
+def test_a_copy_that_belongs_to_a_collective_is_none() -> None:
+    assert _told("MemcpyD2D", {"hlo_op": "all-gather-start.1"}, GPU) is None
+
+
+def test_of_a_gpu_every_event_is_read_for_it_may_say_so_itself() -> None:
+    assert Wanted()("void kernel<float>", GPU, {})
+
+
+def test_on_a_host_only_the_name_counts() -> None:
+    assert _told("ThunkExecute", {"hlo_op": "psum.3", "hlo_category": "all-reduce"}, HOST) is None
+    assert _kind("psum.3", {"hlo_op": "psum.3"}, HOST) == "all_reduce"
+
+
+@pytest.mark.parametrize(
+    ("stats", "kind"),
+    [
+        ({"tf_op": "jit(f)/jit(main)/shard_map/psum"}, "all_reduce"),
+        ({"tf_op": "jit(f)/all_gather:"}, "all_gather"),
+        ({"hlo_category": "all-reduce"}, "all_reduce"),
+        (_text("call-start", attributes="to_apply=%all-reduce.2.clone"), "all_reduce"),
+        (_text("async-start", attributes="calls=%reduce-scatter.1"), "reduce_scatter"),
+        ({"tf_op": "jit(f)/psum/sort"}, ""),
+        ({"long_name": "%call-start.3 = f32[8] call-start(%all-reduce.5), to_apply=%sort.1"}, ""),
+        ({"hlo_category": "custom fusion"}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_runs_aside_is_what_it_calls_and_not_what_it_reads(stats: Stats, kind: str) -> None:
+    assert _kind("call-start.3", stats) == kind
