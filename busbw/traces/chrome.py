@@ -21,9 +21,12 @@ from .event import (
     Kept,
     Stats,
     Times,
+    TooLargeError,
+    TooManyError,
     Trace,
     TraceError,
 )
+from .reached import Begun, reached
 from .rows import MOST_BYTES, rows
 
 _NO_STATS: Stats = {}
@@ -45,26 +48,20 @@ def read_chrome(
     Raises TraceError for what is cut, is no gzip or no JSON, does not hold a trace's events, or
     unpacks to more than `most_bytes`.
     """
-    names, kept, recorded = _Names(), Kept(), 0
-    found: list[_Row] = []
-    same: dict[str, str] = {}
-    for place, row in enumerate(rows(content, most_bytes)):
-        phase = row.get("ph")
-        if phase == "M":
-            names.add(row, kept)
-        elif phase == "X":
-            recorded += 1
-            args = row.get("args")
-            noted = args if isinstance(args, dict) else _NO_STATS
-            if keep is None or keep(_word(row.get("name")), names.plane(row), noted):
-                found.append(_Row.of(row, _stats(noted), place, same))
-                kept.add(1 + len(found[-1].stats))
+    read = _Read(keep)
+    try:
+        for place, row in enumerate(rows(content, most_bytes)):
+            read.add(row, place)
+    except (TooLargeError, TooManyError):
+        raise
+    except TraceError as error:
+        raise TraceError(f"{error}{reached(read.begun())}") from error
     return Trace(
-        events=tuple(_events(found, names)),
+        events=tuple(_events(read.found, read.names)),
         host=host,
-        recorded=recorded,
-        is_cut=recorded >= MOST_EVENTS,
-        planes=tuple(names.planes.values()),
+        recorded=read.recorded,
+        is_cut=read.recorded >= MOST_EVENTS,
+        planes=tuple(read.names.planes.values()),
     )
 
 
@@ -98,6 +95,11 @@ class _Names:
         """The process of an event, if its name stood before it; else ""."""
         return self.planes.get(_word(row.get("pid")), "")
 
+    def of(self, row: _Row) -> tuple[str, str]:
+        """The process and the thread of an event, by their numbers if they have no names."""
+        line = self.lines.get((row.process, row.thread), row.thread)
+        return self.planes.get(row.process, row.process), line
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -127,9 +129,40 @@ class _Row:
 
     def event(self, names: _Names) -> Event:
         """With the names of its process and thread."""
-        plane = names.planes.get(self.process, self.process)
-        line = names.lines.get((self.process, self.thread), self.thread)
-        return Event.timed((self.name, plane, line), self.shared, self.own, self.stats)
+        return Event.timed((self.name, *names.of(self)), self.shared, self.own, self.stats)
+
+
+class _Read:
+    """What was read so far."""
+
+    def __init__(self, keep: Keep | None) -> None:
+        self.names = _Names()
+        self.found: list[_Row] = []
+        self.recorded = 0
+        self._keep = keep
+        self._kept = Kept()
+        self._same: dict[str, str] = {}
+
+    def add(self, row: Mapping[str, Any], place: int) -> None:
+        """A name, an event that is kept, or anything else."""
+        phase = row.get("ph")
+        if phase == "M":
+            self.names.add(row, self._kept)
+        elif phase == "X":
+            self.recorded += 1
+            args = row.get("args")
+            noted = args if isinstance(args, dict) else _NO_STATS
+            if self._keep is None or self._keep(
+                _word(row.get("name")), self.names.plane(row), noted
+            ):
+                self.found.append(_Row.of(row, _stats(noted), place, self._same))
+                self._kept.add(1 + len(self.found[-1].stats))
+
+    def begun(self) -> Iterator[Begun]:
+        """Where and when each event began, in the order of the file."""
+        for row in self.found:
+            plane, line = self.names.of(row)
+            yield plane, line, row.shared[0]
 
 
 def _stats(noted: Mapping[str, Any]) -> Stats:

@@ -35,6 +35,10 @@ class TooLargeError(TraceError):
     """A recording of more bytes than are read; the message says how many."""
 
 
+class TooManyError(TraceError):
+    """A recording of more events, names and stats than are kept."""
+
+
 class Kept:
     """Counts what a reader keeps of one recording."""
 
@@ -42,10 +46,10 @@ class Kept:
         self._count = 0
 
     def add(self, count: int = 1) -> None:
-        """So many values more. Raises TraceError beyond the limit."""
+        """So many values more. Raises TooManyError beyond the limit."""
         self._count += count
         if self._count > MOST_KEPT:
-            raise TraceError(f"more than {MOST_KEPT} events, names and stats to be kept")
+            raise TooManyError(f"more than {MOST_KEPT} events, names and stats to be kept")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

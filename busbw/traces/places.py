@@ -17,7 +17,7 @@ from .event import Event
 _DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d{1,9})(?!\d)")
 _GPU = "/device:GPU:"
 _LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
-_LAUNCH_LINE = "XLA Modules"
+LAUNCH_LINE = "XLA Modules"
 _RETURN = "CollectiveExecutor::ExecuteAsync::Done"
 _DIGITS = re.compile(r"([0-9]+)")
 # A device's number has fewer.
@@ -108,7 +108,7 @@ class Launches:
     def __init__(self, events: Iterable[Event]) -> None:
         found: dict[str, list[Event]] = defaultdict(list)
         for event in events:
-            if event.line == _LAUNCH_LINE and is_launch(event.name):
+            if event.line == LAUNCH_LINE and is_launch(event.name):
                 found[event.plane].append(event)
         self._of_plane = {
             plane: sorted(launches, key=lambda one: one.shared_s)

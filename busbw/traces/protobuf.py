@@ -39,11 +39,14 @@ def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def fields(
+    content: bytes, start: int, end: int, *, cut: bool = False
+) -> Iterator[tuple[int, int, int]]:
     """(tag, value, end) of each field of the message between `start` and `end`.
 
     The value of a VARINT is its number; of all others, the place where its bytes begin.
-    Raises TraceError, with the place, for what is no message or leaves it.
+    Raises TraceError, with the place, for what is no message or leaves it; of one that is `cut`,
+    the last field ends with it.
     """
     at = start
     while at < end:
@@ -59,6 +62,8 @@ def fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int
             value, at = at, at + (8 if written == FIXED64 else 4)
         else:
             raise TraceError(f"byte {begun}: not a protobuf field")
+        if at > end and cut and written == BYTES:
+            at = end
         if at > end:
             raise TraceError(f"byte {begun}: a field goes on to byte {at}, after its end at {end}")
         yield found, value, at

@@ -7,6 +7,7 @@ text is unpacked and parsed a piece at a time; what is held is one value and wha
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import io
 import json
@@ -55,9 +56,12 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
 
 
 def _check_size(content: bytes, most_bytes: int) -> None:
-    """Unpacking is quick, parsing is not: what is too much is found before."""
+    """Unpacking is quick, parsing is not: what is too much is found before.
+
+    What is cut is parsed as far as it goes.
+    """
     count = 0
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file, contextlib.suppress(EOFError):
         while part := file.read(_AT_ONCE):
             count += len(part)
             if count > most_bytes:

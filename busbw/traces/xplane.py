@@ -11,8 +11,20 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .event import OWN_BEGIN, OWN_DURATION, Event, Keep, Kept, Stat, Times, Trace, TraceError
+from .event import (
+    OWN_BEGIN,
+    OWN_DURATION,
+    Event,
+    Keep,
+    Kept,
+    Stat,
+    Times,
+    TooManyError,
+    Trace,
+    TraceError,
+)
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
+from .reached import xplane_reached
 
 _SPACE_PLANE, _SPACE_HOST = tag(1, BYTES), tag(4, BYTES)
 _PLANE_NAME, _PLANE_LINE = tag(2, BYTES), tag(3, BYTES)
@@ -71,6 +83,15 @@ def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> 
     """
     if not content:
         raise TraceError("the file is empty")
+    try:
+        return _read(content, host, keep)
+    except TooManyError:
+        raise
+    except TraceError as error:
+        raise TraceError(f"{error}{xplane_reached(content)}") from error
+
+
+def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     planes, hosts, kept = [], [], Kept()
     for found, value, end in fields(content, 0, len(content)):
         if found == _SPACE_PLANE:

@@ -38,6 +38,9 @@ ROOT = Path(__file__).parents[2]
 WHOLE = Path(os.environ.get("BUSBW_RECORDINGS", ROOT.parent / "shared" / "data" / "recordings"))
 V6E, VLLM, TENSORFLOW = extract.SOURCES
 
+# What XLA called that program's all-reduces.
+PSUM = ("psum", "all-reduce")
+
 # A device's durations in seconds, in the order of time.
 Durations = dict[int, list[float]]
 
@@ -177,7 +180,7 @@ def test_jax_s_own_reader_says_the_same_of_the_v6e() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "pattern", "counts"),
-    [("all_reduce", ("psum", "all-reduce"), {129}), ("all_to_all", ("all-to-all",), {64})],
+    [("all_reduce", PSUM, {129}), ("all_to_all", ("all-to-all",), {64})],
 )
 def test_the_json_itself_says_the_same_of_vllm(
     kind: str, pattern: tuple[str, ...], counts: set[int]
@@ -203,6 +206,63 @@ def test_the_json_itself_says_the_same_of_vllm(
     said = asked_here("trace", path, f"--collective={kind}")
     assert said.code == 0 and said.err == ""
     assert sorted(row[1] for row in said.table[1:]) == sorted(rates)
+
+
+# Of each recording its first half, and what is said of that.
+CUT = {
+    V6E: "it goes up to call 103 of /device:TPU:3",
+    VLLM: "the gzip stream is cut: the file is not whole; it goes up to call 1 of /device:TPU:0",
+    TENSORFLOW: "a field goes on to byte",
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_half_a_file_is_said_to_go_up_to_a_call_of_a_device_once(name: str, tmp_path: Path) -> None:
+    whole = _whole(name)
+    half = tmp_path / whole.name
+    half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    said = asked_here("trace", half)
+    assert said.code == 1 and said.out == ""
+    assert [CUT[name] in line for line in said.errors] == [True, False]
+
+
+def _rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(_whole(VLLM).read_bytes()))[
+        "traceEvents"
+    ]
+    return found
+
+
+def _without(rows: Sequence[dict[str, Any]], begin: float, end: float) -> list[dict[str, Any]]:
+    """Without what the second device did between two parts of its time."""
+    times = sorted(float(row["ts"]) for row in rows if row.get("pid") == 4 and "ts" in row)
+    from_us, to_us = times[int(begin * (len(times) - 1))], times[int(end * (len(times) - 1))]
+    return [
+        row
+        for row in rows
+        if row.get("pid") != 4 or not from_us < float(row.get("ts", from_us)) <= to_us
+    ]
+
+
+@pytest.mark.parametrize("part", [(0.3, 0.6), (0.5, 1.0), None])
+def test_a_recording_that_lacks_events_is_cut_and_its_payload_device_and_call_are_said_once(
+    part: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    """Without a part of one device's time, or without the second half of all rows."""
+    rows = _rows()
+    kept = rows[: len(rows) // 2] if part is None else _without(rows, *part)
+    reduces = [row["pid"] for row in kept if row.get("name", "").split(".")[0] in PSUM]
+    assert reduces.count(4) < reduces.count(3)
+    cut = tmp_path / "host.trace.json.gz"
+    cut.write_bytes(gzip.compress(json.dumps({"traceEvents": kept}).encode()))
+    said = asked_here("trace", cut, "--collective=all_reduce")
+    assert (said.code, said.out) == (1, "")
+    call = 850 if part is None else 1
+    has = f"rank host/0 has {reduces.count(3)} collectives, rank host/1 {reduces.count(4)}"
+    wanted = f"all_reduce of 10M, call {call} of jit_step_fun: {has}: the recording is cut"
+    assert [wanted in line for line in said.errors] == [True, False]
+    both = asked_here("trace", cut, "--collective=all_reduce,all_to_all")
+    assert [line.count("cut") for line in both.errors] == [1, 0]
 
 
 DATA = extract.DATA
