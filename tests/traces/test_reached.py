@@ -10,7 +10,7 @@ import pytest
 from busbw.traces import TraceError, read_chrome, read_xplane
 from busbw.traces.reached import reached
 
-from .written import Line, Made, complete, plane, process, space
+from .written import Line, Made, complete, numbered, plane, process, space
 
 US = 10**6
 
@@ -44,11 +44,14 @@ def test_a_cut_xplane_file_goes_up_to_a_call_of_a_device(
         read_xplane(whole[: whole.index(begin) + beyond])
 
 
-def test_a_plane_that_is_cut_behind_its_launches_names_the_call_of_its_last_event() -> None:
+@pytest.mark.parametrize("call", [1, 2, 4])
+def test_a_plane_that_is_cut_behind_its_launches_names_the_call_of_its_last_event(
+    call: int,
+) -> None:
     whole = space(_device(0, 4))
-    second_sum = whole.index(b"XLA Ops") + 60
-    with pytest.raises(TraceError, match=r"call 2 of /device:TPU:0$"):
-        read_xplane(whole[:second_sum])
+    begun = numbered(2, ((call - 1) * 100 + 10) * US)
+    with pytest.raises(TraceError, match=rf"call {call} of /device:TPU:0$"):
+        read_xplane(whole[: whole.index(begun, whole.index(b"XLA Ops")) + len(begun)])
 
 
 def _chrome() -> bytes:
