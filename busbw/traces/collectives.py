@@ -150,9 +150,12 @@ def _truth(event: Event, source: Source, device: int | None) -> int:
 
 
 def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
-    """Whole collectives; starts and dones of one device are paired by their number, in time."""
+    """Whole collectives; starts and dones of one device are paired by their number, in time.
+
+    One that gets its data after it was started begins when it gets them.
+    """
     spans: list[_Span] = []
-    open_: dict[tuple[str, int, str], _Piece] = {}
+    open_: dict[tuple[str, int, str], list[_Piece]] = {}
     for piece in sorted(pieces, key=lambda one: one.event.start_s):
         phase = piece.told.phase
         if phase is Phase.WHOLE:
@@ -160,16 +163,19 @@ def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
             continue
         key = (piece.event.plane, piece.truth, piece.told.number)
         if phase is Phase.START:
-            open_[key] = piece
+            open_[key] = [piece]
+        elif phase is Phase.UPDATE:
+            open_.setdefault(key, []).append(piece)
         elif key in open_:
-            first = open_.pop(key)
-            spans.append(_Span(_kind(first.told.kind, piece.told.kind), first, piece))
+            begun = open_.pop(key)
+            kind = _kind(part.told.kind for part in (*begun, piece))
+            spans.append(_Span(kind, begun[-1], piece))
     return [span for span in spans if span.kind]
 
 
-def _kind(first: str, last: str) -> str:
-    """That of either part; what is known goes before what is not."""
-    return next((kind for kind in (first, last) if kind not in ("", UNKNOWN)), first or last)
+def _kind(of_parts: Iterable[str]) -> str:
+    """That of any part; what is known goes before what is not."""
+    return min(of_parts, key=lambda kind: (kind == "", kind == UNKNOWN))
 
 
 def _true(spans: Sequence[_Span]) -> list[_Span]:

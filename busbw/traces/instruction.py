@@ -19,6 +19,7 @@ TEXTS = ("long_name", "long name", "hlo_text", "hlo_op", "hlo")
 _OP = re.compile(r"\s(?P<op>[a-z][a-z-]*)\(")
 _INPUTS_END = re.compile(r"\)(?:,\s*[a-z_]+=|\s*$)")
 _SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+[0-9][a-z0-9]*)\[(?P<dimensions>[0-9,]*)\]")
+_ARRAY = re.compile(r"\w+\[[0-9,]*\]")
 # No rank has so many, and no shape so many digits.
 _MOST_BYTES, _MOST_DIGITS = 10**15, 18
 _DTYPE_BITS = re.compile(r"[a-z]+([0-9]+)")
@@ -85,11 +86,14 @@ def payload_bytes(kind: str, found: Instruction) -> int | None:
     """The larger of one rank's input and output, where the shapes say it; else None.
 
     What starts a collective has buffers of its own among its outputs, what ends one has them among
-    its inputs. A fusion that takes or gives several arrays does not say which is the collective's.
+    its inputs, and what gives data to one that was started names that beside the result. A fusion
+    that takes or gives several arrays does not say which is the collective's.
     """
     if found.op == "fusion":
         arrays = found.inputs if kind == REDUCE_SCATTER else found.outputs
         return _possible(_bytes(arrays)) if len(_SHAPE.findall(arrays)) == 1 else None
+    if found.op.endswith("-update"):
+        return _possible(max(map(_bytes, _ARRAY.findall(found.outputs)), default=0))
     if found.op.endswith("-done"):
         is_larger = kind in (ALL_REDUCE, ALL_GATHER, PERMUTE, ALL_TO_ALL)
         return _possible(_bytes(found.outputs)) if is_larger else None

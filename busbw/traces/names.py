@@ -60,7 +60,7 @@ _COPY = r"(?:\.(?:\d+|cloned?|remat\d*|in_megacore_fusion))*"
 _INSTRUCTION = re.compile(
     rf"%?(?P<op>[A-Za-z][A-Za-z_-]*?)(?:-fusion)?(?P<phase>-start|-done)?(?P<number>{_COPY})"
     # Of one that a SparseCore runs, such as all-reduce.2.cloned.1.call-start.
-    r"(?:\.call-(?P<call>start|done)(?P<again>(?:\.\d+)*))?"
+    r"(?:\.call-(?P<call>start|update|done)(?P<again>(?:\.\d+)*))?"
 )
 _NODE = re.compile(r"(?:(?P<node>.*):)?(?P<op>[A-Z]\w*?)(?:_\d+)?")
 # ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12;
@@ -73,15 +73,20 @@ _KERNEL = re.compile(
 _ANY_KERNEL = re.compile(r"nccl(?:Dev)?Kernel(?:Debug)?_Generic|mscclKernel_")
 # A computation that runs beside the others, on a TPU's SparseCore for one.
 _ASIDE = re.compile(
-    rf"%?(?P<op>(?:sparse-?core-)?call|async|async-collective)-(?P<phase>start|done)(?P<number>{_COPY})"
+    r"%?(?P<op>(?:sparse-?core-)?call(?=-)|async(?=-[sd])|async-collective)"
+    rf"-(?P<phase>start|update|done)(?P<number>{_COPY})"
 )
 
 
 class Phase(enum.Enum):
-    """Which part of a collective an event is."""
+    """Which part of a collective an event is.
+
+    What a SparseCore is to run may be started first and given its data later, with an update.
+    """
 
     WHOLE = "whole"
     START = "start"
+    UPDATE = "update"
     DONE = "done"
 
 

@@ -42,6 +42,7 @@ _PLAIN = re.compile(
 _COLLECTIVE = re.compile(r"collective|all-(?:reduce|gather|to-all)|reduce-scatter")
 # The reduce-scatter of TPUs that is a fusion: its category, and what it calls.
 _SCATTERING = re.compile(r"%?all-reduce-scatter(?:\.(?:\d+|cloned?))*")
+_BEGUN = (Phase.START, Phase.UPDATE)
 _OFFLOADED = '"OFFLOAD_COLLECTIVE"'
 _MOVED = re.compile(r"Mem(?:cpy|set)")
 
@@ -138,7 +139,7 @@ def _by_instruction(
     if found.op == "custom-call" and said is not None:
         phase = said.phase
     begun = naming(found.operand) if phase is Phase.DONE else None
-    paired = begun if begun is not None and begun.phase is Phase.START else said
+    paired = begun if begun is not None and begun.phase in _BEGUN else said
     return Told(
         kind=kind,
         source=Source.INSTRUCTION,

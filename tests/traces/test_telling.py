@@ -143,6 +143,24 @@ def test_a_collective_that_a_sparsecore_runs_lasts_from_its_start_to_its_done() 
     assert _pair(f"{name}-start", f"{name}-done") == [("all_reduce", 10.0)]
 
 
+def test_what_gets_its_data_after_it_was_started_lasts_from_then_on() -> None:
+    parts = zip(("start", "update", "done"), (10.0, 15.0, 17.0))
+    events = [_event(f"all-reduce.2.cloned.1.call-{part}", start_s=at) for part, at in parts]
+    (one,) = collectives(Trace(events=tuple(events), host="h"))
+    assert (one.kind, one.start_s, one.duration_s) == ("all_reduce", 15.0, 3.0)
+    text = (
+        "%all-reduce.2.cloned.1.call-update = ((f32[8]{0}), f32[2]{0}) "
+        "call-update(((), (), (s32[1]{0})) %all-reduce.2.cloned.1.call-start, f32[8]{0} %p)"
+    )
+    found = _told("all-reduce.2.cloned.1.call-update", {"long_name": text})
+    assert found is not None
+    assert (found.phase, found.number, found.payload_bytes) == (
+        Phase.UPDATE,
+        "all-reduce.2.cloned.1",
+        32,
+    )
+
+
 def test_a_start_and_its_done_of_other_numbers_are_paired_by_what_the_done_takes() -> None:
     start = "%async-collective-start.5 = (f32[2], f32[8]) async-start(f32[2] %p), calls=%{}"
     done = "%async-collective-done.9 = f32[8] async-done((f32[2], f32[8]) %{}), calls=%{}"

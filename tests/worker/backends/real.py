@@ -30,9 +30,14 @@ STALLED = "the host's clock cannot tell them apart"
 
 def needs(module: str) -> pytest.MarkDecorator:
     """Skip where a framework, or a compiler, is not installed: none needs the other."""
+    return pytest.mark.skipif(not is_there(module), reason=f"{module} is not installed")
+
+
+def is_there(module: str) -> bool:
+    """Whether a module can be imported here; it is not."""
     package, _, _ = module.rpartition(".")
-    there = (not package or importlib.util.find_spec(package)) and importlib.util.find_spec(module)
-    return pytest.mark.skipif(not there, reason=f"{module} is not installed")
+    found = not package or importlib.util.find_spec(package)
+    return bool(found and importlib.util.find_spec(module))
 
 
 def starter(framework: str, ranks: int) -> driver.Starter:
