@@ -55,9 +55,9 @@ def _line(backend: Any, case: Case) -> str:
         slopes = sampler.sampled()
         iterations = max(LEAST_ITERATIONS, slopes.iterations)
         with tempfile.TemporaryDirectory() as folder:
-            with backend.recording(Path(folder)):
+            with backend.recording(Path(folder)) as reader:
                 elapsed_s = [sampler.timed(iterations) for _ in range(CALLS)]
-            found = device_clock.read(Path(folder), case.collective)
+            found = device_clock.read(reader, case.collective)
     recorded = device_clock.times(found, ranks=case.ranks, calls=CALLS, iterations=iterations)
     period_s, gap_s, first_s = _between(found, iterations)
     short_s = slopes.short_s or 0.0

@@ -115,17 +115,19 @@ def only_enqueued(trace: Trace) -> int:
 
 
 def _pieces(events: Iterable[Event]) -> Iterator[_Piece]:
+    """There are many events, and few lines: what is known of one is looked up."""
     telling = Telling()
-    planes: dict[str, int | None] = {}
+    known: dict[tuple[str, str, Source], tuple[int | None, int]] = {}
     for event in events:
         told = telling.of(event)
         if told is None or event.stats.get("_a"):
             continue
-        if event.plane not in planes:
-            planes[event.plane] = device_of_plane(event.plane)
-        device = planes[event.plane]
+        line = event.plane, event.line, told.source
+        if line not in known:
+            known[line] = device_of_plane(event.plane), _truth(event, told.source)
+        device, truth = known[line]
         if device is not None or _counts_on_host(event, told.source):
-            yield _Piece(event, told, device, _truth(event, told.source, device))
+            yield _Piece(event, told, device, truth)
 
 
 def _counts_on_host(event: Event, source: Source) -> bool:
@@ -140,9 +142,9 @@ def _counts_on_host(event: Event, source: Source) -> bool:
     return source is Source.INSTRUCTION and "device_ordinal" in event.stats
 
 
-def _truth(event: Event, source: Source, device: int | None) -> int:
+def _truth(event: Event, source: Source) -> int:
     """The smaller, the closer to the work itself."""
-    if device is None:
+    if device_of_plane(event.plane) is None:
         return 4
     if _SPARSE.search(event.plane) or _SPARSE.match(event.line):
         return 3

@@ -124,6 +124,8 @@ class Launches:
         The launch around it says both, unless the event does: each device counts launches by
         itself, and may have begun before the others.
         """
+        if not event.stats and event.plane not in self._starts:
+            return "", ""
         launch, place = self._around(event)
         program = launch.name if launch is not None else _noted_program(event)
         for key in ("run_id", "step_id"):
@@ -168,6 +170,8 @@ class Returns:
 
     def end_s(self, event: Event) -> float:
         """When the collective was over: at the return inside the event, else at its end."""
+        if not self._starts:
+            return event.end_s
         starts = self._starts.get((event.plane, event.line, node_of(event)), [])
         place = bisect.bisect_left(starts, event.start_s)
         inside = place < len(starts) and starts[place] <= event.end_s

@@ -73,7 +73,9 @@ class Telling:
     def of(self, event: Event) -> Told | None:
         """What `event` is of a collective; None for another thing."""
         stats = event.stats
-        key = (event.name, event.plane, *map(stats.get, _NOTED))
+        key: tuple[object, ...] = (event.name, event.plane)
+        if stats:
+            key = (*key, *map(stats.get, _NOTED))
         if key not in self._known:
             self._known[key] = _told(event.name, event.plane, stats)
         found = self._known[key]

@@ -36,8 +36,8 @@ def record(
     iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
     iterations = min(iterations, sampler.program.most_iterations)
     with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
-        with backend.recording(Path(name)):
+        with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = device_clock.read(Path(name), case.collective, beside=bool(case.step))
+        found = device_clock.read(reader, case.collective, beside=bool(case.step))
     said = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
     return Recording(said, iterations, tuple(elapsed_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from busbw.commands.recordings import Session
 from busbw.model import MIB
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.recorded import read_files
 from tests.commands.asked import of_today
 from tests.traces.written import (
     Line,
@@ -106,7 +108,7 @@ def _shown(path: Path) -> None:
         document = report.trace_document(cells, files=[], problems=problems, warnings=warnings)
         assert json.dumps(document, allow_nan=False)
         try:
-            found = device_clock.read(path.parent, "all_reduce", beside=True)
+            found = device_clock.read(partial(read_files, path.parent), "all_reduce", beside=True)
             device_clock.times(found, ranks=2, calls=1, iterations=3)
         except MeasuringError as error:
             assert str(error)

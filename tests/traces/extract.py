@@ -8,6 +8,7 @@ stats that are looked at. Texts stand once, in a list, and elsewhere as their pl
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,9 @@ from typing import Any
 from busbw.traces import Event, Trace, read_chrome, read_xplane
 
 DATA = Path(__file__).with_name("data")
+# A folder with the whole recordings, where there is one.
+_BESIDE = Path(__file__).parents[3] / "shared" / "data" / "recordings"
+WHOLE = Path(os.environ.get("BUSBW_RECORDINGS", _BESIDE))
 _KEPT_STATS = {
     "device_offset_ps",
     "device_duration_ps",
@@ -84,6 +88,11 @@ SOURCES: Mapping[str, Source] = {
         takes=lambda event: "ollective" in event.name,
     ),
 }
+
+
+def whole(name: str) -> Path:
+    """Where the whole recording would be."""
+    return WHOLE / SOURCES[name].file
 
 
 def read(path: Path) -> Trace:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,8 +33,6 @@ from tests.worker.backends.real import needs
 
 from . import extract
 
-ROOT = Path(__file__).parents[2]
-WHOLE = Path(os.environ.get("BUSBW_RECORDINGS", ROOT.parent / "shared" / "data" / "recordings"))
 V6E, VLLM, TENSORFLOW = extract.SOURCES
 
 # What XLA called that program's all-reduces.
@@ -46,7 +43,7 @@ Durations = dict[int, list[float]]
 
 
 def _whole(name: str) -> Path:
-    path = WHOLE / extract.SOURCES[name].file
+    path = extract.whole(name)
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     return path

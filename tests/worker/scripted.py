@@ -19,6 +19,7 @@ from busbw.worker.backends.base import (
     MemoryNeed,
     World,
 )
+from busbw.worker.backends.recorded import Reader
 from busbw.worker.phases import Phases
 from busbw.worker.sampling import Sampled, Sampler
 from tests import build
@@ -129,6 +130,7 @@ class Backend(AbstractBackend):
         self.slept_s: list[float] = []
         self.released = False
         self.recorded_runs: list[int] = []
+        self.recorded_into = Path()
         self._need = need
         self._world = there
 
@@ -159,9 +161,11 @@ class Backend(AbstractBackend):
             self.released = True
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[None]:
+    def recording(self, folder: Path) -> Iterator[Reader]:
+        assert folder.is_dir()
+        self.recorded_into = folder
         begun = len(self.program.calls)
-        yield
+        yield lambda keep: ()
         self.recorded_runs = self.program.calls[begun:]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from busbw.model import FailureKind
 from busbw.traces.event import Collective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.recorded import read_files
 from tests.traces.written import Line, Made, plane, space
 
 # Calls of a rank, each with the seconds of its collectives.
@@ -153,19 +155,31 @@ def _write(path: Path, *names: str) -> None:
 def test_only_collectives_of_the_kind_are_read_wherever_they_lie(tmp_path: Path) -> None:
     names = ("all-reduce.1", "fusion.2", "all-gather.3", "all-reduce.4")
     _write(tmp_path / "plugins" / "profile" / "now" / "host.trace.json.gz", *names)
-    found = device_clock.read(tmp_path, "all_reduce")
+    found = device_clock.read(partial(read_files, tmp_path), "all_reduce")
     assert [(one.name, one.device) for one in found] == [("all-reduce.1", 0), ("all-reduce.4", 0)]
     assert [one.duration_s for one in found] == pytest.approx([2e-6, 2e-6])
+
+
+def test_only_collectives_of_unknown_kind_are_a_failure_that_says_so(tmp_path: Path) -> None:
+    names = ("async-collective-start.1", "async-collective-done.1")
+    _write(tmp_path / "host.trace.json.gz", *names, "all-gather.2")
+    with pytest.raises(MeasuringError, match="1 collectives of unknown kind, no all_reduce") as e:
+        device_clock.read(partial(read_files, tmp_path), "all_reduce")
+    assert e.value.kind is FailureKind.UNAVAILABLE
+    assert len(device_clock.read(partial(read_files, tmp_path), "all_gather")) == 1
 
 
 def test_every_host_s_recording_is_read(tmp_path: Path) -> None:
     for host in ("a", "b"):
         _write(tmp_path / f"{host}.trace.json.gz", "all-reduce.1")
-    assert len({one.rank for one in device_clock.read(tmp_path, "all_reduce")}) == 2
+    assert (
+        len({one.rank for one in device_clock.read(partial(read_files, tmp_path), "all_reduce")})
+        == 2
+    )
 
 
 def test_a_folder_without_a_recording_has_no_collectives(tmp_path: Path) -> None:
-    assert device_clock.read(tmp_path, "all_reduce") == ()
+    assert device_clock.read(partial(read_files, tmp_path), "all_reduce") == ()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +199,7 @@ def test_a_recording_that_cannot_be_read_is_a_failure_with_the_reason(
     with pytest.raises(
         MeasuringError, match=r"no time on the device's clock: .+; try --clock=h"
     ) as e:
-        device_clock.read(tmp_path, "all_reduce")
+        device_clock.read(partial(read_files, tmp_path), "all_reduce")
     assert e.value.kind is FailureKind.UNAVAILABLE
 
 
@@ -222,7 +236,7 @@ def test_what_a_rank_did_beside_is_read_where_it_is_asked_for(
     tmp_path: Path, beside: bool, hidden: float | None
 ) -> None:
     _two_streams(tmp_path)
-    found = device_clock.read(tmp_path, "all_reduce", beside=beside)
+    found = device_clock.read(partial(read_files, tmp_path), "all_reduce", beside=beside)
     said = device_clock.times(found, ranks=1, calls=1, iterations=2)
     assert said.samples_s == pytest.approx((4e-4,))
     assert said.hidden_share == (None if hidden is None else pytest.approx(hidden))

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from busbw.model import Case, EnvironmentKey, FailureKind, Injection, Probe, Proof
 
+from .recorded import Reader
+
 
 class MeasuringError(Exception):
     """A case that cannot be measured, with the kind of Failure that it becomes.
@@ -154,5 +156,9 @@ class AbstractBackend(ABC):
         """
 
     @abstractmethod
-    def recording(self, folder: Path) -> AbstractContextManager[None]:
-        """The framework's profiler, writing into `folder` what runs meanwhile."""
+    def recording(self, folder: Path) -> AbstractContextManager[Reader]:
+        """The framework's profiler, writing into `folder` what runs meanwhile.
+
+        What it gives reads that, once the profiler is done: with the framework's own reader, if it
+        brings one.
+        """

@@ -21,7 +21,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import gzip
 import json
 import os
 import signal
@@ -44,12 +43,16 @@ from busbw.model import (
     Probe,
     Proof,
 )
+from busbw.traces.event import Event, Keep, Trace
 from busbw.worker import environ, host
 
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
+from .recorded import Reader
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
+# As far as a real program's sums over four ranks are exact.
+_MOST_ITERATIONS = 126
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
     "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
@@ -142,18 +145,21 @@ class FakeBackend(AbstractBackend):
         yield FakeProgram(self, case, one_s, anchor_s)
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[None]:
+    def recording(self, folder: Path) -> Iterator[Reader]:
         """The collectives that run meanwhile, as a profiler of the script's device sees them."""
         self._recorded_s = []
-        yield
+        yield self._recorded
+
+    def _recorded(self, keep: Keep) -> list[Trace]:
         slower = self._share * float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
-        ranks = self.world().ranks
-        events = _events(self._name, kept, ranks, slower)
-        if self._hidden is not None:
-            events += _computing(kept, ranks, slower, self._hidden)
-        content = json.dumps({"traceEvents": events}).encode()
-        (folder / "fake.trace.json.gz").write_bytes(gzip.compress(content, compresslevel=1))
+        events: list[Event] = []
+        for rank in range(self.world().ranks):
+            plane = f"/device:TPU:{rank}"
+            events += _events((self._name, plane, "XLA Ops"), kept, slower)
+            if self._hidden is not None and keep("fusion.1", plane, {}):
+                events += _computing(("fusion.1", plane, "Stream #2"), kept, slower, self._hidden)
+        return [Trace(events=tuple(events), host="made up")]
 
     def spend(
         self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
@@ -186,7 +192,7 @@ class FakeProgram(AbstractProgram):
         self._one_s = one_s
         self._anchor_s = anchor_s
         self._turn = 0
-        self.most_iterations = 1 if case.clock is Clock.DISPATCH else 1000
+        self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
@@ -212,36 +218,20 @@ class FakeProgram(AbstractProgram):
 
 
 def _events(
-    name: str, found: Sequence[tuple[float, float]], ranks: int, slower: float
-) -> list[Any]:
-    """What a TPU's profiler writes: a process for each rank, times in microseconds."""
-    events: list[Any] = []
-    for rank in range(ranks):
-        named = {"name": f"/device:TPU:{rank}"}
-        events.append({"ph": "M", "pid": rank, "name": "process_name", "args": named})
-        named = {"name": "XLA Ops"}
-        events.append({"ph": "M", "pid": rank, "tid": 1, "name": "thread_name", "args": named})
-        for place, (begun_s, one_s) in enumerate(found):
-            begin, length = 1e6 * (begun_s + place * one_s), 1e6 * one_s * slower
-            event = {"ph": "X", "pid": rank, "tid": 1, "name": name}
-            events.append({**event, "ts": begin, "dur": length})
-    return events
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float
+) -> Iterator[Event]:
+    """What a profiler shows of one rank's collectives, one behind the other in each call."""
+    for place, (begun_s, one_s) in enumerate(found):
+        yield Event.timed(where, (begun_s + place * one_s, one_s * slower), None, {})
 
 
 def _computing(
-    found: Sequence[tuple[float, float]], ranks: int, slower: float, hidden: float
-) -> list[Any]:
-    """A stream beside the collectives: computing from within each of them to the next one."""
-    events: list[Any] = []
-    for rank in range(ranks):
-        named = {"name": "Stream #2"}
-        events.append({"ph": "M", "pid": rank, "tid": 2, "name": "thread_name", "args": named})
-        for place, (begun_s, one_s) in enumerate(found):
-            alone_s = one_s * slower * (1 - hidden)
-            begin, length = 1e6 * (begun_s + place * one_s + alone_s), 1e6 * (one_s - alone_s)
-            event = {"ph": "X", "pid": rank, "tid": 2, "name": "fusion.1"}
-            events.append({**event, "ts": begin, "dur": length})
-    return events
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float, hidden: float
+) -> Iterator[Event]:
+    """Computing beside the collectives: from within each of them to the next one."""
+    for place, (begun_s, one_s) in enumerate(found):
+        alone_s = one_s * slower * (1 - hidden)
+        yield Event.timed(where, (begun_s + place * one_s + alone_s, one_s - alone_s), None, {})
 
 
 def launch_number() -> int:

@@ -28,12 +28,13 @@ from busbw.model import (
 )
 from busbw.worker import environ, host
 
-from . import jax_devices, jax_versions
+from . import jax_devices, jax_recordings, jax_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
 from .jax_beside import beside_of
 from .jax_program import JaxProgram
 from .jax_training import JaxStepProgram, step_memory_bytes
+from .recorded import Reader
 
 
 class JaxBackend(AbstractBackend):
@@ -119,14 +120,14 @@ class JaxBackend(AbstractBackend):
         return jax_devices.mesh_of(case, devices)
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[None]:
+    def recording(self, folder: Path) -> Iterator[Reader]:
         """JAX's profiler, without Python's own calls: they would be most of the trace."""
         if not jax_versions.has_quiet_profiler():
             raise MeasuringError(
                 FailureKind.UNAVAILABLE, "this JAX's profiler cannot leave out Python's calls"
             )
-        with jax_versions.recording(folder):
-            yield
+        with jax_versions.recording(folder, self._device):
+            yield partial(jax_recordings.read, folder)
 
 
 @contextlib.contextmanager

@@ -7,18 +7,31 @@ is gone from a current JAX is looked up by name. No case and no clock's reading 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from busbw.model import Device, FailureKind
+
 from . import oldest
+from .base import MeasuringError
 
 OLDEST = "0.4.30"
+
+# A collective that a SparseCore runs is read from its start and its end on the TensorCore. What
+# SparseCores note of themselves fills the same buffers: it made recordings lack collectives.
+_OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
+    Device.TPU: {
+        "tpu_trace_mode": "TRACE_ONLY_XLA",
+        "tpu_num_sparse_cores_to_trace": 0,
+        "tpu_num_sparse_core_tiles_to_trace": 0,
+    }
+}
 
 _DEVICE_COUNT = "--xla_force_host_platform_device_count"
 
@@ -82,8 +95,35 @@ def has_quiet_profiler() -> bool:
     return hasattr(jax.profiler, "ProfileOptions")
 
 
-def recording(folder: Path) -> AbstractContextManager[object]:
-    """The profiler, without Python's own calls; what a current JAX yields is of no use here."""
+@contextlib.contextmanager
+def recording(folder: Path, device: Device | None) -> Iterator[None]:
+    """The profiler, without Python's own calls, and as `device` needs it.
+
+    A compiler for TPUs that knows no such settings is asked for none. Raises MeasuringError
+    UNAVAILABLE where the profiler does not start: by itself it would leave the device out, and say
+    nothing.
+    """
+    try:
+        _start(folder, _OF_DEVICE.get(device, {}))
+    except (runtime_error(), RuntimeError, ValueError) as refused:
+        try:
+            _start(folder, {})
+        except (runtime_error(), RuntimeError, ValueError):
+            words = (str(refused).strip().splitlines() or [type(refused).__name__])[0]
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, f"JAX's profiler does not start: {words}"
+            ) from refused
+    try:
+        yield
+    finally:
+        jax.profiler.stop_trace()
+
+
+def _start(folder: Path, settings: Mapping[str, str | int]) -> None:
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
-    return jax.profiler.trace(folder, profiler_options=options)
+    if hasattr(options, "raise_error_on_start_failure"):
+        options.raise_error_on_start_failure = True
+    if settings:
+        options.advanced_configuration = dict(settings)
+    jax.profiler.start_trace(folder, profiler_options=options)

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ from busbw.model import (
 )
 from busbw.worker import environ, host
 
-from . import tensorflow_versions
+from . import tensorflow_recordings, tensorflow_versions
 from .base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
 from .exhausted import is_out_of_memory, out_of_memory
+from .recorded import Reader
 from .tensorflow_program import TensorflowProgram
 from .tensorflow_replicas import make_strategy
 from .tensorflow_training import TensorflowStepProgram, step_memory_bytes
@@ -165,12 +167,12 @@ class TensorflowBackend(AbstractBackend):
         return TensorflowProgram(case, strategy)
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[None]:
+    def recording(self, folder: Path) -> Iterator[Reader]:
         """TensorFlow's profiler, without Python's own calls: they would be most of the trace."""
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield
+            yield partial(tensorflow_recordings.read, folder)
             # The end of an event is written after its values are there: one still open is lost.
             time.sleep(_EVENTS_END_S)
         finally:

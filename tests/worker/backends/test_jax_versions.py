@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from busbw.model import Device
 from busbw.worker.backends.base import MeasuringError
 
 NAME = "busbw.worker.backends.jax_versions"
@@ -124,8 +125,68 @@ def test_an_older_jax_is_told_by_xla_s_flags_beside_the_user_s(
 
 def test_the_profiler_is_offered_where_it_can_leave_out_python_s_calls(load: Load) -> None:
     assert not load(profiler=SimpleNamespace(trace=called)).has_quiet_profiler()
-    options = SimpleNamespace()
-    current = load(profiler=SimpleNamespace(trace=called, ProfileOptions=lambda: options))
-    assert current.has_quiet_profiler()
-    assert current.recording(Path("d")) == (Path("d"), {"profiler_options": options})
-    assert options.python_tracer_level == 0
+    assert load(profiler=SimpleNamespace(ProfileOptions=SimpleNamespace)).has_quiet_profiler()
+
+
+class _Profiler:
+    """In the place of JAX's: refuses the first starts with settings of its own."""
+
+    def __init__(self, *, refusing: int = 0) -> None:
+        self.refusing = refusing
+        self.started: list[dict[str, Any]] = []
+        self.stopped = 0
+
+    def ProfileOptions(self) -> SimpleNamespace:
+        return SimpleNamespace(raise_error_on_start_failure=False)
+
+    def start_trace(self, folder: Path, *, profiler_options: SimpleNamespace) -> None:
+        assert folder == Path("d")
+        self.started.append(vars(profiler_options))
+        if len(self.started) <= self.refusing:
+            raise RuntimeError("unknown setting\nsomewhere")
+
+    def stop_trace(self) -> None:
+        self.stopped += 1
+
+
+def _recorded(load: Load, profiler: _Profiler, device: Device) -> None:
+    jax = load(profiler=profiler, errors=SimpleNamespace(JaxRuntimeError=KeyError))
+    with jax.recording(Path("d"), device):
+        assert (profiler.started != [], profiler.stopped) == (True, 0)
+    assert profiler.stopped == 1
+
+
+PLAIN = {"python_tracer_level": 0, "raise_error_on_start_failure": True}
+
+
+@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
+def test_python_s_own_calls_are_left_out_and_nothing_else_is_set(
+    load: Load, device: Device
+) -> None:
+    profiler = _Profiler()
+    _recorded(load, profiler, device)
+    assert profiler.started == [PLAIN]
+
+
+def test_of_a_tpu_xla_s_operations_are_recorded_and_none_of_the_sparsecores(load: Load) -> None:
+    profiler = _Profiler()
+    _recorded(load, profiler, Device.TPU)
+    (options,) = profiler.started
+    assert options["advanced_configuration"] == {
+        "tpu_trace_mode": "TRACE_ONLY_XLA",
+        "tpu_num_sparse_cores_to_trace": 0,
+        "tpu_num_sparse_core_tiles_to_trace": 0,
+    }
+
+
+def test_a_tpu_that_knows_no_such_settings_is_recorded_without_them(load: Load) -> None:
+    profiler = _Profiler(refusing=1)
+    _recorded(load, profiler, Device.TPU)
+    assert profiler.started[1] == PLAIN
+
+
+def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -> None:
+    profiler = _Profiler(refusing=2)
+    with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
+        _recorded(load, profiler, Device.TPU)
+    assert profiler.stopped == 0
