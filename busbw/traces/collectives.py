@@ -19,7 +19,6 @@ from .places import (
     device_of_plane,
     host_devices,
     is_launch,
-    is_of_gpu,
     is_return,
 )
 from .telling import UNKNOWN, Telling, Told
@@ -60,7 +59,7 @@ class Wanted:
     """Which events `collectives` can use, by name, plane and stats: the `keep` of a reader.
 
     Beyond collectives these are launches, by which calls are told apart, what TensorFlow does at
-    the end of one, and what only stats can tell to be one: on a GPU, those of the very event.
+    the end of one, and what only stats can tell to be one.
     """
 
     def __init__(self) -> None:
@@ -71,11 +70,7 @@ class Wanted:
         """Whether such an event can be used; `plane` is "" where it is not known yet."""
         if name not in self._names:
             self._names[name] = bool(naming(name)) or is_launch(name) or is_return(name)
-        return (
-            self._names[name]
-            or is_of_gpu(plane)
-            or bool(stats and self._telling.may_be_one(name, plane, stats))
-        )
+        return self._names[name] or bool(stats and self._telling.may_be_one(name, plane, stats))
 
 
 def is_wanted(name: str, plane: str = "", stats: Stats | None = None) -> bool:

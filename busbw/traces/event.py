@@ -23,7 +23,8 @@ Stat = str | int | float
 Stats = Mapping[str, Stat]
 # When an event began and how long it took, in seconds.
 Times = tuple[float, float]
-# Whether an event of this name, plane and stats is kept; "" for a plane that is not known yet.
+# Whether events of this name, plane and shared stats are kept; the plane is "" where it is not known
+# yet. Of a GPU's kernel it is asked again with all stats of the very event.
 Keep = Callable[[str, str, Stats], bool]
 
 

@@ -16,6 +16,8 @@ from .event import Event
 
 _DEVICE = re.compile(r"\b(?:TPU|GPU)(?:[ _]?[Cc]ore)?[:_ ](\d{1,9})(?!\d)")
 _GPU = "/device:GPU:"
+# The stat in which a kernel notes the instruction that it belongs to.
+INSTRUCTION = "hlo_op"
 _LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
 LAUNCH_LINE = "XLA Modules"
 _RETURN = "CollectiveExecutor::ExecuteAsync::Done"
@@ -34,7 +36,7 @@ def device_of_plane(plane: str) -> int | None:
 
 
 def is_of_gpu(plane: str) -> bool:
-    """Whether this is the plane of a GPU, whose kernels note at the event what they belong to."""
+    """Whether this is the plane of a GPU: each kernel notes for itself what it belongs to."""
     return plane.startswith(_GPU)
 
 

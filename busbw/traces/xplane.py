@@ -23,6 +23,7 @@ from .event import (
     Trace,
     TraceError,
 )
+from .places import INSTRUCTION, is_of_gpu
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
 from .reached import xplane_reached
 
@@ -74,7 +75,8 @@ class _Plane:
 def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> Trace:
     """The recording in an xplane file; of its events those that `keep` accepts.
 
-    It is asked once for all events of one name on one plane, with the stats that they share.
+    It is asked once for all events of one name on one plane, with the stats that they share; of a
+    GPU's kernels each, which may note themselves what they belong to.
 
     An event whose name is the text of an HLO instruction bears its name for display, as in the
     trace viewer, and the text is its stat `long_name`.
@@ -102,7 +104,7 @@ def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     if not planes:
         raise TraceError("no plane in it: not a profiler's recording")
     return Trace(
-        events=tuple(_events(content, planes, kept)),
+        events=tuple(_events(content, planes, keep, kept)),
         host=host or "+".join(hosts),
         recorded=sum(line.recorded for plane in planes for line in plane.lines),
         planes=tuple(plane.name for plane in planes),
@@ -130,7 +132,8 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
         key, first, last = _entry(content, *place)
         plane.kinds[key] = _kind(content, (first, last), plane, keep)
         kept.add(len(plane.kinds[key].stats))
-    wanted = {key for key, kind in plane.kinds.items() if kind.wanted}
+    each = is_of_gpu(plane.name) and INSTRUCTION in plane.stat_names.values()
+    wanted = {key for key, kind in plane.kinds.items() if each or kind.wanted}
     nameless = keep is None or keep("", plane.name, {})
     plane.lines = [_line(content, place, plane.kinds, wanted, nameless, kept) for place in lines]
     return plane
@@ -212,7 +215,7 @@ def _metadata_id(content: bytes, start: int, end: int) -> int:
     return 0
 
 
-def _events(content: bytes, planes: list[_Plane], kept: Kept) -> Iterator[Event]:
+def _events(content: bytes, planes: list[_Plane], keep: Keep | None, kept: Kept) -> Iterator[Event]:
     """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
     clocks = [line.timestamp_ns for plane in planes for line in plane.lines if line.timestamp_ns]
     begin_ns = min(clocks, default=0)
@@ -222,8 +225,9 @@ def _events(content: bytes, planes: list[_Plane], kept: Kept) -> Iterator[Event]
             for key, start, end in line.places:
                 kind = plane.kinds.get(key) or _Kind(name="", wanted=True, stats={})
                 event = _event(content, (start, end), plane, line.name, kind, base_ps)
-                kept.add(len(event.stats))
-                yield event
+                if kind.wanted or (keep is not None and keep(event.name, plane.name, event.stats)):
+                    kept.add(len(event.stats))
+                    yield event
             # None is held twice.
             line.places.clear()
 

@@ -57,7 +57,7 @@ SOURCES: Mapping[str, Source] = {
             "path": "xprof/convert/test_xplanes/tpu_inference_2.xplane.pb",
             "commit": "8c188e1a",
             "licence": "Apache-2.0",
-            "recorded": "TPU v6 Lite, 4 chips of 8, JAX",
+            "recorded": "TPU v6 Lite, 4 chips of 8, JAX, 2025-03-11",
         },
         # Two of the copies stand for all whose times the two clocks see differently.
         takes=lambda event: (

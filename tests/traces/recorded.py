@@ -111,12 +111,16 @@ def record(script: str, folder: Path) -> Recording:
     """Run `script`, which records into `folder`, and read that with JAX."""
     _run(script, str(folder))
     (xplane,) = folder.glob("plugins/profile/*/*.xplane.pb")
+    return Recording(folder=folder, xplane=xplane, seen=seen(xplane))
+
+
+def seen(xplane: Path) -> list[Seen]:
+    """Every event of an xplane file, by JAX's own reader."""
     said = next(x for x in _run(_READER, str(xplane)).splitlines() if x.startswith("ROWS"))
-    seen = [
+    return [
         Seen(plane=plane, line=line, name=name, start_ns=start, duration_ns=duration, stats=stats)
         for plane, line, name, start, duration, stats in json.loads(said.removeprefix("ROWS"))
     ]
-    return Recording(folder=folder, xplane=xplane, seen=seen)
 
 
 def _run(script: str, argument: str) -> str:

@@ -31,7 +31,7 @@ from busbw.traces import (
 from tests.commands.asked import asked_here
 from tests.worker.backends.real import needs
 
-from . import extract
+from . import extract, recorded
 
 V6E, VLLM, TENSORFLOW = extract.SOURCES
 
@@ -156,15 +156,12 @@ def test_an_extract_says_the_same_as_the_whole_file(name: str) -> None:
 
 @needs("jax")
 def test_jax_s_own_reader_says_the_same_of_the_v6e() -> None:
-    profiler = pytest.importorskip("jax.profiler")
     path = _whole(V6E)
     seen: Durations = defaultdict(list)
-    for plane in profiler.ProfileData.from_file(str(path)).planes:
-        for line in plane.lines:
-            for event in line.events:
-                if line.name == "XLA Ops" and " all-reduce(" in event.name:
-                    lasted_ps = dict(event.stats)["device_duration_ps"]
-                    seen[int(plane.name.rpartition(":")[2])].append(lasted_ps * 1e-12)
+    for event in recorded.seen(path):
+        if event.line == "XLA Ops" and " all-reduce(" in event.name:
+            device = int(event.plane.rpartition(":")[2])
+            seen[device].append(int(event.stats["device_duration_ps"]) * 1e-12)
     assert _by_device(_found(V6E, "whole"), "all_reduce") == seen
     paired = iterations(_found(V6E, "whole"))
     wanted_s = statistics.median(max(at_once) for at_once in list(zip(*seen.values()))[1:])

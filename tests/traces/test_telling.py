@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from busbw.collectives.replica_groups import GroupSize
-from busbw.traces import UNKNOWN, Event, Trace, Wanted, collectives
+from busbw.traces import UNKNOWN, Event, Trace, Wanted, collectives, read_xplane
 from busbw.traces.event import Stats
 from busbw.traces.names import Phase
 from busbw.traces.telling import Telling, Told
+
+from .written import Line, Made, plane, space
 
 TPU, GPU, HOST = "/device:TPU:0", "/device:GPU:0", "/host:CPU"
 
@@ -246,8 +248,14 @@ def test_a_copy_that_belongs_to_a_collective_is_none() -> None:
     assert _told("MemcpyD2D", {"hlo_op": "all-gather-start.1"}, GPU) is None
 
 
-def test_of_a_gpu_every_event_is_read_for_it_may_say_so_itself() -> None:
-    assert Wanted()("void kernel<float>", GPU, {})
+def test_a_kernel_is_kept_for_what_it_notes_itself() -> None:
+    """Events of one name share their metadata, and a kernel's instruction is none of that."""
+    noted = [{"hlo_op": "all-reduce-start.1"}, {"hlo_op": "fusion.1"}, {}]
+    kernels = [Made(name="void kernel<float>", duration_ps=9, stats=stats) for stats in noted]
+    content = space(plane(GPU, [Line(name="Stream #1(Compute)", events=kernels)]))
+    trace = read_xplane(content, keep=Wanted())
+    assert [event.stats for event in trace.events] == noted[:1]
+    assert [one.kind for one in collectives(trace)] == ["all_reduce"]
 
 
 def test_on_a_host_only_the_name_counts() -> None:

@@ -5,6 +5,7 @@ It gives an instruction's text as the name, and none of the stats that events of
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 
 from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.places import is_of_gpu
 from busbw.traces.xplane import own_times
 
 from .recorded import read_files
@@ -27,11 +29,15 @@ def read(folder: Path, keep: Keep) -> list[Trace]:
     paths = sorted(folder.rglob("*.xplane.pb"))
     if not paths or not hasattr(jax.profiler, "ProfileData"):
         return read_files(folder, keep)
-    return [_trace(path, keep) for path in paths]
+    with warnings.catch_warnings():
+        # With Python 3.12 its types are warned of, and where that is an error the process ends.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return [_trace(path, keep) for path in paths]
 
 
 def _trace(path: Path, keep: Keep) -> Trace:
-    planes = list(jax.profiler.ProfileData.from_file(str(path)).planes)
+    data = jax.profiler.ProfileData.from_file(str(path))
+    planes = list(data.planes)
     return Trace(
         events=tuple(event for plane in planes for event in _events(plane, keep)),
         host=path.name,
@@ -40,19 +46,21 @@ def _trace(path: Path, keep: Keep) -> Trace:
 
 
 def _events(plane: Any, keep: Keep) -> Iterator[Event]:
-    """Those that are kept: asked once for all of one name."""
-    name_of_plane = plane.name
-    known: dict[str, tuple[str, Stats] | None] = {}
+    """Those that are kept: asked once for all of one name, and of a kernel each time."""
+    of_plane, each = plane.name, is_of_gpu(plane.name)
+    known: dict[str, tuple[str, Stats, bool]] = {}
     for line in plane.lines:
-        name_of_line = line.name
+        of_line = line.name
         for event in line.events:
             full = event.name
             if full not in known:
                 short, shared = _parted(full)
-                known[full] = (short, shared) if keep(short, name_of_plane, shared) else None
-            kept = known[full]
-            if kept is not None:
-                yield _event(event, (kept[0], name_of_plane, name_of_line), kept[1])
+                known[full] = short, shared, keep(short, of_plane, shared)
+            short, shared, is_kept = known[full]
+            if is_kept or each:
+                found = _event(event, (short, of_plane, of_line), shared)
+                if is_kept or keep(short, of_plane, found.stats):
+                    yield found
 
 
 def _parted(full: str) -> tuple[str, Stats]:

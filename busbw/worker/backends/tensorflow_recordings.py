@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.places import INSTRUCTION, is_of_gpu
 from busbw.traces.xplane import own_times
 
 from .recorded import read_files
@@ -42,13 +43,17 @@ def _events(plane: Any, keep: Keep, begin_ns: int) -> Iterator[Event]:
     names = {key: one.name for key, one in plane.stat_metadata.items()}
     kinds = {key: _kind(one, names) for key, one in plane.event_metadata.items()}
     kept = {key for key, (name, shared) in kinds.items() if keep(name, plane.name, shared)}
+    each = is_of_gpu(plane.name) and INSTRUCTION in names.values()
     for line in plane.lines:
         where = plane.name, line.display_name or line.name
         base_ps = (line.timestamp_ns - begin_ns) * 1000
         for event in line.events:
-            if event.metadata_id in kept:
-                name, shared = kinds[event.metadata_id]
-                stats = {**shared, **_stats(event.stats, names)} if event.stats else shared
+            is_kept = event.metadata_id in kept
+            if not (is_kept or each):
+                continue
+            name, shared = kinds[event.metadata_id]
+            stats = {**shared, **_stats(event.stats, names)} if event.stats else shared
+            if is_kept or keep(name, plane.name, stats):
                 shared_s = ((base_ps + event.offset_ps) * _PS, event.duration_ps * _PS)
                 yield Event.timed((name, *where), shared_s, own_times(stats), stats)
 
