@@ -9,8 +9,6 @@ from .chrome import read_chrome
 from .collectives import (
     Wanted,
     collectives,
-    is_collective,
-    is_wanted,
     only_enqueued,
     ranks_of,
 )
@@ -36,8 +34,6 @@ __all__ = [
     "TraceError",
     "Wanted",
     "collectives",
-    "is_collective",
-    "is_wanted",
     "iterations",
     "only_enqueued",
     "ranks_of",

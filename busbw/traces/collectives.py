@@ -49,12 +49,6 @@ class _Span(NamedTuple):
     last: _Piece
 
 
-def is_collective(name: str) -> bool:
-    """Whether an event of this name is a collective or a part of one."""
-    said = naming(name)
-    return said is not None and said.kind != ""
-
-
 class Wanted:
     """Which events `collectives` can use, by name, plane and stats: the `keep` of a reader.
 
@@ -71,11 +65,6 @@ class Wanted:
         if name not in self._names:
             self._names[name] = bool(naming(name)) or is_launch(name) or is_return(name)
         return self._names[name] or bool(stats and self._telling.may_be_one(name, plane, stats))
-
-
-def is_wanted(name: str, plane: str = "", stats: Stats | None = None) -> bool:
-    """Whether `collectives` can use an event; see `Wanted`, which keeps what it found."""
-    return Wanted()(name, plane, stats)
 
 
 def collectives(trace: Trace) -> tuple[Collective, ...]:

@@ -23,7 +23,7 @@ Stat = str | int | float
 Stats = Mapping[str, Stat]
 # When an event began and how long it took, in seconds.
 Times = tuple[float, float]
-# Whether events of this name, plane and shared stats are kept; the plane is "" where it is not known
+# Whether events of this name, plane and shared stats are kept; "" is a plane that is not known
 # yet. Of a GPU's kernel it is asked again with all stats of the very event.
 Keep = Callable[[str, str, Stats], bool]
 

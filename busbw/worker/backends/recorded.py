@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from busbw.traces.chrome import read_chrome
-from busbw.traces.event import Keep, Trace
-from busbw.traces.xplane import read_xplane
+from busbw.traces import Keep, Trace, read_chrome, read_xplane
 
 # What was recorded, of every host: the events that are kept. Raises TraceError.
 Reader = Callable[[Keep], Sequence[Trace]]

@@ -13,16 +13,17 @@ from busbw.traces.xplane import own_times
 
 from .recorded import read_files
 
-# Where TensorFlow keeps them; elsewhere, and before 2.12, our own reader does it.
-_FORMAT = "tensorflow.tsl.profiler.protobuf.xplane_pb2"
 _PS = 1e-12
 
 
 def read(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`. Raises TraceError where our own reader cannot read one."""
+    """The recordings below `folder`; by our own reader where this TensorFlow brings no classes.
+
+    Raises TraceError for one that only our own reader may read, and cannot.
+    """
     paths = sorted(folder.rglob("*.xplane.pb"))
     try:
-        space = importlib.import_module(_FORMAT).XSpace
+        space = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2").XSpace
     except (ImportError, AttributeError):
         return read_files(folder, keep)
     return [_trace(space.FromString(path.read_bytes()), path.name, keep) for path in paths]
