@@ -40,8 +40,12 @@ def reached(found: Iterable[Begun]) -> str:
 
 
 def xplane_reached(content: bytes) -> str:
-    """The same of an xplane file's content."""
-    return reached(_events(content))
+    """The same of an xplane file's content; of one that holds no device, in which plane it ends."""
+    found = reached(_events(content))
+    planes = [
+        _name(content, *place[1:], _PLANE_NAME) for place in _some(content, 0, len(content), _PLANE)
+    ]
+    return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
 
 
 def _events(content: bytes) -> Iterator[Begun]:

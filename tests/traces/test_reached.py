@@ -86,6 +86,12 @@ def test_a_cut_gzip_stream_is_read_as_far_as_it_goes() -> None:
         read_chrome(packed[: len(packed) // 2])
 
 
+def test_a_file_that_is_cut_before_any_device_names_the_plane_that_it_ends_in() -> None:
+    whole = space(plane("/host:CPU", [Line(name="main", events=[Made(name="f")])]), _device(0, 1))
+    with pytest.raises(TraceError, match=r"; it ends within /host:CPU$"):
+        read_xplane(whole[: whole.index(b"main") + 2])
+
+
 def test_what_holds_no_device_goes_up_to_none() -> None:
     assert reached([("/host:CPU", "main", 1.0)]) == ""
     assert reached([]) == ""

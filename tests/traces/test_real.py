@@ -206,7 +206,7 @@ def test_the_json_itself_says_the_same_of_vllm(
 CUT = {
     V6E: "it goes up to call 103 of /device:TPU:3",
     VLLM: "the gzip stream is cut: the file is not whole; it goes up to call 1 of /device:TPU:0",
-    TENSORFLOW: "a field goes on to byte",
+    TENSORFLOW: "it ends within /host:CPU",
 }
 
 
