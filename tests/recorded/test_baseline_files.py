@@ -1,0 +1,33 @@
+"""Recorded baseline files are read, and what was read is written as it stood, byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw import wire
+from busbw.baselines import compiled, document, reading
+from busbw.baselines.contents import contents_of
+
+from .corpus import baseline_files
+
+FILES = [
+    pytest.param(path, text, id=f"{n}-{path}") for n, (path, text) in enumerate(baseline_files())
+]
+
+
+@pytest.mark.parametrize(("path", "text"), FILES)
+def test_a_file_that_was_written_once_is_written_the_same(
+    path: str, text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    if Path(path).parts[0] == compiled.FOLDER:
+        stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
+        assert compiled._text(stored) == text
+        return
+    found = reading.read(file)
+    assert document.dumps(found) == text
+    assert len(contents_of(file).baselines) == len(found.entries)
