@@ -2,7 +2,8 @@
 
 Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path to the bad place.
-Knows dataclasses, enums, mappings, tuples and plain values; knows nothing of what they mean.
+Knows dataclasses (one with a `parse` stands as its `text`), enums, mappings, tuples and plain
+values; knows nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def to_json(value: Any) -> Any:
     """A frozen value as plain dicts, lists, strings, numbers and None. Loses nothing but types."""
     if isinstance(value, enum.Enum):
         return value.value
+    if hasattr(type(value), "parse"):
+        return value.text
     if dataclasses.is_dataclass(value):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -100,6 +103,8 @@ def _read(kind: Any, document: Any, where: str) -> Any:
         return _read_tuple(typing.get_args(kind), document, where)
     if origin is not None and issubclass(origin, Mapping):
         return _read_mapping(typing.get_args(kind)[1], document, where)
+    if hasattr(kind, "parse"):
+        return _read_text(kind, document, where)
     if dataclasses.is_dataclass(kind):
         return _read_dataclass(kind, document, where)
     if issubclass(kind, enum.Enum):
@@ -133,6 +138,16 @@ def _read_mapping(kind: Any, document: Any, where: str) -> dict[str, Any]:
         place = f"{where}.{_in_part(key)}"
         found[_read_plain(str, key, place)] = _read(kind, item, place)
     return found
+
+
+def _read_text(kind: Any, document: Any, where: str) -> Any:
+    """A value that stands as one text."""
+    try:
+        return kind.parse(_read_plain(str, document, where))
+    except WireError:
+        raise
+    except ValueError as error:
+        raise WireError(f"{where}: {error}") from error
 
 
 def _read_dataclass(kind: Any, document: Any, where: str) -> Any:

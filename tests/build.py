@@ -13,6 +13,7 @@ from busbw.model import (
     Baseline,
     BaselineSession,
     Case,
+    Clock,
     Compiled,
     CompiledBaseline,
     Device,
@@ -21,11 +22,13 @@ from busbw.model import (
     EnvironmentKey,
     Failure,
     FailureKind,
+    LaunchId,
     Measurement,
     Outcome,
     Plan,
     Probe,
     Proof,
+    Protocol,
     Run,
     Spec,
     StrategyRun,
@@ -44,7 +47,7 @@ def spec(**changes: Any) -> Spec:
 
 
 def case(**changes: Any) -> Case:
-    """The same on four ranks."""
+    """The same on four ranks; its protocol may be given as text."""
     ordinary = Case(
         framework="jax",
         payload_bytes=4096,
@@ -55,8 +58,10 @@ def case(**changes: Any) -> Case:
         ranks=4,
         mesh="",
         placement="in_place",
-        protocol="host/chain2",
+        protocol=Protocol(clock=Clock.HOST, program="chain2"),
     )
+    if isinstance(changes.get("protocol"), str):
+        changes["protocol"] = Protocol.parse(changes["protocol"])
     return replace(ordinary, **changes)
 
 
@@ -84,7 +89,7 @@ def proof() -> Proof:
 def run(*samples_s: float, **changes: Any) -> Run:
     """A launch with these samples; one of 1 ms if none are given."""
     ordinary = Run(
-        launch="1.0",
+        launch=LaunchId.parse("1.0"),
         iterations=8,
         samples_s=samples_s or (1e-3,),
         compile_s=0.1,
@@ -94,7 +99,13 @@ def run(*samples_s: float, **changes: Any) -> Run:
         framework_path="/somewhere/jax",
         versions=VERSIONS,
     )
-    return replace(ordinary, **changes)
+    return replace(ordinary, **_with_launch(changes))
+
+
+def _with_launch(changes: dict[str, Any]) -> dict[str, Any]:
+    """A launch may be given as text."""
+    launch = changes.get("launch")
+    return {**changes, "launch": LaunchId.parse(launch)} if isinstance(launch, str) else changes
 
 
 def strategy_run(**changes: Any) -> StrategyRun:
@@ -117,7 +128,8 @@ def strategy_run(**changes: Any) -> StrategyRun:
 
 def failure(kind: FailureKind = FailureKind.CRASHED, **changes: Any) -> Failure:
     """A launch that gave no Run."""
-    return replace(Failure(kind=kind, message="it broke", launch="2.0"), **changes)
+    ordinary = Failure(kind=kind, message="it broke", launch=LaunchId.parse("2.0"))
+    return replace(ordinary, **_with_launch(changes))
 
 
 def out_of_memory(**changes: Any) -> Failure:
@@ -203,7 +215,7 @@ def device_set(device: Device = Device.CPU, **changes: Any) -> DeviceSet:
         device_kind="AMD EPYC" if virtual else device.value.upper(),
         ranks=4,
         any_ranks=virtual,
-        protocol="chain2",
+        program="chain2",
         strategies={"default": "psum", "psum": "psum"},
         cores=2 if virtual else None,
     )

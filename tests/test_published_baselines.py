@@ -11,7 +11,7 @@ from busbw.baselines import find_published
 from busbw.baselines.document import Status
 from busbw.baselines.published import Published, PublishedEntry, read_published
 from busbw.metrics import parse_payload
-from busbw.model import Case, EnvironmentKey, Reference
+from busbw.model import Case, EnvironmentKey, Protocol, Reference
 
 BASELINES = Path(__file__).parents[1] / "baselines"
 FILES = sorted(BASELINES.glob("*/*/published.*.json"))
@@ -49,7 +49,7 @@ def _found(name: str, payload: str, *, device_kind: str = "TPU v2") -> Reference
         ranks=ranks,
         mesh="2x2x2",
         placement="in_place",
-        protocol="any",
+        protocol=Protocol.parse("host/any"),
     )
     return find_published(BASELINES, key, case)
 

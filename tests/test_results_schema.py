@@ -14,7 +14,18 @@ import jsonschema
 import pytest
 
 from busbw import model, report, stats
-from busbw.model import Case, Failure, FailureKind, Found, Measurement, Outcome, Run, Spec, Verdict
+from busbw.model import (
+    Case,
+    Failure,
+    FailureKind,
+    Found,
+    LaunchId,
+    Measurement,
+    Outcome,
+    Run,
+    Spec,
+    Verdict,
+)
 
 from . import build
 
@@ -65,7 +76,9 @@ def _run() -> Run:
 
 
 def _failure(kind: FailureKind, **more: Any) -> Failure:
-    return Failure(kind=kind, message="what happened", launch="1.jax", log="the end", **more)
+    return Failure(
+        kind=kind, message="what happened", launch=LaunchId.parse("1.jax"), log="the end", **more
+    )
 
 
 def _summary() -> model.Summary:

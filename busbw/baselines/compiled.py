@@ -17,6 +17,7 @@ from busbw.model import (
     CompiledBaseline,
     EnvironmentKey,
     Failure,
+    Protocol,
     Topology,
     payload_text,
 )
@@ -34,8 +35,7 @@ from .document import (
     one_line_each,
     read_json,
 )
-from .entries import place_of
-from .key import file_name_of, slug
+from .key import slug
 
 SCHEMA = 1
 FOLDER = "compiled"
@@ -52,7 +52,7 @@ class CompiledEntry:
     payload: str
     payload_bytes: int
     status: Status
-    protocol: str
+    protocol: Protocol
     release: str
     date: str
     compiled: Compiled | None = None
@@ -173,7 +173,7 @@ def _read(path: Path, key: EnvironmentKey, case: Case) -> CompiledDocument:
     if document.environment != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
             f"{path}: document.environment: the file says {document.environment} and "
-            f"{'.'.join(names)}, its place says {key} and {file_name_of(case)}"
+            f"{'.'.join(names)}, its place says {key} and {case.key.file_name}"
         )
     return document
 
@@ -221,7 +221,7 @@ def _text(document: CompiledDocument) -> str:
 
 
 def _entry(document: CompiledDocument, case: Case) -> CompiledEntry | None:
-    return next((entry for entry in document.entries if entry.place == place_of(case)), None)
+    return next((entry for entry in document.entries if entry.place == case.key.entry), None)
 
 
 def _entry_of(one: AcceptedCompiled, date: str) -> CompiledEntry:

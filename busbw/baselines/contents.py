@@ -24,5 +24,7 @@ def contents_of(path: Path) -> Contents:
     document = read(path)
     return Contents(
         key=document.environment,
-        baselines=tuple(baseline_of(case_of(document, entry), entry) for entry in document.entries),
+        baselines=tuple(
+            baseline_of(case_of(document, entry, path.name), entry) for entry in document.entries
+        ),
     )

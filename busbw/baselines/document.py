@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import inputs, model, wire
-from busbw.model import Case, Compiled, EnvironmentKey, payload_text
+from busbw.model import Case, Compiled, EnvironmentKey, Protocol, payload_text
 
 SCHEMA = 2
 
@@ -72,7 +72,7 @@ class Entry:
     needed_bytes: int | None = None
     available_bytes: int | None = None
     memory_limit_bytes: int | None = None
-    protocol: str
+    protocol: Protocol
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ from busbw.model import (
     Baseline,
     BaselineSession,
     Case,
+    CaseKey,
     EnvironmentKey,
     Measurement,
     payload_text,
@@ -51,13 +52,9 @@ class Accepted:
     memory_limit_bytes: int | None = None
 
 
-def place_of(case: Case) -> tuple[str, str, str, str, int]:
-    """Where the entry of `case` stands in its file; as `Entry.place`."""
-    return (case.dtype, case.reduce_op, case.placement, case.axes, case.payload_bytes)
-
-
-def case_of(document: Document, entry: Entry) -> Case:
-    """The Case that `entry` is about."""
+def case_of(document: Document, entry: Entry, file_name: str = "") -> Case:
+    """The Case that `entry` is about; whether it is a training step's, its file's name says."""
+    named = CaseKey.of_file(file_name)
     return Case(
         framework=document.framework,
         payload_bytes=entry.payload_bytes,
@@ -70,6 +67,7 @@ def case_of(document: Document, entry: Entry) -> Case:
         placement=entry.placement,
         protocol=entry.protocol,
         axes=entry.axes,
+        step=named.step if named is not None else "",
     )
 
 

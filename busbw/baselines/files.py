@@ -13,7 +13,7 @@ from busbw import locks
 from busbw.model import Case, EnvironmentKey
 
 from .document import BaselineError, Document
-from .key import file_name_of, folder_of
+from .key import folder_of
 from .reading import read
 from .seen import Seen
 
@@ -22,7 +22,7 @@ LOCK_TIMEOUT_S = 60.0
 
 def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
     """Where the file of `case` on `key` lies below `root`."""
-    return root / folder_of(key) / file_name_of(case)
+    return root / folder_of(key) / case.key.file_name
 
 
 def there(path: Path) -> bool:
@@ -43,7 +43,7 @@ def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
     if document.environment != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
             f"{path}: document.environment: the file says {document.environment} and "
-            f"{'.'.join(names)}, its place says {key} and {file_name_of(case)}"
+            f"{'.'.join(names)}, its place says {key} and {case.key.file_name}"
         )
     return document
 

@@ -1,4 +1,4 @@
-"""An Environment key and a Case as a path below the baselines folder.
+"""An Environment key as a folder below that of the baselines.
 
 Text only: nothing is read or written here.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from busbw.model import Case, EnvironmentKey
+from busbw.model import EnvironmentKey
 
 
 def slug(text: str) -> str:
@@ -23,18 +23,3 @@ def folder_of(key: EnvironmentKey) -> PurePosixPath:
     if (key.hosts, key.processes) != (1, 1):
         ranks += f"-{key.hosts}h{key.processes}p"
     return PurePosixPath(kind, ranks)
-
-
-def stem_of(case: Case) -> str:
-    """The file's name without the strategy, such as ``jax.all_reduce``.
-
-    That of a training step is another one, ``jax.dense_step.all_reduce``: its times are no
-    collective's.
-    """
-    step = [f"{case.step}_step"] if case.step else []
-    return ".".join((case.framework, *step, case.collective))
-
-
-def file_name_of(case: Case) -> str:
-    """Such as ``jax.all_reduce.psum.json``."""
-    return f"{stem_of(case)}.{case.strategy}.json"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Reference
+from busbw.model import Case, CaseKey, EnvironmentKey, Reference
 
 from .document import BaselineError, Status, check_payload, read_json
 from .key import slug
@@ -55,7 +55,9 @@ def read_published(path: Path) -> Published:
     if table.schema != SCHEMA:
         raise BaselineError(f"{path}: document.schema: expected {SCHEMA}, got {table.schema}")
     wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
-    place = (path.parent.parent.name, path.parent.name, "".join(path.name.split(".")[1:2]))
+    named = CaseKey.of_file(path.name)
+    of_name = named.collective if named is not None else ""
+    place = (path.parent.parent.name, path.parent.name, of_name)
     if wanted != place:
         raise BaselineError(f"{path}: the table is for {' '.join(wanted)}, its place for another")
     seen = set()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import EnvironmentKey, variables
+from busbw.model import EnvironmentKey, Protocol, variables
 
 from .document import (
     SCHEMA,
@@ -44,7 +44,7 @@ class EntryOne:
     times_us: tuple[float, ...] = ()
     needed_bytes: int | None = None
     available_bytes: int | None = None
-    protocol: str
+    protocol: Protocol
     date: str
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -6,18 +6,18 @@ much a baseline may lose in `pool`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model import Baseline, Case, EnvironmentKey
+from busbw.model import Baseline, Case, CaseKey, EnvironmentKey
 
 from . import files
 from .changes import Change, Refusal, Saved, recorded
 from .document import Document, Entry
 from .draft import Draft
-from .entries import Accepted, Occasion, baseline_of, entry_of, place_of
-from .key import file_name_of, folder_of, stem_of
+from .entries import Accepted, Occasion, baseline_of, entry_of
+from .key import folder_of
 from .pool import joined
 
 
@@ -68,19 +68,23 @@ def find(
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     """The frameworks that have baselines on `key`."""
-    found = (root / folder_of(key)).glob("*.*.*.json")
-    return frozenset(path.name.split(".")[0] for path in found)
+    return _frameworks((root / folder_of(key)).glob("*.*.*.json"))
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
     """The frameworks that have baselines on any key below `root`."""
-    return frozenset(path.name.split(".")[0] for path in root.glob("*/*/*.*.*.json"))
+    return _frameworks(root.glob("*/*/*.*.*.json"))
+
+
+def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
+    named = (CaseKey.of_file(path.name) for path in paths)
+    return frozenset(one.framework for one in named if one is not None)
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     """A strategy other than the case's that there is an entry of, on the same key."""
     folder = root / folder_of(key)
-    stem = stem_of(case)
+    stem = case.key.stem
     for path in sorted(folder.glob(f"{stem}.*.json")):
         strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
         other = replace(case, strategy=strategy)
@@ -90,7 +94,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 def _entry(document: Document, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
-    wanted = (place_of(case), memory_limit_bytes)
+    wanted = (case.key.entry, memory_limit_bytes)
     found = (e for e in document.entries if (e.place, e.memory_limit_bytes) == wanted)
     return next(found, None)
 
@@ -99,7 +103,7 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     """Which other key has a file for this framework, collective and strategy, if any."""
     wanted = folder_of(key)
     there = [
-        path.parent.relative_to(root) for path in sorted(root.glob(f"*/*/{file_name_of(case)}"))
+        path.parent.relative_to(root) for path in sorted(root.glob(f"*/*/{case.key.file_name}"))
     ]
     if not there:
         return ""

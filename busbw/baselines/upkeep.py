@@ -14,7 +14,7 @@ from busbw.model import Case, EnvironmentKey
 from .changes import Change, recorded
 from .document import Document, Entry
 from .draft import Draft
-from .entries import Occasion, baseline_of, case_of, place_of, rounded_us
+from .entries import Occasion, baseline_of, case_of, rounded_us
 from .pool import level_us, pinned_on
 
 Keyed = tuple[EnvironmentKey, Case]
@@ -35,7 +35,7 @@ def prune(draft: Draft, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[C
 def _pruned(
     path: Path, document: Document, cases: Sequence[Case]
 ) -> tuple[Path, Document, list[Change]]:
-    places = {place_of(case) for case in cases}
+    places = {case.key.entry for case in cases}
     gone = [entry for entry in document.entries if entry.place not in places]
     changes = [_removed(path, document, entry) for entry in sorted(gone, key=lambda e: e.place)]
     left = tuple(entry for entry in document.entries if entry.place in places)
@@ -43,7 +43,7 @@ def _pruned(
 
 
 def _removed(path: Path, document: Document, entry: Entry) -> Change:
-    case = case_of(document, entry)
+    case = case_of(document, entry, path.name)
     return Change(path=path, case=case, before=baseline_of(case, entry), after=None)
 
 
@@ -65,7 +65,7 @@ def rebase(draft: Draft, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple
 def _rebased(
     path: Path, document: Document, cases: Sequence[Case], occasion: Occasion
 ) -> tuple[Document, list[Change]]:
-    wanted = {(place_of(case), case.protocol) for case in cases}
+    wanted = {(case.key.entry, case.protocol) for case in cases}
     entries = tuple(
         _at_level(entry, occasion) if (entry.place, entry.protocol) in wanted else entry
         for entry in document.entries

@@ -17,6 +17,7 @@ from busbw.model import (
     Device,
     DeviceSet,
     EnvironmentKey,
+    Protocol,
     Spec,
     TrainingStrategy,
 )
@@ -78,7 +79,6 @@ def case_under(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> Case:
             f"{key.ranks} ranks do not share out the {CNN_BATCH} examples of a {CNN} training "
             "step evenly; --ranks says how many to use"
         )
-    *_, allocator = found.protocol.split("/")
     return Case(
         framework=spec.framework,
         payload_bytes=spec.payload_bytes,
@@ -89,7 +89,11 @@ def case_under(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> Case:
         ranks=key.ranks,
         mesh=key.mesh,
         placement=spec.placement,
-        protocol=f"{Clock.HOST.value}/{CNN}-step-batch-{CNN_BATCH}/{allocator}",
+        protocol=Protocol(
+            clock=Clock.HOST,
+            program=f"{CNN}-step-batch-{CNN_BATCH}",
+            allocator=found.allocator,
+        ),
         step=CNN,
     )
 

@@ -19,6 +19,7 @@ from busbw.model import (
     DeviceSet,
     EnvironmentKey,
     Probe,
+    Protocol,
     Spec,
     TrainingStrategy,
     extents_of,
@@ -179,13 +180,11 @@ def _strategy(spec: Spec, found: DeviceSet, where: str) -> str:
     return strategy
 
 
-def _protocol(spec: Spec, found: DeviceSet, where: str) -> str:
-    """Clock, program, allocator settings; a training step's program is none of the chains."""
-    clock = _clock(spec, found, where).value
-    if not spec.step:
-        return f"{clock}/{found.protocol}"
-    *_, allocator = found.protocol.split("/")
-    return f"{clock}/{spec.step}-step-{DENSE_ROWS}-rows/{allocator}"
+def _protocol(spec: Spec, found: DeviceSet, where: str) -> Protocol:
+    """A training step's program is none of the chains."""
+    program = f"{spec.step}-step-{DENSE_ROWS}-rows" if spec.step else found.program
+    clock = _clock(spec, found, where)
+    return Protocol(clock=clock, program=program, allocator=found.allocator)
 
 
 def _clock(spec: Spec, found: DeviceSet, where: str) -> Clock:

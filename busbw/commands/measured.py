@@ -10,7 +10,7 @@ from typing import Any
 
 from busbw import baselines, judge, wire
 from busbw.costmodel import Line, MeasuredCurve
-from busbw.model import Case, EnvironmentKey, check_case, check_key, check_seconds
+from busbw.model import Case, EnvironmentKey, Protocol, check_case, check_key, check_seconds
 from busbw.report import RESULTS_SCHEMA
 
 from .workload import AskedWrongly
@@ -56,7 +56,7 @@ def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]
 
 def kind_of(case: Case) -> Case:
     """What all payloads of one kind share, timed by any program: the case without the rest."""
-    return replace(case, payload_bytes=0, protocol=case.clock.value, step="")
+    return replace(case, payload_bytes=0, protocol=Protocol(clock=case.clock), step="")
 
 
 def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:

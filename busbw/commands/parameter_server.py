@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 
 from busbw import driver, report
-from busbw.model import Failure, ParameterServerTraining, Updates
+from busbw.model import Failure, LaunchId, ParameterServerTraining, Updates
 from busbw.report import ParameterServerRow, PublishedRow
 
 from . import pages
@@ -151,7 +151,7 @@ def _trained(
             print(f"busbw parameter-server: {number}/{len(options.rows)} {name}", file=sys.stderr)
         row = _ROWS[name]
         training = dataclasses.replace(row.training, epochs=options.epochs)
-        start = driver.LocalStart(starter=starter, bundle=bundle, launch=name)
+        start = driver.LocalStart(starter=starter, bundle=bundle, launch=LaunchId(name=name))
         answer = driver.train(training, start, options.timeout, _say)
         if isinstance(answer, Failure):
             return dataclasses.replace(answer, message=f"{name}: {answer.message}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from busbw import costmodel, report
 from busbw.costmodel import MeasuredCurve
-from busbw.model import DENSE, Case, Clock, EnvironmentKey, payload_text, plural
+from busbw.model import DENSE, Case, Clock, EnvironmentKey, Protocol, payload_text, plural
 from busbw.report import PredictedStep
 
 from . import pages
@@ -171,7 +171,7 @@ def _curve(case: Case, curves: _Curves) -> MeasuredCurve | None:
     wanted = kind_of(case)
     if wanted in curves:
         return curves[wanted]
-    others = [replace(wanted, protocol=clock.value) for clock in Clock]
+    others = [replace(wanted, protocol=Protocol(clock=clock)) for clock in Clock]
     found = [curves[one] for one in others if one in curves]
     return found[0] if len(found) == 1 else None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Compiled, Compiler, Failure, Topology, TrainingStep
+from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology, TrainingStep
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -148,16 +148,16 @@ class Compiling:
     def _started(self, compiler: str, held: contextlib.ExitStack) -> Worker | Failure:
         with self._lock:
             self._number += 1
-            launch = f"compile-{self._number}"
+            launch = LaunchId(name=f"compile-{self._number}")
 
-        def start(name: str) -> Worker:
-            return held.enter_context(self._worker(self.starters[compiler], name))
+        def start(launch: LaunchId) -> Worker:
+            return held.enter_context(self._worker(self.starters[compiler], launch))
 
         worker, failure = ready(start(launch), start, self.on_note)
         return failure or worker
 
     @contextlib.contextmanager
-    def _worker(self, starter: Starter, launch: str) -> Iterator[Worker]:
+    def _worker(self, starter: Starter, launch: LaunchId) -> Iterator[Worker]:
         worker = Worker(starter, self.bundle, launch)
         with self._lock:
             self._alive.add(worker)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, Plan, Run
+from busbw.model import Case, EnvironmentKey, Failure, Injection, LaunchId, Measurement, Plan, Run
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -116,13 +116,17 @@ class Duel:
         self, framework: str, cases: list[Case], order: Sequence[Side], attempt: int
     ) -> list[Case]:
         """Measure `cases` until a worker dies; those that are left."""
-        again = f".{attempt}" if attempt > 1 else ""
         workers: dict[Side, Worker] = {}
         begun_s = self.clock()
         try:
             for side in order:
-                name = f"{self._number}.{framework}.{side.value}{again}"
-                workers[side] = self._start(framework, side, name)
+                launch = LaunchId(
+                    pass_number=self._number,
+                    framework=framework,
+                    part=side.value,
+                    attempt=attempt,
+                )
+                workers[side] = self._start(framework, side, launch)
             for side in order:
                 start = functools.partial(self._start, framework, side)
                 workers[side], failure = ready(workers[side], start, self.on_note)
@@ -140,7 +144,7 @@ class Duel:
             self._end(worker)
         return left
 
-    def _start(self, framework: str, side: Side, launch: str) -> Worker:
+    def _start(self, framework: str, side: Side, launch: LaunchId) -> Worker:
         return Worker(self.starters[framework][side], self.bundle, launch)
 
     def _never_started(self, side: Side, failure: Failure, cases: Sequence[Case]) -> list[Case]:

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.model import Failure, FailureKind, Found
+from busbw.model import Failure, FailureKind, Found, LaunchId
 
 LOG_CHARACTERS = 4000
 _LOG_BYTES = 2**20
@@ -39,7 +39,7 @@ class Ended:
     refused: str = ""
 
 
-def failure_of(ended: Ended, launch: str, doing: str) -> Failure:
+def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
     """The Failure for the request under way; `doing` names it in the message."""
     kind, message, found = _classified(ended)
     return Failure(

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from busbw import wire
-from busbw.model import Failure
+from busbw.model import Failure, LaunchId
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -35,14 +35,14 @@ class LocalStart:
 
     starter: Starter
     bundle: Bundle
-    launch: str
+    launch: LaunchId
 
     def __call__(self, place: Place) -> Worker:
         """A worker at `place`; its launch names its role, such as ``1.ps0``."""
         environment = {**self.starter.environment, **place.environment}
         starter = replace(self.starter, environment=environment)
         role = place.role
-        return Worker(starter, self.bundle, f"{self.launch}.{role.task}{role.index}")
+        return Worker(starter, self.bundle, self.launch.of_member(f"{role.task}{role.index}"))
 
 
 class Group:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from busbw import wire
-from busbw.model import Failure, Probe
+from busbw.model import Failure, LaunchId, Probe
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
 from .process import Starter, Worker
-from .starting import again, cut_short, started_again
+from .starting import cut_short, started_again
 
 PROBE_TIMEOUT_S = 180.0
+
+_PROBE = LaunchId(name="probe")
 
 
 class ProbeFailed(Exception):
@@ -31,12 +33,12 @@ def probe(
     Raises ProbeFailed with the end of the log, and ProbeCutShort for a second worker that hung or
     died of a signal.
     """
-    answer = _asked(starter, bundle, "probe")
+    answer = _asked(starter, bundle, _PROBE)
     if isinstance(answer, Probe):
         return answer
     if cut_short(answer):
         on_note(started_again(answer))
-        answer = _asked(starter, bundle, again("probe"))
+        answer = _asked(starter, bundle, _PROBE.again)
         if isinstance(answer, Probe):
             return answer
     if cut_short(answer):
@@ -44,7 +46,7 @@ def probe(
     raise ProbeFailed(_words(starter, answer))
 
 
-def _asked(starter: Starter, bundle: Bundle, launch: str) -> Probe | Failure:
+def _asked(starter: Starter, bundle: Bundle, launch: LaunchId) -> Probe | Failure:
     worker = Worker(starter, bundle, launch)
     try:
         answer = worker.ask(None, PROBE_TIMEOUT_S)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from busbw import wire
+from busbw.model import LaunchId
 
 from . import replies
 from .bundle import Bundle
@@ -52,7 +53,7 @@ class Starter:
     ranks: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, bundle: Bundle, launch: str, requests: int, replies: int) -> list[str]:
+    def command(self, bundle: Bundle, launch: LaunchId, requests: int, replies: int) -> list[str]:
         """The worker's command line; the descriptors are its ends of the pipes."""
         command = [self.python, str(bundle.path), f"--framework={self.framework}"]
         command += [f"--device={self.device}"] if self.device else []
@@ -105,7 +106,7 @@ class Worker:
         self,
         starter: Starter,
         bundle: Bundle,
-        launch: str,
+        launch: LaunchId,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch

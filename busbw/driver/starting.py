@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from busbw.model import Failure, FailureKind
+from busbw.model import Failure, FailureKind, LaunchId
 
 from .endings import Ended, failure_of
 from .process import START_TIMEOUT_S, Worker
@@ -24,29 +24,24 @@ def stopped(failure: Failure) -> bool:
     return failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
 
 
-def again(launch: str) -> str:
-    """The name of the launch that takes the place of `launch`."""
-    return f"{launch}.again"
-
-
 def started_again(failure: Failure) -> str:
     """A note for the user: a launch was cut short, and there was another."""
     return f"launch {failure.launch}: {failure.message}; it was started once more"
 
 
 def ready(
-    worker: Worker, start: Callable[[str], Worker], on_note: Callable[[str], None]
+    worker: Worker, start: Callable[[LaunchId], Worker], on_note: Callable[[str], None]
 ) -> tuple[Worker, Failure | None]:
     """`worker` when it is ready, or the one that `start` gave for it; with the Failure if not.
 
-    `start` gets the name of a launch. If this is interrupted, both are over.
+    `start` gets a launch's id. If this is interrupted, both are over.
     """
     failure = _awaited(worker)
     if failure is None or not cut_short(failure):
         return worker, failure
     worker.kill()
     on_note(started_again(failure))
-    other = start(again(worker.launch))
+    other = start(worker.launch.again)
     return other, _awaited(other)
 
 

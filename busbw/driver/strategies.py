@@ -16,6 +16,7 @@ from busbw.model import (
     Case,
     Failure,
     FailureKind,
+    LaunchId,
     Proof,
     Run,
     StrategyRun,
@@ -40,7 +41,7 @@ class StrategyLaunch:
 
     starter: Starter
     bundle: Bundle
-    name: str
+    name: LaunchId
     examples: str = ""
     on_note: Callable[[str], None] = lambda note: None
 
@@ -138,7 +139,7 @@ def merged(runs: Sequence[StrategyRun]) -> StrategyRun:
     )
 
 
-def run_of(case: Case, trained: StrategyRun, launch: str) -> Run:
+def run_of(case: Case, trained: StrategyRun, launch: LaunchId) -> Run:
     """The Run of `case`: a sample is the seconds of a step in an epoch after the first."""
     copies = len(trained.last_digests)
     return Run(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, Measurement, Plan, Run
+from busbw.model import Case, EnvironmentKey, Failure, Injection, LaunchId, Measurement, Plan, Run
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -94,7 +94,7 @@ class Sweep:
             launch = StrategyLaunch(
                 starter=self.starters[case.framework],
                 bundle=self.bundle,
-                name=f"{number}.{case.framework}.{case.strategy}",
+                name=LaunchId(pass_number=number, framework=case.framework, part=case.strategy),
                 examples=self.examples,
                 on_note=self.on_note,
             )
@@ -116,8 +116,8 @@ class Sweep:
         left, attempt = list(cases), 0
         while left:
             attempt += 1
-            name = f"{number}.{framework}" + (f".{attempt}" if attempt > 1 else "")
-            worker, failure = self._started(framework, name)
+            launch = LaunchId(pass_number=number, framework=framework, attempt=attempt)
+            worker, failure = self._started(framework, launch)
             try:
                 self._let_go()
                 left = self._one_launch(worker, left, number, failure)
@@ -128,9 +128,9 @@ class Sweep:
             if left or not self.handover:
                 self._let_go()
 
-    def _started(self, framework: str, launch: str) -> tuple[Worker, Failure | None]:
-        def start(name: str) -> Worker:
-            return Worker(self.starters[framework], self.bundle, name)
+    def _started(self, framework: str, launch: LaunchId) -> tuple[Worker, Failure | None]:
+        def start(launch: LaunchId) -> Worker:
+            return Worker(self.starters[framework], self.bundle, launch)
 
         with self._counted("starting"):
             return ready(start(launch), start, self.on_note)

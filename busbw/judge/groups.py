@@ -42,23 +42,11 @@ def groups_of_cases(
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
-            found.setdefault(_kind(verdict.case), []).append(verdict)
+            alike = verdict.case.key.kind, verdict.case.protocol
+            found.setdefault(alike, []).append(verdict)
     level = policy.false_alarms / max(1, 2 * len(found))
     quantile = student.quantile(level, _FREEDOM)
     return tuple(_group(alike, policy, quantile, paired=paired) for alike in found.values())
-
-
-def _kind(case: Case) -> tuple[object, ...]:
-    return (
-        case.framework,
-        case.collective,
-        case.strategy,
-        case.dtype,
-        case.reduce_op,
-        case.placement,
-        case.axes,
-        case.protocol,
-    )
 
 
 def _group(verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, paired: bool) -> Group:

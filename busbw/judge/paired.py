@@ -80,8 +80,8 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
     """The runs of one pass each: a pass is the number that a launch's name begins with."""
-    by_pass = {run.launch.split(".")[0]: run for run in reference}
-    found = ((by_pass.get(run.launch.split(".")[0]), run) for run in candidate)
+    by_pass = {run.launch.pass_number: run for run in reference}
+    found = ((by_pass.get(run.launch.pass_number), run) for run in candidate)
     return [(before, now) for before, now in found if before is not None]
 
 

@@ -15,6 +15,7 @@ from .compiled import (
     Difference,
     Topology,
 )
+from .identity import CaseKey, LaunchId, Protocol
 from .limits import (
     LEAST_S,
     MOST_BYTES,
@@ -97,6 +98,7 @@ __all__ = [
     "BaselineSession",
     "Batch",
     "Case",
+    "CaseKey",
     "Ceiling",
     "Clock",
     "CompileSpec",
@@ -114,6 +116,7 @@ __all__ = [
     "FailureKind",
     "Found",
     "Injection",
+    "LaunchId",
     "Measurement",
     "Outcome",
     "ParameterServerRun",
@@ -122,6 +125,7 @@ __all__ = [
     "Plan",
     "Probe",
     "Proof",
+    "Protocol",
     "Reference",
     "Run",
     "SessionOutcome",

@@ -13,7 +13,6 @@ from .compiled import Compiled
 from .machine import EnvironmentKey
 from .mesh import AXES, extents_of
 from .request import Case
-from .words import Clock
 
 MOST_RANKS = 1_000_000
 MOST_BYTES = 10**15
@@ -24,13 +23,7 @@ _LONGEST_MESH = 60
 
 
 def check_case(case: Case) -> None:
-    """Clock, ranks, payload, mesh and axes are some that can be measured."""
-    clocks = [clock.value for clock in Clock]
-    if case.protocol.split("/")[0] not in clocks:
-        raise ValueError(
-            f"protocol: expected a clock first, one of {', '.join(clocks)}, such as host/..., "
-            f"got {case.protocol[:60]!r}"
-        )
+    """Ranks, payload, mesh and axes are some that can be measured."""
     _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
     _check_count("ranks", case.ranks, MOST_RANKS)
     _check_mesh(case.mesh)

@@ -19,7 +19,7 @@ class DeviceSet:
     """The devices of one class that a framework reaches in one process.
 
     `ranks` is how many there are; `any_ranks` says that any other number can be had (virtual
-    CPU devices). `protocol` is how this framework would measure on them, without the clock;
+    CPU devices). `program` and `allocator` are how this framework would measure on them;
     `clocks` are those that can be read, the default first. `strategies` maps a strategy's name
     as asked for to its true name.
     """
@@ -28,9 +28,10 @@ class DeviceSet:
     device_kind: str
     ranks: int
     any_ranks: bool
-    protocol: str
+    program: str
     strategies: Mapping[str, str]
     clocks: tuple[Clock, ...] = (Clock.HOST,)
+    allocator: str = ""
     mesh: str = ""
     cores: int | None = None
     hosts: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .identity import CaseKey, Protocol
 from .mesh import AXES, extents_of, groups_of
 from .words import MIB, Clock, Extra, payload_text
 
@@ -55,10 +56,10 @@ class Spec:
 class Case:
     """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
 
-    `protocol` says how it is measured (clock, program, allocator settings); unlike is never
-    compared with unlike. `ranks` are all that take part; with `axes`, in several groups at once.
-    With a `step`, whole training steps are timed, of which the collective is a part: the fields
-    still say what that collective is, and the payload is the gradient that it sums.
+    `protocol` says how it is measured; unlike is never compared with unlike. `ranks` are all that
+    take part; with `axes`, in several groups at once. With a `step`, whole training steps are
+    timed, of which the collective is a part: the fields still say what that collective is, and the
+    payload is the gradient that it sums.
     """
 
     framework: str
@@ -70,35 +71,39 @@ class Case:
     ranks: int
     mesh: str
     placement: str
-    protocol: str
+    protocol: Protocol
     axes: str = ""
     step: str = ""
 
     @property
+    def key(self) -> CaseKey:
+        """What names it on its machine."""
+        return CaseKey(
+            framework=self.framework,
+            collective=self.collective,
+            strategy=self.strategy,
+            dtype=self.dtype,
+            reduce_op=self.reduce_op,
+            placement=self.placement,
+            axes=self.axes,
+            step=self.step,
+            payload_bytes=self.payload_bytes,
+        )
+
+    @property
     def name(self) -> str:
         """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
-        step = [f"{self.step}_step"] if self.step else []
-        parts = (self.framework, *step, self.collective, self.strategy, self.dtype)
-        return ".".join((*parts, payload_text(self.payload_bytes)))
+        return self.key.name
 
     @property
     def group_name(self) -> str:
-        """What all sizes of one kind share, such as ``jax all_reduce (psum)``.
-
-        What is usual is left out.
-        """
-        parts = [f"{self.framework} {self.collective} ({self.strategy})"]
-        parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
-        parts += [self.dtype] if self.dtype != "float32" else []
-        parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
-        parts += [f"along {self.axes}"] if self.axes else []
-        parts += [f"in a {self.step} step"] if self.step else []
-        return ", ".join(parts)
+        """What all sizes of one kind share, such as ``jax all_reduce (psum)``."""
+        return self.key.group_name
 
     @property
     def clock(self) -> Clock:
-        """The clock that the times are read from: the first word of the protocol."""
-        return Clock(self.protocol.split("/")[0])
+        """The clock that the times are read from."""
+        return self.protocol.clock
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

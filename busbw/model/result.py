@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .identity import LaunchId
 from .request import Case
 from .strategies import StrategyRun
 from .words import FailureKind, Found
+
+# Where nobody was launched, or nobody says which.
+NO_LAUNCH = LaunchId()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +61,7 @@ class Run:
     the samples are then seconds of a step, one for each epoch after the first.
     """
 
-    launch: str
+    launch: LaunchId
     iterations: int
     samples_s: tuple[float, ...]
     compile_s: float
@@ -91,7 +95,7 @@ class Failure:
 
     kind: FailureKind
     message: str
-    launch: str = ""
+    launch: LaunchId = NO_LAUNCH
     exit_code: int | None = None
     log: str = ""
     found: Found | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from .identity import Protocol
 from .request import Case
 from .words import Clock, payload_text
 
@@ -74,7 +75,7 @@ class TrainingStep:
             ranks=self.ranks,
             mesh="",
             placement="in_place",
-            protocol=f"{Clock.DISPATCH.value}/step",
+            protocol=Protocol(clock=Clock.DISPATCH, program="step"),
         )
 
 

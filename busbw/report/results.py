@@ -22,8 +22,10 @@ from typing import Any
 
 from busbw.model import (
     Environment,
+    LaunchId,
     Measurement,
     Plan,
+    Protocol,
     SessionVerdict,
     Spec,
     Verdict,
@@ -128,14 +130,17 @@ def session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """A frozen value as plain dicts and lists; an enum as its word."""
-    return dataclasses.asdict(value, dict_factory=_plain)
+    return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
 
 
-def _plain(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: _plain_field(field) for name, field in fields}
-
-
-def _plain_field(field: Any) -> Any:
-    if isinstance(field, enum.Enum):
-        return field.value
-    return [_plain_field(one) for one in field] if isinstance(field, tuple) else field
+def _plain(value: Any) -> Any:
+    """What names something stands as its text."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (Protocol, LaunchId)):
+        return value.text
+    if dataclasses.is_dataclass(value):
+        return fields_of(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value

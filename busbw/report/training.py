@@ -32,7 +32,7 @@ def training_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurem
 def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
     """A heading and a line a payload for each kind of step; without steps no lines."""
     alone_s = {
-        _but_protocol(one.case): one.now.median_s
+        one.case.key: one.now.median_s
         for one in verdicts
         if one.case is not None and one.now is not None and not one.case.step
     }
@@ -45,15 +45,10 @@ def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
         if case.group_name != kind:
             kind = case.group_name
             lines += ["", f"{kind}, {case.ranks} ranks:", _row(_HEAD), _row(_UNITS).rstrip()]
-        alone = alone_s.get(_but_protocol(replace(case, step="")))
+        alone = alone_s.get(replace(case.key, step=""))
         cells = _cells(case, verdict.now.median_s, alone, measured.get(verdict.spec))
         lines.append(_row(cells).rstrip())
     return [*lines, *_EXPLAINED] if lines else []
-
-
-def _but_protocol(case: Case) -> Case:
-    """A step and its collective are timed by programs of their own."""
-    return replace(case, protocol="")
 
 
 def _inside(measurement: Measurement | None) -> tuple[float | None, float | None]:

@@ -42,27 +42,29 @@ def main() -> None:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
+    from busbw.model import LaunchId
     from busbw.wire import WireError
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
 
+    launch = LaunchId.parse(options.launch)
     try:
         if options.framework in backends.COMPILERS:
             from busbw.worker.compilers import serve_compiler
 
             compiler = backends.load_compiler(options.framework)
-            serve_compiler(channel, compiler, launch=options.launch)
+            serve_compiler(channel, compiler, launch=launch)
             return
         if options.framework in backends.TRAINERS:
             from busbw.worker.members import serve_trainer
 
             trainer = backends.load_trainer(options.framework)
-            serve_trainer(channel, trainer, launch=options.launch)
+            serve_trainer(channel, trainer, launch=launch)
             return
         from busbw.worker.serve import serve
 
         backend = backends.load(options.framework, device, options.ranks)
-        serve(channel, backend, launch=options.launch)
+        serve(channel, backend, launch=launch)
     except (MeasuringError, WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))

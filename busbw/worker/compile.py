@@ -21,6 +21,7 @@ from busbw.model import (
     Failure,
     FailureKind,
     Found,
+    LaunchId,
     Topology,
     TrainingStep,
 )
@@ -43,7 +44,7 @@ class Bench:
     """Compiles case after case with one compiler; `cache` is where programs are kept, if at all."""
 
     compiler: AbstractCompiler
-    launch: str
+    launch: LaunchId
     cache: Path | None = None
 
     def describe(self, topology: Topology) -> Compiler:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from busbw.model import Case, Topology, TrainingStep
+from busbw.model import Case, LaunchId, Topology, TrainingStep
 from busbw.worker import compile
 from busbw.worker.backends.compiler import AbstractCompiler
 from busbw.worker.channel import Channel, part
 
 
-def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: str) -> None:
+def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
     """``describe`` a topology's compiler and ``compile`` for it, until there are no more.
 
     What is compiled is a ``case`` or a training ``step``.

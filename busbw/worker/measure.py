@@ -18,6 +18,7 @@ from busbw.model import (
     FailureKind,
     Found,
     Injection,
+    LaunchId,
     Plan,
     Run,
 )
@@ -49,7 +50,7 @@ class Desk:
     """Measures case after case with one back end, and keeps what must not be asked twice."""
 
     backend: AbstractBackend
-    launch: str
+    launch: LaunchId
     opened_bytes: int | None = field(default_factory=memory.resident_bytes)
     enough: bool = False
     _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)

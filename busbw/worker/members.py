@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.model import Failure
+from busbw.model import Failure, LaunchId
 
 from .backends.base import MeasuringError
 from .backends.trainer import AbstractTrainer
 from .channel import Channel, part
 
 
-def serve_trainer(channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: str) -> None:
+def serve_trainer(
+    channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: LaunchId
+) -> None:
     """``offer`` this process to the others, ``train``; each request has exactly one reply."""
     channel.send("ready", None)
     for request in channel.received():

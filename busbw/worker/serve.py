@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, Plan, Run
+from busbw.model import Case, EnvironmentKey, Failure, Injection, LaunchId, Plan, Run
 from busbw.worker import measure
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.channel import Channel, part
 
 
-def serve(channel: Channel, backend: AbstractBackend, *, launch: str) -> None:
+def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> None:
     """Answer requests, each with exactly one reply, until there are no more.
 
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a

@@ -35,6 +35,18 @@ def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_pa
     assert lacking.oom and lacking.case.payload_bytes == 8192
 
 
+def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
+    tmp_path: Path,
+) -> None:
+    measured = build.measurement(1e-3, step="dense")
+    accepted = [Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))]
+    saved = written(save, tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
+    (path,) = {change.path for change in saved.changes}
+    (stored,) = contents_of(path).baselines
+    assert stored.case == measured.case
+    assert stored.case.step == "dense"
+
+
 def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("{}")

@@ -12,6 +12,7 @@ import pytest
 from busbw.baselines import BaselineError
 from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
 from busbw.baselines.reading import read
+from busbw.model import Protocol
 from tests import build
 
 SESSION = StoredSession(
@@ -27,7 +28,7 @@ ENTRY = Entry(
     pinned_us=790.0,
     pinned_date=build.DATE,
     sessions=(SESSION, replace(SESSION, anchors_us=(10.5, 11.0))),
-    protocol="host/chain1",
+    protocol=Protocol.parse("host/chain1"),
 )
 LARGE = replace(
     ENTRY,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines.key import file_name_of, folder_of, slug
+from busbw.baselines.key import folder_of, slug
 from busbw.model import EnvironmentKey
 from tests import build
 
@@ -44,9 +44,9 @@ def test_a_folder_names_everything_that_a_time_depends_on(
 
 
 def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
-    assert file_name_of(build.case()) == "jax.all_reduce.psum.json"
+    assert build.case().key.file_name == "jax.all_reduce.psum.json"
 
 
 def test_a_training_step_s_file_is_no_collective_s() -> None:
-    name = file_name_of(build.case(step="dense"))
+    name = build.case(step="dense").key.file_name
     assert name == "jax.dense_step.all_reduce.psum.json"

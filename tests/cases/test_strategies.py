@@ -28,7 +28,9 @@ def _specs(**changes: Any) -> tuple[Spec, ...]:
 
 def _on(strategy: str, device: Device = Device.CPU, **found: Any) -> tuple[Case, EnvironmentKey]:
     (spec,) = _specs(strategies=(strategy,), ranks=found.pop("asked", None))
-    return cases.resolve_on(spec, build.device_set(device, protocol="outer/hugepages", **found))
+    return cases.resolve_on(
+        spec, build.device_set(device, program="outer", allocator="hugepages", **found)
+    )
 
 
 def test_there_is_one_spec_for_each_strategy_of_tensorflow_whatever_the_payloads() -> None:
@@ -73,7 +75,7 @@ def test_ranks_and_processes_follow_from_the_strategy(
     case, key = _on(strategy)
     assert (case.ranks, key.ranks, key.processes) == (ranks, ranks, processes)
     assert case.name == f"tensorflow.cnn_step.all_reduce.{strategy}.float32.143656"
-    assert case.protocol == "host/cnn-step-batch-128/hugepages"
+    assert case.protocol.text == "host/cnn-step-batch-128/hugepages"
 
 
 def test_ranks_that_are_asked_for_are_those_of_all_but_one_device() -> None:

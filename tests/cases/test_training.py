@@ -67,10 +67,10 @@ def test_what_no_step_has_is_an_error(changes: dict[str, Any]) -> None:
 
 
 def test_a_step_s_case_has_a_protocol_of_its_own_and_the_strategy_of_its_collective() -> None:
-    devices = build.device_set(protocol="chain2-two-buffers/hugepages")
+    devices = build.device_set(program="chain2-two-buffers", allocator="hugepages")
     case = _resolved(devices, _steps()[0])
     assert (case.step, case.strategy, case.ranks) == ("dense", "psum", 4)
-    assert case.protocol == "host/dense-step-16-rows/hugepages"
+    assert case.protocol.text == "host/dense-step-16-rows/hugepages"
     assert case.name == "jax.dense_step.all_reduce.psum.float32.2K"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from busbw import report, wire
 from busbw.baselines.document import Document, Entry, Status, StoredSession, dumps
-from busbw.model import MIB, EnvironmentKey, payload_text
+from busbw.model import MIB, EnvironmentKey, Protocol, payload_text
 from tests import build
 
 from .estimates import estimate, refused, rows
@@ -58,7 +58,7 @@ def _baseline(*dtypes: str) -> Document:
             pinned_us=1e6 * time_s,
             pinned_date=build.DATE,
             sessions=(StoredSession(date=build.DATE, times_us=(1e6 * time_s,)),),
-            protocol="host/chain2",
+            protocol=Protocol.parse("host/chain2"),
         )
         for dtype in dtypes
         for size, time_s in TIMES.items()
@@ -78,6 +78,12 @@ def baseline(tmp_path: Path) -> Path:
     file = tmp_path / "jax.all_reduce.psum.json"
     file.write_text(dumps(_baseline("float32")))
     return file
+
+
+def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
+    file = tmp_path / "jax.dense_step.all_reduce.psum.json"
+    file.write_text(dumps(_baseline("float32")))
+    refused("holds no time of an all-reduce", f"--curve={file}", "--gradient-bytes=1MiB")
 
 
 @pytest.mark.parametrize("kind", ["results", "baseline"])

@@ -17,6 +17,7 @@ import pytest
 
 from busbw import locks
 from busbw.driver import Bundle, Starter, Worker
+from busbw.model import LaunchId
 
 from .scripts import starter
 
@@ -36,7 +37,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
-    worker = Worker(starter(), bundle, "1")
+    worker = Worker(starter(), bundle, LaunchId.parse("1"))
     worker.ask(None, 10)
     worker.kill()
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
@@ -66,7 +67,7 @@ def imported(path: Path) -> set[str]:
 
 def path_of(begin: Starter, bundle: Bundle) -> list[str]:
     """Where a worker that shows it imports from."""
-    worker = Worker(begin, bundle, "1.fake")
+    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         assert worker.ask(None, 60) == ("ready", None)
     finally:
@@ -127,7 +128,7 @@ def test_a_worker_that_starts_anew_has_imported_nothing_before(
     shows = tmp_path / "python"
     shows.write_text(f'#!/bin/sh\nexec {sys.executable} -X importtime "$@"\n')
     shows.chmod(0o755)
-    worker = Worker(starter(str(shows)), bundle, "1.fake")
+    worker = Worker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
     try:
         assert worker.ask(None, 60) == ("ready", None)
     finally:

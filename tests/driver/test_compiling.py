@@ -9,7 +9,7 @@ import pytest
 
 from busbw import hardware
 from busbw.driver import Bundle, Compiling, Job
-from busbw.model import Case, Compiled, Failure, FailureKind
+from busbw.model import Case, Compiled, Failure, FailureKind, Protocol
 from tests import build
 
 from .processes import processes
@@ -28,7 +28,7 @@ def jobs(count: int) -> list[Job]:
 
 
 def _case(payload_bytes: int) -> Case:
-    return replace(case(payload_bytes), ranks=8, protocol="device/fake")
+    return replace(case(payload_bytes), ranks=8, protocol=Protocol.parse("device/fake"))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 9])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from busbw.driver import Bundle, Duel, Ended, Side, Starter, Worker
-from busbw.model import Case, FailureKind, Measurement, Plan
+from busbw.model import Case, FailureKind, LaunchId, Measurement, Plan
 
 from .processes import processes
 from .scripts import KEY, PLAN, case, keyed, starter
@@ -30,8 +30,8 @@ class Log:
     kill_before: tuple[str, str] = ("", "")
 
     def add(self, worker: Worker, event: str) -> None:
-        self.events.append((worker.launch, event))
-        if self.kill_before == (worker.launch, event):
+        self.events.append((worker.launch.text, event))
+        if self.kill_before == (worker.launch.text, event):
             os.kill(worker.pid, signal.SIGKILL)
 
     def sides(self, event: str) -> str:
@@ -54,7 +54,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     found = Log()
 
     class Watched(Worker):
-        def __init__(self, begin: Starter, bundle: Bundle, launch: str) -> None:
+        def __init__(self, begin: Starter, bundle: Bundle, launch: LaunchId) -> None:
             super().__init__(begin, bundle, launch)
             found.add(self, "start")
 
@@ -133,7 +133,7 @@ def test_each_side_s_runs_are_its_own_and_bear_its_name(duel: Make) -> None:
     found.run()
     for side in Side:
         for measurement in found.measurements(side):
-            assert [run.launch for run in measurement.runs] == [
+            assert [run.launch.text for run in measurement.runs] == [
                 f"{number}.fake.{side.value}" for number in (1, 2)
             ]
     for one, other in zip(found.measurements(R), found.measurements(C)):
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_res
     assert kinds(found, dying) == [[], [FailureKind.KILLED], []]
     assert kinds(found, living) == [[], [], []]
     (failure,) = by_case(found, dying)[DYING].failures
-    assert failure.launch == f"1.fake.{dying.value}"
+    assert failure.launch.text == f"1.fake.{dying.value}"
     assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
     _check_launches(found, log)
 
@@ -207,7 +207,11 @@ def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_res
 def _check_launches(found: Duel, log: Log) -> None:
     """Pairs are of the same launch on both sides; the second has a name of its own."""
     launches = [
-        [run.launch.replace(side.value, "") for m in found.measurements(side) for run in m.runs]
+        [
+            run.launch.text.replace(side.value, "")
+            for m in found.measurements(side)
+            for run in m.runs
+        ]
         for side in Side
     ]
     assert set(launches[0]) | set(launches[1]) <= {"1.fake.", "1.fake..2"}

@@ -132,8 +132,10 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
     running.passes(CASES[:1], 2)
     for side in Side:
         first, second = running.measurements(side)
-        assert [run.launch for run in first.runs] == [f"{n}.fake.{side.value}" for n in (1, 2, 3)]
-        assert [run.launch for run in second.runs] == [f"1.fake.{side.value}"]
+        assert [run.launch.text for run in first.runs] == [
+            f"{n}.fake.{side.value}" for n in (1, 2, 3)
+        ]
+        assert [run.launch.text for run in second.runs] == [f"1.fake.{side.value}"]
 
 
 @pytest.mark.parametrize(("at_once", "each"), [(True, 1), (False, 2)])
@@ -189,7 +191,7 @@ def test_frameworks_take_turns_in_each_pass_with_their_own_starters(bundle: Bund
         at_once=True,
     )
     running.run()
-    launches = [found.runs[0].launch for side in Side for found in running.measurements(side)]
+    launches = [found.runs[0].launch.text for side in Side for found in running.measurements(side)]
     assert launches == [
         "1.fake.reference",
         "1.other.reference",

@@ -9,14 +9,14 @@ import pytest
 
 from busbw.driver import Ended, failure_of
 from busbw.driver.endings import LOG_CHARACTERS, log_end, oom_kill_count
-from busbw.model import Failure, FailureKind, Found
+from busbw.model import Failure, FailureKind, Found, LaunchId
 from tests.fuzz.bounds import bounded
 
 
 def failure(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:
     """The Failure of a worker that ended so."""
     ended = Ended(exit_code=exit_code, log=log, oom_kills=oom_kills, waited_s=1.5)
-    return failure_of(ended, "2.fake", "measuring a case")
+    return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_each_ending_has_its_kind_and_its_words(
     found = failure(exit_code, log="last words")
     assert found.kind is kind
     assert found.message == f"{message} while measuring a case"
-    assert (found.launch, found.exit_code, found.log) == ("2.fake", exit_code, "last words")
+    assert (found.launch.text, found.exit_code, found.log) == ("2.fake", exit_code, "last words")
 
 
 def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:

@@ -15,7 +15,7 @@ import pytest
 from busbw import wire
 from busbw.driver import Bundle, Group, LocalStart, Place, Role, Worker, local_places, roles_of
 from busbw.driver.places import free_ports
-from busbw.model import Failure, FailureKind
+from busbw.model import Failure, FailureKind, LaunchId
 
 from .processes import processes, wait_until
 from .scripts import KEY, PLAN, case, starter
@@ -38,7 +38,7 @@ def start(bundle: Bundle, **then: str) -> Callable[[Place], Worker]:
     def started(place: Place) -> Worker:
         event = then.get(f"{place.role.task}{place.role.index}", "")
         begin = starter(cases=[{"then": event}])
-        return LocalStart(starter=begin, bundle=bundle, launch="1")(place)
+        return LocalStart(starter=begin, bundle=bundle, launch=LaunchId.parse("1"))(place)
 
     return started
 
@@ -85,7 +85,7 @@ def test_one_that_is_killed_fails_the_request_for_all_long_before_the_deadline(
     assert time.monotonic() - begun_s < LONG_S
     assert found.kind is FailureKind.KILLED
     assert found.message == "worker 1: the worker was killed (SIGKILL) while measuring"
-    assert found.launch == "1.worker1"
+    assert found.launch.text == "1.worker1"
     assert "the script says kill" in found.log
     assert not processes(bundle.path)
 
@@ -131,7 +131,7 @@ def test_who_died_is_named_and_not_who_complains_of_it_first(bundle: Bundle) -> 
 def test_one_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None:
     def started(place: Place) -> Worker:
         python = "/bin/false" if place.role == WORKER_1 else starter().python
-        return LocalStart(starter=starter(python), bundle=bundle, launch="1")(place)
+        return LocalStart(starter=starter(python), bundle=bundle, launch=LaunchId.parse("1"))(place)
 
     with Group(local_places(ROLES), started) as members:
         found = failure(members.ready(LONG_S))
@@ -142,7 +142,7 @@ def test_one_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None
 def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bundle) -> None:
     def started(place: Place) -> Worker:
         python = "/no/such/python" if place.role == WORKER_1 else starter().python
-        return LocalStart(starter=starter(python), bundle=bundle, launch="1")(place)
+        return LocalStart(starter=starter(python), bundle=bundle, launch=LaunchId.parse("1"))(place)
 
     with pytest.raises(FileNotFoundError):
         Group(local_places(ROLES), started)

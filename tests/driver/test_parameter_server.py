@@ -16,6 +16,7 @@ from busbw.driver.parameter_server import checked, merged
 from busbw.model import (
     Failure,
     FailureKind,
+    LaunchId,
     ParameterServerRun,
     ParameterServerTraining,
     Updates,
@@ -36,7 +37,7 @@ def starts(bundle: Bundle, framework: str) -> tuple[Callable[[Place], Worker], d
     started: dict[str, Worker] = {}
 
     def start(place: Place) -> Worker:
-        worker = LocalStart(starter=starter, bundle=bundle, launch="1")(place)
+        worker = LocalStart(starter=starter, bundle=bundle, launch=LaunchId.parse("1"))(place)
         started[place.role.name] = worker
         return worker
 

@@ -16,7 +16,7 @@ import pytest
 
 from busbw import wire
 from busbw.driver import Bundle, Ended, Starter, Worker, failure_of
-from busbw.model import FailureKind, Run
+from busbw.model import FailureKind, LaunchId, Run
 
 from .processes import processes, wait_until
 from .scripts import KEY, PLAN, case, starter
@@ -37,7 +37,7 @@ SHORT_S = 0.4
 @contextmanager
 def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
     """A worker that has said that it is ready."""
-    worker = Worker(begin, bundle, "1.fake")
+    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         assert worker.ask(None, LONG_S) == ("ready", None)
         yield worker
@@ -70,7 +70,7 @@ def test_a_reply_is_a_run_and_the_worker_ends_when_its_channel_closes(bundle: Bu
     with ready(bundle, starter()) as worker:
         name, value = answered(measure(worker))
         assert name == "Run"
-        assert wire.from_json(Run, value).launch == "1.fake"
+        assert wire.from_json(Run, value).launch.text == "1.fake"
         assert worker.close()
 
 
@@ -147,11 +147,13 @@ def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by
     program = tmp_path / "closing"
     program.write_text(CLOSING.format(python=sys.executable))
     program.chmod(0o755)
-    worker = Worker(Starter(python=str(program), framework="fake"), bundle, "1.fake")
+    worker = Worker(
+        Starter(python=str(program), framework="fake"), bundle, LaunchId.parse("1.fake")
+    )
     answer = worker.ask(None, LONG_S)
     assert isinstance(answer, Ended)
     assert answer.exit_code is None
-    assert failure_of(answer, "1.fake", "starting").kind is FailureKind.TIMEOUT
+    assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is FailureKind.TIMEOUT
     assert not processes(bundle.path)
 
 
@@ -188,14 +190,14 @@ def test_a_worker_leads_a_group_of_its_own(bundle: Bundle) -> None:
 
 def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    worker = Worker(starter(), bundle, "1.fake")
+    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
     worker.kill()
     worker.kill()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
-    command = starter().command(bundle, "1.fake", 5, 6)
+    command = starter().command(bundle, LaunchId.parse("1.fake"), 5, 6)
     assert command[:2] == [sys.executable, str(bundle.path)]
     assert f"--parent={os.getpid()}" in command
     assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)

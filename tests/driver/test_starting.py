@@ -19,7 +19,7 @@ from busbw.driver import (
     probe,
     train,
 )
-from busbw.model import FailureKind, ParameterServerRun, ParameterServerTraining, Updates
+from busbw.model import FailureKind, LaunchId, ParameterServerRun, ParameterServerTraining, Updates
 
 from .dying import interpreter
 from .processes import processes, wait_until
@@ -60,7 +60,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
     running, notes = sweep(bundle, starter(python), handover=handover)
     running.run()
     (measured,) = running.measurements()
-    assert [run.launch for run in measured.runs] == ["1.fake.again"]
+    assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
     (note,) = notes
     assert note.startswith("launch 1.fake: the worker did not answer within 6")
     assert note.endswith(" s while starting; it was started once more")
@@ -81,7 +81,7 @@ def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
     running, notes = sweep(bundle, starter("/bin/false"))
     running.run()
     (measured,) = running.measurements()
-    assert [failure.launch for failure in measured.failures] == ["1.fake"]
+    assert [failure.launch.text for failure in measured.failures] == ["1.fake"]
     assert not notes
 
 
@@ -93,7 +93,7 @@ def test_an_interrupt_of_a_start_leaves_no_worker(
     asked: list[str] = []
 
     def interrupted(worker: Worker, *rest: object) -> object:
-        asked.append(worker.launch)
+        asked.append(worker.launch.text)
         if len(asked) > times:
             raise KeyboardInterrupt
         return real(worker, *rest)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
         on_note=notes.append,
     )
     running.run()
-    launches = [running.measurements(side)[0].runs[0].launch for side in Side]
+    launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
     assert launches == ["1.fake.reference", "1.fake.candidate.again"]
     assert len(notes) == 1
     assert not processes(bundle.path)
@@ -137,7 +137,7 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
         updates=Updates.SYNCHRONOUS, workers=2, servers=1, epochs=2, examples=1000, unseen=500
     )
     notes: list[str] = []
-    start = LocalStart(starter=begin, bundle=bundle, launch="1")
+    start = LocalStart(starter=begin, bundle=bundle, launch=LaunchId.parse("1"))
     assert isinstance(train(training, start, 60, notes.append), ParameterServerRun)
     (note,) = notes
     assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 6")

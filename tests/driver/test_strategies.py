@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.driver.strategies import disagreement, merged, run_of, training_of
-from busbw.model import CNN, StrategyRun, StrategyTraining, TrainingStrategy
+from busbw.model import CNN, LaunchId, StrategyRun, StrategyTraining, TrainingStrategy
 from tests import build
 
 MIRRORED = TrainingStrategy.MIRRORED
@@ -98,7 +98,7 @@ def test_an_epoch_is_as_long_as_for_the_slowest_and_reductions_add_up() -> None:
 def test_a_sample_is_a_step_of_an_epoch_after_the_first() -> None:
     case = build.case(framework="tensorflow", step=CNN, strategy="mirrored", ranks=2)
     trained = _run("replica 0", "replica 1", epochs_s=(3.0, 1.0, 0.5), reduced_bytes=143656)
-    run = run_of(case, trained, "1.tensorflow.mirrored")
+    run = run_of(case, trained, LaunchId.parse("1.tensorflow.mirrored"))
     assert run.samples_s == (0.1, 0.05)
     assert (run.iterations, run.first_call_s, run.clock) == (10, 3.0, "host")
     assert run.values_checked == 2 * 143656 // 4
@@ -108,7 +108,7 @@ def test_a_sample_is_a_step_of_an_epoch_after_the_first() -> None:
 
 def test_a_single_copy_of_the_weights_is_compared_with_nothing() -> None:
     case = build.case(framework="tensorflow", step=CNN, strategy="one_device", ranks=1)
-    assert run_of(case, _run(), "1").values_checked == 0
+    assert run_of(case, _run(), LaunchId.parse("1")).values_checked == 0
 
 
 def test_what_is_asked_for_is_the_case_on_its_device() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver import Bundle, Progress, Starter, Sweep, Worker
-from busbw.model import Case, EnvironmentKey, Extra, FailureKind, Injection, Measurement
+from busbw.model import Case, EnvironmentKey, Extra, FailureKind, Injection, LaunchId, Measurement
 
 from .processes import processes
 from .scripts import KEY, PLAN, case, keyed, starter
@@ -46,7 +46,7 @@ def order(bundle: Bundle, seed: int) -> list[int]:
 
 
 def launches_of(measurement: Measurement) -> list[str]:
-    return [run.launch for run in measurement.runs]
+    return [run.launch.text for run in measurement.runs]
 
 
 def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) -> None:
@@ -87,7 +87,7 @@ def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bu
     assert launches_of(dead) == ["1.fake", "3.fake"]
     (failure,) = dead.failures
     assert failure.kind is FailureKind.KILLED
-    assert failure.launch == "2.fake"
+    assert failure.launch.text == "2.fake"
     assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
     assert "the script says kill" in failure.log
     for other in (first, last):
@@ -98,11 +98,12 @@ def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bu
 def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
     told, found = sweep(bundle, SMALL, script)
-    names = {run.launch for measurement in found for run in measurement.runs}
+    names = {run.launch.text for measurement in found for run in measurement.runs}
     failures = [failure for measurement in found for failure in measurement.failures]
     assert len(told) == len(SMALL)
     assert len(failures) == 2
-    assert names | {failure.launch for failure in failures} <= {"1.fake", "1.fake.2", "1.fake.3"}
+    names |= {failure.launch.text for failure in failures}
+    assert names <= {"1.fake", "1.fake.2", "1.fake.3"}
     assert len({failure.launch for failure in failures}) == 2
 
 
@@ -193,12 +194,12 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
     events: list[str] = []
 
     class Watched(Worker):
-        def __init__(self, starter: Starter, bundle: Bundle, launch: str) -> None:
-            events.append(f"start {launch[0]}")
+        def __init__(self, starter: Starter, bundle: Bundle, launch: LaunchId) -> None:
+            events.append(f"start {launch.text[0]}")
             super().__init__(starter, bundle, launch)
 
         def close(self) -> bool:
-            events.append(f"end {self.launch[0]}")
+            events.append(f"end {self.launch.text[0]}")
             return super().close()
 
     monkeypatch.setattr("busbw.driver.sweep.Worker", Watched)

@@ -21,6 +21,7 @@ from busbw.model import (
     Compiler,
     Device,
     Failure,
+    LaunchId,
     ParameterServerRun,
     Plan,
     Probe,
@@ -96,7 +97,7 @@ def _taken(name: str, value: Any) -> None:
         )
         if not strategies.disagreement(training, [found]):
             merged = strategies.merged([found])
-            _judged(strategies.run_of(replace(CASE, ranks=1), merged, "1"))
+            _judged(strategies.run_of(replace(CASE, ranks=1), merged, LaunchId.parse("1")))
 
 
 def _judged(found: Run | Failure) -> None:

@@ -116,7 +116,7 @@ def test_out_of_memory_says_how_it_was_found(found: Found | None, words: str) ->
     [
         (build.measurement(1e-3), None, True),
         (build.measurement(9e-3), STEADY, True),
-        (build.measurement(1e-3), build.baseline(1e-3, protocol="other"), True),
+        (build.measurement(1e-3), build.baseline(1e-3, protocol="host/other"), True),
         (_all_out_of_memory(), None, True),
         (build.measurement(failures=(_momentary(),)), STEADY, False),
         (build.measurement(failures=(_momentary(),)), None, False),

@@ -114,7 +114,7 @@ def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:
     reference = _runs("reference", 1.0, 3)
     candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
     pairs = pairs_of(reference, candidate)
-    assert [(a.launch, b.launch) for a, b in pairs] == [
+    assert [(a.launch.text, b.launch.text) for a, b in pairs] == [
         ("2.jax.reference", "2.jax.candidate"),
         ("3.jax.reference", "3.jax.candidate"),
         ("2.jax.reference", "2.jax.candidate.2"),

@@ -13,8 +13,6 @@ from tests import build
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"protocol": "junk/fake"}, "protocol: expected a clock first, one of host, dispatch, "),
-        ({"protocol": ""}, "protocol: "),
         ({"payload_bytes": 0}, "payload_bytes: expected 1 to "),
         ({"payload_bytes": 10**16}, "payload_bytes: expected 1 to "),
         ({"ranks": 0}, "ranks: expected 1 to 1000000, got 0"),

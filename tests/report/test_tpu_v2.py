@@ -12,6 +12,7 @@ from busbw.model import (
     Compiler,
     Failure,
     FailureKind,
+    LaunchId,
     Reference,
     TrainingStep,
 )
@@ -31,7 +32,7 @@ FITS = Compiled(
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="no",
-    launch="1",
+    launch=LaunchId.parse("1"),
     needed_bytes=9 * GIB,
     available_bytes=int(7.48 * GIB),
 )

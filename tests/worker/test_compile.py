@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw import hardware
-from busbw.model import Batch, Case, Compiled, Failure, FailureKind, Found
+from busbw.model import Batch, Case, Compiled, Failure, FailureKind, Found, LaunchId
 from busbw.worker import environ
 from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
@@ -20,6 +20,8 @@ from tests import build
 V5E = hardware.topology_of("v5e:2x4")
 H100 = hardware.topology_of("h100:8")
 CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/fake")
+
+LAUNCH = LaunchId.parse("1")
 
 
 class Counting(FakeCompiler):
@@ -51,7 +53,7 @@ class Lowered(FakeLowered):
 
 
 def bench(tmp_path: Path, compiler: Counting) -> Bench:
-    return Bench(compiler=compiler, launch="1", cache=tmp_path)
+    return Bench(compiler=compiler, launch=LAUNCH, cache=tmp_path)
 
 
 def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
 def test_without_a_cache_it_is_compiled_each_time() -> None:
     compiler = Counting()
     for _ in range(2):
-        Bench(compiler=compiler, launch="1").compile(CASE, V5E)
+        Bench(compiler=compiler, launch=LAUNCH).compile(CASE, V5E)
     assert compiler.compiled == 2
 
 
@@ -120,7 +122,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
     )
-    found = Bench(compiler=Counting(words), launch="1").compile(CASE, V5E)
+    found = Bench(compiler=Counting(words), launch=LAUNCH).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
@@ -128,7 +130,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
 
 def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     small = replace(H100, memory_bytes=CASE.payload_bytes - 1)
-    found = Bench(compiler=Counting(), launch="1").compile(CASE, small)
+    found = Bench(compiler=Counting(), launch=LAUNCH).compile(CASE, small)
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
     assert (found.needed_bytes, found.available_bytes) == (
@@ -136,27 +138,27 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
         CASE.payload_bytes - 1,
     )
     enough = replace(H100, memory_bytes=CASE.payload_bytes)
-    assert isinstance(Bench(compiler=Counting(), launch="1").compile(CASE, enough), Compiled)
+    assert isinstance(Bench(compiler=Counting(), launch=LAUNCH).compile(CASE, enough), Compiled)
 
 
 def test_where_there_is_no_compiler_the_case_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = Bench(compiler=FakeCompiler(), launch="1").compile(CASE, V5E)
+    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
 
 
 def test_a_training_step_is_answered_with_its_all_reduce(tmp_path: Path) -> None:
-    found = Bench(compiler=FakeCompiler(), launch="1").compile(build.step(), V5E)
+    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
     assert isinstance(found, Compiled)
     assert (found.collectives, found.groups) == ({"all-reduce": 1}, "1x8")
 
 
 def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    found = Bench(compiler=FakeCompiler(), launch="1").compile(build.step(), V5E)
+    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.NOT_A_COLLECTIVE
     assert "expected 1 all-reduce of 4096 bytes (float32) over 8 ranks" in found.message
@@ -165,5 +167,5 @@ def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.Monke
 def test_training_steps_that_differ_are_kept_apart(tmp_path: Path) -> None:
     steps = [build.step(), build.step(rows=32), build.step(batch=Batch.DRAWN)]
     for step in (*steps, *steps):
-        Bench(compiler=FakeCompiler(), launch="1", cache=tmp_path).compile(step, V5E)
+        Bench(compiler=FakeCompiler(), launch=LAUNCH, cache=tmp_path).compile(step, V5E)
     assert len(list(tmp_path.rglob("*.json.gz"))) == len(steps)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Case, EnvironmentKey, Failure, FailureKind, Found, Run
+from busbw.model import Case, EnvironmentKey, Failure, FailureKind, Found, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.measure import Desk
@@ -28,7 +28,7 @@ def _measured(
     **plan: Any,
 ) -> Run | Failure:
     ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
-    desk = Desk(backend=backend, launch="2.1")
+    desk = Desk(backend=backend, launch=LaunchId.parse("2.1"))
     return desk.measure(case or build.case(), build.plan(**{**ordinary, **plan}), key)
 
 
@@ -101,13 +101,13 @@ def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
     assert isinstance(failure, Failure)
     assert FailureKind.WRONG_RESULT is failure.kind
     assert failure.message == "rank 1, element 7: 3.0, expected 4.0"
-    assert (failure.launch, failure.found) == ("2.1", None)
+    assert (failure.launch.text, failure.found) == ("2.1", None)
     assert backend.released
 
 
 def test_a_run_says_where_it_comes_from() -> None:
     run = _run_of(Program())
-    assert (run.launch, run.compile_s, run.clock) == ("2.1", 0.5, "host")
+    assert (run.launch.text, run.compile_s, run.clock) == ("2.1", 0.5, "host")
     assert run.compiled_memory_bytes == 4242
     assert (run.framework_path, run.versions) == ("/somewhere/scripted", build.VERSIONS)
     assert build.proof() == run.proof
@@ -162,7 +162,9 @@ def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
     room: dict[str, int], reuses_kept: bool, kind: type[Run | Failure]
 ) -> None:
     desk = Desk(
-        backend=Backend(Program(), MemoryNeed(130, reuses_kept)), launch="1", opened_bytes=10
+        backend=Backend(Program(), MemoryNeed(130, reuses_kept)),
+        launch=LaunchId.parse("1"),
+        opened_bytes=10,
     )
     room["resident"] = 40
     assert kind is type(desk.measure(build.case(), build.plan()))
@@ -199,7 +201,7 @@ def test_another_world_is_a_failure_that_names_both_before_anything_is_prepared(
     backend = Backend(Program(), there=replace(WORLD, **changes))
     failure = _measured(backend, key=build.key())
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.launch) == (FailureKind.WRONG_WORLD, "2.1")
+    assert (failure.kind, failure.launch.text) == (FailureKind.WRONG_WORLD, "2.1")
     assert failure.message == f"{said}, expected 4 of AMD EPYC in 1"
     assert backend.prepared_cases == []
 
@@ -218,7 +220,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
 
 def test_a_large_case_s_memory_is_held_until_the_next_one_is_asked_for(large: MemoryNeed) -> None:
     backend = Backend(Program(), large)
-    desk = Desk(backend=backend, launch="1")
+    desk = Desk(backend=backend, launch=LaunchId.parse("1"))
     assert isinstance(desk.measure(build.case(), build.plan(budget_s=1e6)), Run)
     assert not backend.released
     desk.measure(build.case(), build.plan(), build.key(device_kind="another world"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw.model import Failure, FailureKind, Run
+from busbw.model import Failure, FailureKind, LaunchId, Run
 from busbw.traces.event import Collective
 from busbw.worker import device_clock
 from busbw.worker.backends.recorded import Reader
@@ -20,7 +20,7 @@ DEVICE = build.case(protocol="device/chain2")
 
 def _measured(backend: Backend, *, samples: int = 4) -> Run | Failure:
     plan = build.plan(samples=samples, min_sample_s=0.01, budget_s=1e6)
-    return Desk(backend=backend, launch="2.1").measure(DEVICE, plan)
+    return Desk(backend=backend, launch=LaunchId.parse("2.1")).measure(DEVICE, plan)
 
 
 class _Recorder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Extra, Failure, FailureKind, Found, Injection, Run
+from busbw.model import Extra, Failure, FailureKind, Found, Injection, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MemoryNeed
 from busbw.worker.measure import Desk
@@ -24,7 +24,7 @@ def _plan(**changes: Any) -> Any:
 
 def _desk(program: Program, need: MemoryNeed | None = None) -> tuple[Desk, Backend]:
     backend = Backend(program, need)
-    return Desk(backend=backend, launch="2.1"), backend
+    return Desk(backend=backend, launch=LaunchId.parse("2.1")), backend
 
 
 def _varied() -> Program:
@@ -108,7 +108,7 @@ def test_what_is_wrong_before_the_first_turn_ends_the_case_as_it_is_opened(wrong
     desk, backend = _desk(Program(lambda _: 1.0, wrong_at=wrong_at))
     failure = desk.open(build.case(), _plan())
     assert failure is not None
-    assert (failure.kind, failure.launch) == (FailureKind.WRONG_RESULT, "2.1")
+    assert (failure.kind, failure.launch.text) == (FailureKind.WRONG_RESULT, "2.1")
     assert backend.released
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model import Extra, Failure, FailureKind, Injection, Probe, Run
+from busbw.model import Extra, Failure, FailureKind, Injection, LaunchId, Probe, Run
 from busbw.worker.channel import Channel
 from busbw.worker.serve import serve
 from tests import build
@@ -33,7 +33,7 @@ def _replies(*requests: dict[str, Any], program: Program | None = None) -> list[
     """What a worker says from its beginning to the end of its channel."""
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
     channel = Channel(requests=lines, replies=io.StringIO())
-    serve(channel, Backend(program or Program(lambda _: 1.0)), launch="2.1")
+    serve(channel, Backend(program or Program(lambda _: 1.0)), launch=LaunchId.parse("2.1"))
     assert isinstance(channel.replies, io.StringIO)
     found = [json.loads(line) for line in channel.replies.getvalue().splitlines()]
     assert all(set(reply) == {"reply", "value"} for reply in found)
@@ -54,7 +54,7 @@ def test_to_measure_is_answered_with_a_run() -> None:
     _, (name, value) = _replies(_asked("measure"))
     assert name == "Run"
     run = wire.from_json(Run, value)
-    assert (run.launch, run.samples_s) == ("2.1", (1.0, 1.0))
+    assert (run.launch.text, run.samples_s) == ("2.1", (1.0, 1.0))
 
 
 def test_what_gives_no_run_is_answered_with_a_failure() -> None:

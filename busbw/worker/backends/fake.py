@@ -40,6 +40,7 @@ from busbw.model import (
     Extra,
     FailureKind,
     Injection,
+    LaunchId,
     Probe,
     Proof,
 )
@@ -90,12 +91,14 @@ class FakeBackend(AbstractBackend):
         befall(self._script.get("probe", ""))
         device = Device(self._script.get("device", "cpu"))
         virtual = device is Device.CPU
+        program, _, allocator = self._script.get("protocol", "fake").partition("/")
         found = DeviceSet(
             device=device,
             device_kind=self._script.get("device_kind", "Fake CPU"),
             ranks=self._script.get("ranks", self._ranks or VIRTUAL_RANKS),
             any_ranks=virtual,
-            protocol=self._script.get("protocol", "fake"),
+            program=program,
+            allocator=allocator,
             strategies={"default": "fake", "fake": "fake"},
             clocks=tuple(Clock(name) for name in self._script.get("clocks", ["host"])),
             cores=host.cores() if virtual else None,
@@ -235,10 +238,10 @@ def _computing(
 
 
 def launch_number() -> int:
-    """Which launch this is, by the worker's own command line: 2 for ``2.ps0``; else 0."""
+    """Which pass this launch is of, by the worker's own command line; 0 for none."""
     prefix = "--launch="
-    found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "0")
-    return int(found.split(".")[0])
+    found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
+    return LaunchId.parse(found).pass_number
 
 
 def befall(event: str) -> None:

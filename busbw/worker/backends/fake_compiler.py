@@ -53,7 +53,7 @@ class FakeCompiler(AbstractCompiler):
                 device_kind=topology.device_kind,
                 ranks=topology.ranks,
                 any_ranks=False,
-                protocol="fake",
+                program="fake",
                 strategies={"default": "fake", "fake": "fake"},
                 clocks=(Clock.DEVICE, Clock.HOST),
                 mesh=topology.layout.partition(":")[2] if topology.device is Device.TPU else "",

@@ -41,7 +41,8 @@ def device_set(device: Device, found: Sequence[Any], *, processes: int | None = 
         device_kind=host.cpu_model() if virtual else found[0].device_kind,
         ranks=len(found),
         any_ranks=virtual,
-        protocol=_protocol(device),
+        program=f"{PROGRAM}-{'two-buffers' if virtual else 'one-buffer'}",
+        allocator=_allocator(device),
         strategies={"default": "psum", "psum": "psum"},
         clocks=_clocks(device),
         mesh=_mesh_text(found) if device is Device.TPU else "",
@@ -80,11 +81,11 @@ def _clocks(device: Device) -> tuple[Clock, ...]:
     return tuple(clock for clock in _CLOCKS[device] if there or clock is not Clock.DEVICE)
 
 
-def _protocol(device: Device) -> str:
+def _allocator(device: Device) -> str:
     if device is Device.CPU:
-        return f"{PROGRAM}-two-buffers/{environ.allocator()}"
+        return environ.allocator()
     preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
-    return f"{PROGRAM}-one-buffer/{'preallocated' if preallocated else 'grown'}"
+    return "preallocated" if preallocated else "grown"
 
 
 def _mesh_text(devices: Sequence[Any]) -> str:

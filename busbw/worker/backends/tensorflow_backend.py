@@ -119,7 +119,8 @@ class TensorflowBackend(AbstractBackend):
             device_kind=_device_kind(device),
             ranks=len(names),
             any_ranks=virtual,
-            protocol=_protocol(device),
+            program=PROGRAM,
+            allocator=_allocator(device),
             strategies=_STRATEGIES[device],
             clocks=_clocks(device),
             cores=host.cores() if virtual else None,
@@ -231,12 +232,12 @@ def _keeps_memory() -> bool:
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "1" and platform.machine() == "x86_64"
 
 
-def _protocol(device: Device) -> str:
+def _allocator(device: Device) -> str:
     if device is Device.CPU:
         kept = "kept" if _keeps_memory() else "given-back"
-        return f"{PROGRAM}/{environ.allocator()}-{kept}"
+        return f"{environ.allocator()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
-    return f"{PROGRAM}/{'grown' if growth else 'preallocated'}"
+    return "grown" if growth else "preallocated"
 
 
 def _buffers(case: Case) -> float:

@@ -16,7 +16,7 @@ from busbw import wire
 from busbw.driver import Bundle, LocalStart, Starter
 from busbw.driver.group import Group
 from busbw.driver.places import Role, local_places, roles_of
-from busbw.model import CNN_BYTES, Failure, FailureKind, StrategyRun, StrategyTraining
+from busbw.model import CNN_BYTES, Failure, FailureKind, LaunchId, StrategyRun, StrategyTraining
 from busbw.model import TrainingStrategy as Under
 from tests.driver.processes import processes, wait_until
 
@@ -51,7 +51,7 @@ def _answers(
     trainers = [role for role in roles if role.task == roles[0].task]
     offers = {role: {"request": "offer"} for role in roles if role.task != roles[0].task}
     request = {"request": "train", "training": wire.to_json(training)}
-    start = LocalStart(starter=starter, bundle=bundle, launch="1")
+    start = LocalStart(starter=starter, bundle=bundle, launch=LaunchId.parse("1"))
     with Group(local_places(roles), start) as group:
         found = group.ready(LONG_S)
         beside = threading.Thread(target=meanwhile, args=(group,))
