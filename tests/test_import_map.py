@@ -24,7 +24,8 @@ _PURE: Mapping[str, set[str]] = {
     "inputs": set(),
     "writing": set(),
     "collectives": {"model"},
-    "cases": {"model", "collectives"},
+    "frameworks": {"model"},
+    "cases": {"model", "collectives", "frameworks"},
     "metrics": {"model", "collectives"},
     "costmodel": {"model"},
     "hardware": {"model"},
@@ -104,7 +105,16 @@ def _imports(tree: ast.AST, path: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Call) and _importing(node.func):
             first = node.args[0] if node.args else None
-            yield node.lineno, str(first.value) if isinstance(first, ast.Constant) else "?"
+            yield node.lineno, _named(first, path)
+
+
+def _named(argument: ast.expr | None, path: str) -> str:
+    """The name that is written out, or a module of the package's own; "?" for any other."""
+    if isinstance(argument, ast.Constant):
+        return str(argument.value)
+    begin = argument.values[0] if isinstance(argument, ast.JoinedStr) else None
+    of_itself = isinstance(begin, ast.FormattedValue) and ast.unparse(begin.value) == "__name__"
+    return _module(path) if of_itself else "?"
 
 
 def _importing(function: ast.expr) -> bool:

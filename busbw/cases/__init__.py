@@ -5,7 +5,7 @@ Pure: values in, values out. Asks no hardware and starts no process.
 
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 
-from .grid import FRAMEWORKS, STRATEGIES, Asked, GridError, specs
+from .grid import Asked, GridError, specs
 from .strategies import TRAINING_STRATEGIES, NotHereError
 from .target import AUTO_ORDER, Target, choose_target, resolve, resolve_on
 from .training import STEP_PAYLOADS, collectives_alone, step_specs
@@ -14,10 +14,8 @@ __all__ = [
     "AUTO_ORDER",
     "COLLECTIVES",
     "DTYPES",
-    "FRAMEWORKS",
     "REDUCE_OPS",
     "STEP_PAYLOADS",
-    "STRATEGIES",
     "TRAINING_STRATEGIES",
     "Asked",
     "GridError",

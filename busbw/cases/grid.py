@@ -6,29 +6,12 @@ Known at collection, with no hardware.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES, DTYPES
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Spec
-
-STRATEGIES: Mapping[str, tuple[str, ...]] = {
-    "jax": ("default", "psum"),
-    "tensorflow": (
-        "default",
-        "ring",
-        "reduction_to_one_device",
-        "hierarchical_copy",
-        "nccl",
-        "tpu",
-    ),
-    "fake": ("default", "fake"),
-}
-
-FRAMEWORKS = tuple(STRATEGIES)
-
-# What `tf.distribute` offers under every strategy: sums over all replicas.
-_ONLY_SUMS = ("tensorflow",)
 
 
 class GridError(ValueError):
@@ -81,12 +64,13 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
 
 def _unknown(framework: str, asked: Asked) -> str:
     """Why `framework` has nothing of what was asked for; empty if it has something."""
-    if not set(asked.strategies) & set(STRATEGIES[framework]):
+    known = FRAMEWORKS[framework]
+    if not set(asked.strategies) & set(known.strategies):
         return (
             f"{framework} has none of the strategies {', '.join(asked.strategies)}; "
-            f"it has {', '.join(STRATEGIES[framework])}"
+            f"it has {', '.join(known.strategies)}"
         )
-    if framework not in _ONLY_SUMS:
+    if not known.only_sums:
         return ""
     if "all_reduce" not in asked.collectives:
         return f"{framework} has no {', '.join(asked.collectives)}; it has all_reduce"
@@ -98,10 +82,11 @@ def _unknown(framework: str, asked: Asked) -> str:
 
 
 def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
-    only_sums = framework in _ONLY_SUMS
+    only_sums = FRAMEWORKS[framework].only_sums
     collectives = [name for name in asked.collectives if name == "all_reduce" or not only_sums]
     for collective in collectives:
-        known = STRATEGIES[framework] if collective == "all_reduce" else ("default",)
+        of_all_reduce = FRAMEWORKS[framework].strategies
+        known = of_all_reduce if collective == "all_reduce" else ("default",)
         reduce_ops = ("sum",) if only_sums else _reduce_ops(collective, asked)
         for strategy, dtype, reduce_op, placement, size in itertools.product(
             (name for name in asked.strategies if name in known),

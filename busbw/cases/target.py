@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     CNN,
     DENSE_ROWS,
@@ -169,7 +170,7 @@ def _check_mesh(spec: Spec, key: EnvironmentKey, where: str) -> None:
 def _strategy(spec: Spec, found: DeviceSet, where: str) -> str:
     """The true strategy; collectives other than all-reduce have but one, the framework's own."""
     if spec.collective != "all_reduce" and spec.strategy == "default":
-        return "lax" if spec.framework == "jax" else spec.framework
+        return FRAMEWORKS[spec.framework].only_strategy
     strategy = found.strategies.get(spec.strategy)
     if strategy is None or spec.collective != "all_reduce":
         known = sorted(set(found.strategies)) if spec.collective == "all_reduce" else ["default"]

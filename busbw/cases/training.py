@@ -7,19 +7,13 @@ collective of its own: it has no HLO instruction, no factor of the bus, no exact
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from busbw.model import CNN, DENSE, MIB, Spec, payload_text, row_bytes
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import CNN, MIB, Spec, payload_text, row_bytes
 
-from .grid import STRATEGIES, Asked, GridError, specs
+from .grid import Asked, GridError, specs
 from .strategies import strategy_specs
-
-# The frameworks that have a step.
-STEPS: Mapping[str, tuple[str, ...]] = {
-    DENSE: ("jax", "tensorflow", "fake"),
-    CNN: ("tensorflow", "fake"),
-}
 
 # Gradients where nobody asked for payloads: computing takes long where they are large.
 STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
@@ -33,12 +27,12 @@ def step_specs(step: str, asked: Asked) -> tuple[Spec, ...]:
     host's, axes, for the dense step other payloads than whole inputs.
     """
     _check(step, asked)
-    frameworks = tuple(name for name in asked.frameworks if name in STEPS[step])
+    frameworks = tuple(name for name in asked.frameworks if step in FRAMEWORKS[name].steps)
     if step == CNN:
         return strategy_specs(frameworks, asked)
     _check_rows(asked)
     # Those strategies of collectives that the frameworks have together.
-    known = {name for framework in frameworks for name in STRATEGIES[framework]}
+    known = {name for framework in frameworks for name in FRAMEWORKS[framework].strategies}
     strategies = tuple(name for name in asked.strategies if name in known)
     if not strategies:
         return ()

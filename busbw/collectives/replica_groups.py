@@ -22,7 +22,7 @@ _MESH = re.compile(
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
-# No program has so many ranks.
+# Programs have fewer ranks than a number of more digits.
 _MOST_DIGITS = 9
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from busbw import costmodel, report
 from busbw.costmodel import MeasuredCurve
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import DENSE, Case, Clock, EnvironmentKey, Protocol, payload_text, plural
 from busbw.report import PredictedStep
 
@@ -22,7 +23,6 @@ from .workload import AskedWrongly
 _SINGLE = "one_device"
 _MIRRORED = "mirrored"
 # The all-reduce by which each framework's ranks of one process add up gradients.
-_RINGS = {"tensorflow": "ring", "jax": "psum", "fake": "fake"}
 
 # Why a strategy has no curve: its communication is another one than what is measured by itself.
 _WITHOUT_CURVE = {
@@ -146,6 +146,12 @@ def _recorded(step: MeasuredStep, curves: _Curves, path: Path) -> PredictedStep:
     return replace(row, predicted_s=reading.seconds, how=reading.how, line=curve.line)
 
 
+def _ring(framework: str) -> str:
+    """The strategy whose all-reduce is a ring; results may name a framework that is not known."""
+    known = FRAMEWORKS.get(framework)
+    return known.ring if known is not None else ""
+
+
 def _beyond(step: MeasuredStep, curves: _Curves, single_s: float | None) -> PredictedStep:
     """A step of a strategy: only a mirrored one in one process has a curve that is its own."""
     case = step.case
@@ -153,7 +159,7 @@ def _beyond(step: MeasuredStep, curves: _Curves, single_s: float | None) -> Pred
     if case.strategy != _MIRRORED:
         no_curve = f"no curve of {case.strategy} is measured"
         return replace(row, unpredicted=_WITHOUT_CURVE.get(case.strategy, no_curve))
-    ring = replace(case, collective="all_reduce", strategy=_RINGS.get(case.framework, ""))
+    ring = replace(case, collective="all_reduce", strategy=_ring(case.framework))
     curve = _curve(ring, curves)
     if curve is None:
         missing = f"no ring of {case.framework} was measured on {plural(case.ranks, 'rank')}"

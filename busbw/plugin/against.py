@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw import cases, metrics
+from busbw import metrics
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import MIB, Extra, Injection
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -40,8 +41,8 @@ def against_of(pythons: Sequence[str], variables: Sequence[str]) -> Against | No
     found: dict[str, str] = {}
     for text in pythons:
         framework, equals, python = text.partition("=")
-        if not equals or framework not in cases.FRAMEWORKS:
-            found |= dict.fromkeys(cases.FRAMEWORKS, program(text, "--against"))
+        if not equals or framework not in FRAMEWORKS:
+            found |= dict.fromkeys(FRAMEWORKS, program(text, "--against"))
         else:
             found[framework] = program(python, "--against")
     return Against(pythons=found, environment=dict(map(_variable, variables)))

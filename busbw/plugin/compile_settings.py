@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from busbw import baselines, driver, writing
+from busbw.frameworks import COMPILED
 from busbw.model import Topology
 
 from .compilers import FAMILIES, Libtpu, libtpus_of, topologies_of
 from .parsing import checked, flag
 
 # Whose programs there are compilers for.
-COMPILED_FRAMEWORKS = ("jax", "fake")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,7 @@ def compile_settings_of(
     libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
     if len(libtpus) > 1 and config.getoption("update_baselines"):
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    everywhere = bool(set(pythons) & set(COMPILED_FRAMEWORKS)) or bool(libtpus)
+    everywhere = bool(set(pythons) & set(COMPILED)) or bool(libtpus)
     everywhere = everywhere or texts["frameworks"] == "fake"
     framework = "fake" if texts["frameworks"] == "fake" else "jax"
     promised = functools.partial(baselines.has_compiled, root, framework=framework)

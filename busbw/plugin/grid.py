@@ -17,6 +17,7 @@ from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
 from busbw import cases
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import CompileSpec, Extra, Spec
 
 from . import injecting
@@ -87,7 +88,7 @@ def _has_no_training(settings: Settings, **training: Any) -> bool:
 
 def _has_no_collective(settings: Settings) -> bool:
     """Whether all strategies that are asked for are those of training."""
-    known = {name for names in cases.STRATEGIES.values() for name in names}
+    known = {name for one in FRAMEWORKS.values() for name in one.strategies}
     return known.isdisjoint(settings.strategies)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import CNN, Clock, Extra, Injection, Spec, payload_text
 
 
@@ -31,9 +32,9 @@ def refused(injection: Injection, specs: Sequence[Spec]) -> str:
 def _unable(injection: Injection, spec: Spec) -> str:
     """Why the program of `spec` cannot do it; empty where it can."""
     name = injection.extra.value
-    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or spec.framework == "fake":
+    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].made_up:
         return ""
-    if spec.framework == "tensorflow":
+    if not FRAMEWORKS[spec.framework].injects:
         return (
             f"TensorFlow's program cannot do a {name}; it takes sleep and memory, or leave it out: "
             "--frameworks=jax"

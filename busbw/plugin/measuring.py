@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from busbw import baselines, cases, driver
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Case, Plan, Probe, Spec, extents_of
 
 from . import judging, machine, rounds
@@ -183,7 +184,7 @@ def _check_stacks(state: State, framework: str, probe: Probe) -> None:
     theirs = rounds.starter_of(state, framework, None, None, side=driver.Side.REFERENCE).python
     path = state.environment.framework_paths.get(framework)
     differ = ours != theirs and not state.settings.against.environment
-    if differ and framework != "fake" and probe.framework_path == path:
+    if differ and not FRAMEWORKS[framework].made_up and probe.framework_path == path:
         raise pytest.UsageError(
             f"busbw: --against: {theirs} and {ours} both load {framework} from {path}: "
             "that is one stack, not two"

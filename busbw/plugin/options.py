@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from busbw import cases, metrics
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 
 from . import against
@@ -49,14 +50,14 @@ OPTIONS = (
         name="frameworks",
         default="auto",
         metavar="LIST",
-        help=f"comma list of {', '.join(cases.FRAMEWORKS)}; default: those installed",
+        help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
     ),
     Option(
         name="strategies",
         default="default",
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
-        + "; ".join(f"{name}: {', '.join(known)}" for name, known in cases.STRATEGIES.items()),
+        + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items()),
     ),
     Option(
         name="collectives",

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from busbw import baselines, cases, metrics
+from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import (
     Clock,
     Device,
@@ -25,14 +26,13 @@ from busbw.model import (
 )
 
 from .against import Against, against_of, injection_of, program
-from .compile_settings import COMPILED_FRAMEWORKS, CompileSettings, compile_settings_of
+from .compile_settings import CompileSettings, compile_settings_of
 from .options import OPTIONS, Option
 from .outputs import baselines_of, results_of
 from .parsing import checked, flag, one_of, seconds_of, whole, words_of
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
-_DEFAULT_FRAMEWORKS = ("jax", "tensorflow")
 _DEVICES = ("auto", *(device.value for device in Device))
 _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
@@ -206,7 +206,7 @@ def _axes(text: str, mesh: str) -> str:
 
 
 def _all_strategies() -> tuple[str, ...]:
-    of_collectives = (name for known in cases.STRATEGIES.values() for name in known)
+    of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
     return tuple(dict.fromkeys((*of_collectives, *cases.TRAINING_STRATEGIES)))
 
 
@@ -214,10 +214,10 @@ def _frameworks(
     texts: Mapping[str, str], *, named: bool, pythons: Mapping[str, str]
 ) -> tuple[str, ...]:
     text, compiled = texts["frameworks"], bool(texts["topology"])
-    wanted = words_of("frameworks", text, cases.FRAMEWORKS) if named else _DEFAULT_FRAMEWORKS
-    if compiled and named and not set(wanted) <= set(COMPILED_FRAMEWORKS):
+    wanted = words_of("frameworks", text, tuple(FRAMEWORKS)) if named else USUAL
+    if compiled and named and not set(wanted) <= set(COMPILED):
         raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
-    wanted = tuple(name for name in wanted if not compiled or name in COMPILED_FRAMEWORKS)
+    wanted = tuple(name for name in wanted if not compiled or name in COMPILED)
     there = tuple(name for name in wanted if name in pythons or _installed(name))
     missing = [name for name in wanted if name not in there]
     if named and missing:
@@ -233,28 +233,27 @@ def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ..
     None where the options ask for `others`, or for something that baselines say nothing of.
     """
     stored = frozenset() if others else baselines.frameworks_below(root)
-    return tuple(name for name in _DEFAULT_FRAMEWORKS if name in stored and name not in there)
+    return tuple(name for name in USUAL if name in stored and name not in there)
 
 
 def how_to_get(framework: str) -> str:
     """What to do where a framework is missing."""
-    extra = {"tensorflow": "tf"}.get(framework, framework)
     return (
-        f'pip install "busbw[{extra}]", or name an interpreter that has it: '
+        f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
         f"--python={framework}=PATH"
     )
 
 
 def _installed(framework: str) -> bool:
-    return framework == "fake" or importlib.util.find_spec(framework) is not None
+    return FRAMEWORKS[framework].made_up or importlib.util.find_spec(framework) is not None
 
 
 def _pythons(texts: Sequence[str]) -> dict[str, str]:
     pythons = {}
     for text in texts:
         framework, equals, python = text.partition("=")
-        if not equals or framework not in cases.FRAMEWORKS:
-            known = ", ".join(cases.FRAMEWORKS)
+        if not equals or framework not in FRAMEWORKS:
+            known = ", ".join(FRAMEWORKS)
             raise ValueError(
                 f"--python: {text!r}; accepted is FRAMEWORK=INTERPRETER, one of {known}"
             )

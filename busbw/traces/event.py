@@ -47,7 +47,7 @@ class Kept:
         self._count = 0
 
     def add(self, count: int = 1) -> None:
-        """So many values more. Raises TooManyError beyond the limit."""
+        """Count more values. Raises TooManyError beyond the limit."""
         self._count += count
         if self._count > MOST_KEPT:
             raise TooManyError(f"more than {MOST_KEPT} events, names and stats to be kept")

@@ -20,7 +20,7 @@ _OP = re.compile(r"\s(?P<op>[a-z][a-z-]*)\(")
 _INPUTS_END = re.compile(r"\)(?:,\s*[a-z_]+=|\s*$)")
 _SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+[0-9][a-z0-9]*)\[(?P<dimensions>[0-9,]*)\]")
 _ARRAY = re.compile(r"\w+\[[0-9,]*\]")
-# No rank has so many, and no shape so many digits.
+# Beyond any rank's memory, and beyond any dimension of a shape.
 _MOST_BYTES, _MOST_DIGITS = 10**15, 18
 _DTYPE_BITS = re.compile(r"[a-z]+([0-9]+)")
 _CALLED = re.compile(r"(?:to_apply|calls|called_computations)=\{?\s*([^,}\s]+)")
