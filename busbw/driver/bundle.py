@@ -87,6 +87,11 @@ class Bundle:
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
-        """Leave nothing behind."""
-        self._folder.cleanup()
-        self._held.close()
+        """Leave nothing behind, even if Ctrl-C comes while it is removed."""
+        try:
+            self._folder.cleanup()
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
+            self._held.close()

@@ -241,3 +241,16 @@ def test_removing_it_leaves_nothing(bundle: Bundle) -> None:
     bundle.log_path("1.fake").write_text("log")
     bundle.remove()
     assert not bundle.path.exists()
+
+
+def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = Bundle()
+
+    def interrupted() -> None:
+        (bundle.path / "__main__.py").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bundle._folder, "cleanup", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bundle.remove()
+    assert not bundle.path.exists()
