@@ -12,12 +12,12 @@ import sys
 from dataclasses import dataclass
 
 from busbw import driver, report
-from busbw.model import Failure, LaunchId, ParameterServerTraining, Updates
+from busbw.model import Capability, Failure, LaunchId, ParameterServerTraining, Updates
 from busbw.report import ParameterServerRow, PublishedRow
 
 from . import pages
 
-_WORKERS = {"tensorflow": "tensorflow_ps", "fake": "fake_ps"}
+_FRAMEWORKS = ("tensorflow", "fake")
 _TIMEOUT_S = 300.0
 # As long as a session of pytest waits for another one.
 _WAIT_S = 1800.0
@@ -95,7 +95,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add(
         "--framework",
-        choices=tuple(_WORKERS),
+        choices=_FRAMEWORKS,
         default="tensorflow",
         help="fake: made-up figures, to try the command (default: tensorflow)",
     )
@@ -143,7 +143,10 @@ def _trained(
 ) -> list[ParameterServerRow] | Failure:
     """All rows, or the Failure of the first that has one, named by the row."""
     starter = driver.Starter(
-        python=sys.executable, framework=_WORKERS[options.framework], device="cpu"
+        python=sys.executable,
+        framework=options.framework,
+        capability=Capability.PARAMETER_SERVER,
+        device="cpu",
     )
     rows = []
     for number, name in enumerate(options.rows, start=1):

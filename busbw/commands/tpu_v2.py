@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import baselines, cases, driver, hardware, metrics, report
+from busbw.frameworks import COMPILED
 from busbw.model import (
     KIB,
     Batch,
+    Capability,
     Case,
     Compiled,
     Compiler,
@@ -32,7 +34,6 @@ from . import pages
 
 _PAYLOADS = metrics.parse_payloads("1K:1024M")
 _TIMEOUT_S = 600.0
-_WORKERS = {"jax": "xla", "fake": "fake_xla"}
 
 # The batch of each slice, in rows, is the source's for all cores together.
 _SLICES = tuple(
@@ -87,7 +88,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add(
         "--framework",
-        choices=tuple(_WORKERS),
+        choices=COMPILED,
         default="jax",
         help="whose compilers; fake: made-up ones, to try the command (default: jax)",
     )
@@ -124,8 +125,11 @@ def _check_baselines(root: Path) -> None:
 
 
 def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
+    starter = driver.Starter(
+        python=sys.executable, framework=options.framework, capability=Capability.COMPILE
+    )
     compiling = driver.Compiling(
-        starters={"": driver.Starter(python=sys.executable, framework=_WORKERS[options.framework])},
+        starters={"": starter},
         bundle=bundle,
         workers=len(os.sched_getaffinity(0)),
         timeout_s=_TIMEOUT_S,

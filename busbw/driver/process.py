@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from busbw import wire
-from busbw.model import LaunchId
+from busbw.model import Capability, LaunchId
 
 from . import replies
 from .bundle import Bundle
@@ -42,13 +42,14 @@ _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    """How to start a worker: which interpreter, for which framework and device.
+    """How to start a worker: which interpreter, for which framework, capability and device.
 
     `environment` is added to pytest's own, and holds under every interpreter.
     """
 
     python: str
     framework: str
+    capability: Capability = Capability.MEASURE
     device: str = ""
     ranks: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Starter:
     def command(self, bundle: Bundle, launch: LaunchId, requests: int, replies: int) -> list[str]:
         """The worker's command line; the descriptors are its ends of the pipes."""
         command = [self.python, str(bundle.path), f"--framework={self.framework}"]
+        command += [f"--capability={self.capability.value}"]
         command += [f"--device={self.device}"] if self.device else []
         command += [f"--ranks={self.ranks}"] if self.ranks is not None else []
         command += [f"--launch={launch}", f"--parent={os.getpid()}"]

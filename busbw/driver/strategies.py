@@ -13,6 +13,7 @@ from busbw import wire
 from busbw.model import (
     CNN_BATCH,
     CNN_BYTES,
+    Capability,
     Case,
     Failure,
     FailureKind,
@@ -30,8 +31,6 @@ from .group import LocalStart
 from .process import Starter
 from .training import Cast, trained
 
-# Added to the name of a framework, that of its trainers.
-_TRAINERS = "_strategies"
 _SERVERS = 1
 
 
@@ -47,8 +46,7 @@ class StrategyLaunch:
 
     def measure(self, case: Case, timeout_s: float) -> Run | Failure:
         """The Run of `case`, or the Failure that stands for it; it bears the launch's name."""
-        framework = self.starter.framework + _TRAINERS
-        starter = replace(self.starter, framework=framework, ranks=case.ranks)
+        starter = replace(self.starter, capability=Capability.TRAIN, ranks=case.ranks)
         start = LocalStart(starter=starter, bundle=self.bundle, launch=self.name)
         training = training_of(case, self.starter.device, self.examples)
         answers = trained(_cast(training), training, start, timeout_s, self.on_note)

@@ -21,6 +21,20 @@ class Device(str, enum.Enum):
     TPU = "tpu"
 
 
+class Capability(str, enum.Enum):
+    """What a worker of a framework is asked to do.
+
+    `measure`: time collectives and training steps. `compile`: make programs for chips that need not
+    be there. `train`: take part in training under a strategy, in a group of processes.
+    `parameter_server`: take part in training a perceptron through servers.
+    """
+
+    MEASURE = "measure"
+    COMPILE = "compile"
+    TRAIN = "train"
+    PARAMETER_SERVER = "parameter_server"
+
+
 class FailureKind(str, enum.Enum):
     """Why a request gave no Run."""
 

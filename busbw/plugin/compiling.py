@@ -13,6 +13,7 @@ import pytest
 
 from busbw import baselines, cases, driver, judge
 from busbw.model import (
+    Capability,
     Case,
     Compiled,
     CompiledBaseline,
@@ -32,8 +33,6 @@ from .compilers import Libtpu, library_of
 from .state import State
 from .terminal import Display
 
-# What a worker is asked for, by the framework whose programs are compiled.
-_WORKERS = {"jax": "xla", "fake": "fake_xla"}
 _RELEASE = "BUSBW_COMPILER_RELEASE"
 
 # By the compiler's label and the topology's name.
@@ -124,7 +123,8 @@ def _starters(state: State, asked: CompileSettings, framework: str) -> dict[str,
         return {
             label: driver.Starter(
                 python=python,
-                framework=_WORKERS[framework],
+                framework=framework,
+                capability=Capability.COMPILE,
                 environment=_environment(libtpu, asked, fake=framework == "fake"),
             )
             for label, libtpu in zip(labels, libtpus, strict=True)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def main() -> None:
     """Serve requests until the driver closes the channel."""
     huge_pages.ask_for()
-    from busbw.model import Device
+    from busbw.model import Capability, Device
     from busbw.worker import environ, guard
 
     options = _parser().parse_args()
     device = Device(options.device) if options.device else None
     guard.tie_to_parent(options.parent)
-    environ.prepare(options.framework, device)
+    environ.prepare(options.framework, device, Capability(options.capability))
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
     from busbw.worker.channel import Channel
@@ -42,23 +42,23 @@ def main() -> None:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
-    from busbw.model import LaunchId
+    from busbw.model import Capability, LaunchId
     from busbw.wire import WireError
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
 
-    launch = LaunchId.parse(options.launch)
+    launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     try:
-        if options.framework in backends.COMPILERS:
+        if capability is Capability.COMPILE:
             from busbw.worker.compilers import serve_compiler
 
             compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
-        if options.framework in backends.TRAINERS:
+        if capability is not Capability.MEASURE:
             from busbw.worker.members import serve_trainer
 
-            trainer = backends.load_trainer(options.framework)
+            trainer = backends.load_trainer(options.framework, capability)
             serve_trainer(channel, trainer, launch=launch)
             return
         from busbw.worker.serve import serve
@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
+    parser.add_argument("--capability", default="measure", help="what it is asked for")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
     parser.add_argument("--launch", default="")

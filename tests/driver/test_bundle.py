@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from dataclasses import replace
 from pathlib import Path
@@ -246,11 +247,12 @@ def test_removing_it_leaves_nothing(bundle: Bundle) -> None:
 def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = Bundle()
 
-    def interrupted() -> None:
+    def interrupted(*_: object, **options: object) -> None:
         (bundle.path / "__main__.py").unlink()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bundle._folder, "cleanup", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bundle.remove()
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile.TemporaryDirectory, "_rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bundle.remove()
     assert not bundle.path.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from busbw import hardware
 from busbw.driver import Bundle, Compiling, Job
-from busbw.model import Case, Compiled, Failure, FailureKind, Protocol
+from busbw.model import Capability, Case, Compiled, Failure, FailureKind, Protocol
 from tests import build
 
 from .processes import processes
@@ -19,7 +19,7 @@ V5E = hardware.topology_of("v5e:2x4")
 
 
 def compiling(bundle: Bundle, workers: int = 2, timeout_s: float = 30.0) -> Compiling:
-    begin = replace(starter(), framework="fake_xla")
+    begin = replace(starter(), capability=Capability.COMPILE)
     return Compiling(starters={"": begin}, bundle=bundle, workers=workers, timeout_s=timeout_s)
 
 
@@ -94,7 +94,7 @@ def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:
 
 
 def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) -> None:
-    begin = replace(starter(), framework="fake_xla", python="/bin/false")
+    begin = replace(starter(), capability=Capability.COMPILE, python="/bin/false")
     running = Compiling(starters={"": begin}, bundle=bundle, workers=1, timeout_s=5.0)
     running.run(jobs(2))
     kinds = [one.kind for one in running.results.values() if isinstance(one, Failure)]

@@ -14,6 +14,7 @@ import pytest
 from busbw.driver import Bundle, LocalStart, Place, Starter, Worker, train
 from busbw.driver.parameter_server import checked, merged
 from busbw.model import (
+    Capability,
     Failure,
     FailureKind,
     LaunchId,
@@ -33,7 +34,12 @@ SMALL = ParameterServerTraining(
 
 def starts(bundle: Bundle, framework: str) -> tuple[Callable[[Place], Worker], dict[str, Worker]]:
     """How members are started, and those that have been, by role."""
-    starter = Starter(python=sys.executable, framework=framework, device="cpu")
+    starter = Starter(
+        python=sys.executable,
+        framework=framework,
+        capability=Capability.PARAMETER_SERVER,
+        device="cpu",
+    )
     started: dict[str, Worker] = {}
 
     def start(place: Place) -> Worker:
@@ -57,7 +63,7 @@ def test_each_way_has_its_roles_and_one_run(
 ) -> None:
     workers = 1 if updates is Updates.SINGLE else 2
     training = replace(SMALL, updates=updates, workers=workers)
-    start, started = starts(bundle, "fake_ps")
+    start, started = starts(bundle, "fake")
     run = train(training, start, LONG_S)
     assert isinstance(run, ParameterServerRun)
     assert set(started) == expected
@@ -97,7 +103,7 @@ def test_one_too_many_of_anything_is_a_wrong_result(wrong: str) -> None:
 
 
 TENSORFLOW = "tensorflow"
-REAL = "tensorflow_ps"
+REAL = "tensorflow"
 
 
 @needs(TENSORFLOW)

@@ -19,7 +19,14 @@ from busbw.driver import (
     probe,
     train,
 )
-from busbw.model import FailureKind, LaunchId, ParameterServerRun, ParameterServerTraining, Updates
+from busbw.model import (
+    Capability,
+    FailureKind,
+    LaunchId,
+    ParameterServerRun,
+    ParameterServerTraining,
+    Updates,
+)
 
 from .dying import interpreter
 from .processes import processes, wait_until
@@ -132,7 +139,9 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
     bundle: Bundle, tmp_path: Path, soon: None
 ) -> None:
     python = interpreter(tmp_path, "1.worker0", times=1, act=STOP)
-    begin = Starter(python=python, framework="fake_ps", device="cpu")
+    begin = Starter(
+        python=python, framework="fake", capability=Capability.PARAMETER_SERVER, device="cpu"
+    )
     training = ParameterServerTraining(
         updates=Updates.SYNCHRONOUS, workers=2, servers=1, epochs=2, examples=1000, unseen=500
     )

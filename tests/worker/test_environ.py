@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from busbw.model import Device
+from busbw.model import Capability, Device
 from busbw.worker import environ, huge_pages
 
 
@@ -17,12 +17,13 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("framework", ["jax", "tensorflow", "tensorflow_strategies", "fake"])
+@pytest.mark.parametrize("capability", Capability)
+@pytest.mark.parametrize("framework", ["jax", "tensorflow", "fake"])
 def test_products_of_numpy_leave_no_threads_spinning_whatever_the_user_has(
-    environment: pytest.MonkeyPatch, framework: str
+    environment: pytest.MonkeyPatch, framework: str, capability: Capability
 ) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "8"
-    environ.prepare(framework, Device.CPU)
+    environ.prepare(framework, Device.CPU, capability)
     assert os.environ["OPENBLAS_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
 
 

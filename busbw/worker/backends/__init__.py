@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.model import Device
+from busbw.model import Capability, Device
 
 from .base import AbstractBackend
 from .compiler import AbstractCompiler
 from .trainer import AbstractTrainer
-
-# Frameworks whose compilers work without the hardware that they are for.
-COMPILERS = ("xla", "fake_xla")
-
-# Those that train in groups of processes with roles: a perceptron by parameter servers, or a
-# convolutional net by each strategy of `tf.distribute`.
-TRAINERS = ("tensorflow_ps", "fake_ps", "tensorflow_strategies", "fake_strategies")
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
@@ -48,35 +41,36 @@ def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBa
     raise ValueError(f"no back end for {framework!r}; there are jax, tensorflow and fake")
 
 
-def load_compiler(name: str) -> AbstractCompiler:
-    """The compilers called `name`: ``xla`` those that JAX has, ``fake_xla`` made-up ones."""
-    if name == "xla":
+def load_compiler(framework: str) -> AbstractCompiler:
+    """The compilers of `framework`: those that JAX has, or scripted ones."""
+    if framework == "jax":
         from .jax_compiler import JaxCompiler
 
         return JaxCompiler()
-    if name == "fake_xla":
+    if framework == "fake":
         from .fake_compiler import FakeCompiler
 
         return FakeCompiler()
-    raise ValueError(f"no compilers called {name!r}; there are {', '.join(COMPILERS)}")
+    raise ValueError(f"{framework!r} compiles nothing; jax and fake do")
 
 
-def load_trainer(name: str) -> AbstractTrainer[Any, Any]:
-    """The trainer called `name`, one of TRAINERS; those called ``fake`` are made up."""
-    if name == "tensorflow_ps":
+def load_trainer(framework: str, capability: Capability) -> AbstractTrainer[Any, Any]:
+    """What takes part in a group of processes that train: TRAIN or PARAMETER_SERVER."""
+    by_servers = capability is Capability.PARAMETER_SERVER
+    if framework == "tensorflow" and by_servers:
         from .tensorflow_parameter_server import TensorflowTrainer
 
         return TensorflowTrainer()
-    if name == "fake_ps":
-        from .fake_trainer import FakeTrainer
-
-        return FakeTrainer()
-    if name == "tensorflow_strategies":
+    if framework == "tensorflow":
         from .tensorflow_strategies import TensorflowStrategyTrainer
 
         return TensorflowStrategyTrainer()
-    if name == "fake_strategies":
+    if framework == "fake" and by_servers:
+        from .fake_trainer import FakeTrainer
+
+        return FakeTrainer()
+    if framework == "fake":
         from .fake_strategies import FakeStrategyTrainer
 
         return FakeStrategyTrainer()
-    raise ValueError(f"no trainer called {name!r}; there are {', '.join(TRAINERS)}")
+    raise ValueError(f"{framework!r} trains nothing in groups; tensorflow and fake do")

@@ -22,7 +22,8 @@ sys.path.insert(0, os.getcwd())
 from busbw import hardware
 from busbw.worker import environ
 os.environ["TPU_LOG_DIR"] = sys.argv[1]
-environ.prepare("xla", None)
+from busbw.model import Capability
+environ.prepare("jax", None, Capability.COMPILE)
 from busbw.collectives import COLLECTIVES
 from busbw.worker.backends.compiler import CompileError
 from busbw.worker.backends.jax_compiler import JaxCompiler

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import cases, driver, hardware
-from busbw.model import Case, Compiled, Compiler, Failure, Probe, Spec
+from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe, Spec
 
 TIMEOUT_S = 120.0
 
@@ -48,7 +48,7 @@ def answers(
 
 
 def _compiling(bundle: driver.Bundle) -> driver.Compiling:
-    starter = driver.Starter(python=sys.executable, framework="xla")
+    starter = driver.Starter(python=sys.executable, framework="jax", capability=Capability.COMPILE)
     return driver.Compiling(starters={"": starter}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S)
 
 
@@ -73,10 +73,11 @@ _SABOTAGED = """
 import os, sys
 sys.path.insert(0, os.getcwd())
 from busbw import hardware
+from busbw.model import Capability
 from busbw.worker import environ
 _, folder, topology, mesh, collective = sys.argv
 os.environ["TPU_LOG_DIR"] = folder
-environ.prepare("xla", None)
+environ.prepare("jax", None, Capability.COMPILE)
 import jax
 from busbw.worker.backends import jax_forms
 from busbw.worker.backends.jax_compiler import JaxCompiler

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from busbw.model import FailureKind, StrategyRun, StrategyTraining, TrainingStrategy
+from busbw.model import Capability, FailureKind, StrategyRun, StrategyTraining, TrainingStrategy
 from busbw.worker.backends import load_trainer
 from busbw.worker.backends.base import MeasuringError
 
@@ -23,7 +23,7 @@ def _run(
     monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
     monkeypatch.setattr("sys.argv", ["worker", f"--launch={launch}"])
     training = StrategyTraining(strategy=strategy, ranks=2, examples="", epochs=3)
-    found = load_trainer("fake_strategies").train(training)
+    found = load_trainer("fake", Capability.TRAIN).train(training)
     assert isinstance(found, StrategyRun)
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from busbw import driver, hardware, wire
-from busbw.model import Batch, Compiled, Failure, FailureKind, TrainingStep
+from busbw.model import Batch, Capability, Compiled, Failure, FailureKind, TrainingStep
 from tests import build
 
 from .real import TIMEOUT_S, needs
@@ -103,7 +103,11 @@ def _compiled(*steps: TrainingStep) -> dict[TrainingStep, Compiled | Failure]:
     bundle = driver.Bundle()
     try:
         compiling = driver.Compiling(
-            starters={"": driver.Starter(python=sys.executable, framework="xla")},
+            starters={
+                "": driver.Starter(
+                    python=sys.executable, framework="jax", capability=Capability.COMPILE
+                )
+            },
             bundle=bundle,
             workers=1,
             timeout_s=TIMEOUT_S,

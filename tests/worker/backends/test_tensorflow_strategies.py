@@ -16,7 +16,15 @@ from busbw import wire
 from busbw.driver import Bundle, LocalStart, Starter
 from busbw.driver.group import Group
 from busbw.driver.places import Role, local_places, roles_of
-from busbw.model import CNN_BYTES, Failure, FailureKind, LaunchId, StrategyRun, StrategyTraining
+from busbw.model import (
+    CNN_BYTES,
+    Capability,
+    Failure,
+    FailureKind,
+    LaunchId,
+    StrategyRun,
+    StrategyTraining,
+)
 from busbw.model import TrainingStrategy as Under
 from tests.driver.processes import processes, wait_until
 
@@ -46,7 +54,9 @@ def _answers(
     meanwhile: Callable[[Group], None] = lambda group: None,
 ) -> Answers:
     """What those that train say, in the order of their indices; `meanwhile` runs beside them."""
-    starter = Starter(python=sys.executable, framework="tensorflow_strategies", device="cpu")
+    starter = Starter(
+        python=sys.executable, framework="tensorflow", capability=Capability.TRAIN, device="cpu"
+    )
     roles = roles_of(_GROUPS.get(training.strategy, {"chief": 1}))
     trainers = [role for role in roles if role.task == roles[0].task]
     offers = {role: {"request": "offer"} for role in roles if role.task != roles[0].task}
@@ -203,7 +213,7 @@ def test_a_member_that_is_killed_in_mid_epoch_fails_the_training(
 
     def kill(group: Group) -> None:
         pid = group.members[victim].pid
-        log = bundle.log_path(f"1.{trainer}0.tensorflow_strategies")
+        log = bundle.log_path(f"1.{trainer}0.tensorflow")
         if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
             os.kill(pid, signal.SIGKILL)
 

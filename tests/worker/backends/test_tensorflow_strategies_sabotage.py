@@ -82,7 +82,7 @@ os.environ.update(TF_CONFIG='{"cluster": {}, "task": {"type": "chief", "index": 
 from busbw import wire
 from busbw.model import Device, StrategyTraining, TrainingStrategy
 from busbw.worker import environ
-environ.prepare("tensorflow_strategies", Device.CPU)
+environ.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import (
     convolutional, examples, load_trainer, tensorflow_cnn, tensorflow_reductions,
@@ -102,7 +102,7 @@ for code in json.loads(sys.argv[2]):
 
     exec(code)
     try:
-        found = wire.to_json(load_trainer("tensorflow_strategies").train(training))
+        found = wire.to_json(load_trainer("tensorflow", Capability.TRAIN).train(training))
     except MeasuringError as error:
         found = {"kind": error.kind.value, "message": str(error)}
     for owner, name, value in reversed(undone):
