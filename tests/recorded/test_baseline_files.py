@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,21 +14,28 @@ from busbw.baselines.contents import contents_of
 from .corpus import baseline_files
 
 FILES = [
-    pytest.param(path, text, id=f"{n}-{path}") for n, (path, text) in enumerate(baseline_files())
+    pytest.param(path, text, written, id=f"{number}-{path}")
+    for number, (path, text, written) in enumerate(baseline_files())
 ]
 
 
-@pytest.mark.parametrize(("path", "text"), FILES)
+def test_there_are_files_of_both_schemas() -> None:
+    schemas = {json.loads(text)["schema"] for _, text, _ in baseline_files()}
+    assert schemas == {1, 2}
+
+
+@pytest.mark.parametrize(("path", "text", "written"), FILES)
 def test_a_file_that_was_written_once_is_written_the_same(
-    path: str, text: str, tmp_path: Path
+    path: str, text: str, written: str, tmp_path: Path
 ) -> None:
+    """One of schema 1 is written as one of schema 2."""
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text)
     if Path(path).parts[0] == compiled.FOLDER:
         stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
-        assert compiled._text(stored) == text
+        assert compiled._text(stored) == written
         return
     found = reading.read(file)
-    assert document.dumps(found) == text
+    assert document.dumps(found) == written
     assert len(contents_of(file).baselines) == len(found.entries)
