@@ -1,6 +1,6 @@
 """The collectives of a recording: which events are one, on which device, in which call, how long.
 
-An event counts by its whole name (`names`), the same work only once: a device's kernels before
+What a single event is, `telling` says. The same work counts only once: a device's kernels before
 its instructions, these before what the profiler derives from them, a device's own lines before
 what a host did to launch the work. What was recorded in part, at an edge, is none.
 """

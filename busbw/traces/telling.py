@@ -51,8 +51,7 @@ _MOVED = re.compile(r"Mem(?:cpy|set)")
 class Told:
     """What an event is of a collective, with its payload and its groups where these are noted.
 
-    `kind` is "" for a part of something that runs aside, which the other part may yet tell to be
-    one.
+    `kind` is "" for a part of something that runs aside, which the other part may tell to be one.
     """
 
     kind: str
@@ -103,7 +102,7 @@ class Telling:
 def _told(name: str, plane: str, stats: Stats) -> Told | None:
     """Only what a device did itself is looked at beyond its name.
 
-    On a host many an event notes the instruction that it has to do with.
+    On a host many events note the instruction that they have to do with.
     """
     said = naming(name)
     if plane and device_of_plane(plane) is None:
