@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from busbw import cases
-from busbw.model import Case, Device, Spec
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import Capability, Case, Device, Spec
 from busbw.worker import environ
 from busbw.worker.backends.base import AbstractBackend
 
@@ -27,7 +29,9 @@ class Opened:
 
 def opened(framework: str, ranks: int) -> Opened:
     """Once in a process, before anything heavy is imported: it may start the process anew."""
-    environ.prepare(framework, Device.CPU)
+    for name, value in FRAMEWORKS[framework].environment[Capability.MEASURE].items():
+        os.environ.setdefault(name, value)
+    environ.prepare(Device.CPU)
     from busbw.worker.backends import load
 
     backend = load(framework, Device.CPU, ranks)

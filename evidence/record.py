@@ -15,6 +15,7 @@ from pathlib import Path
 
 from busbw import cases, driver, metrics
 from busbw import model as words
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Run, Spec
 
 from . import corpus
@@ -66,7 +67,11 @@ def _duel(
     options: argparse.Namespace, share: float, bundle: driver.Bundle
 ) -> tuple[driver.Duel, words.Probe]:
     starter = driver.Starter(
-        python=sys.executable, framework=FRAMEWORK, device="cpu", ranks=options.ranks
+        python=sys.executable,
+        framework=FRAMEWORK,
+        device="cpu",
+        ranks=options.ranks,
+        defaults=FRAMEWORKS[FRAMEWORK].environment,
     )
     probe = driver.probe(starter, bundle)
     duel = driver.Duel(

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 
 from busbw import driver, report
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Failure, LaunchId, ParameterServerTraining, Updates
 from busbw.report import ParameterServerRow, PublishedRow
 
@@ -146,6 +147,7 @@ def _trained(
         python=sys.executable,
         framework=options.framework,
         capability=Capability.PARAMETER_SERVER,
+        defaults=FRAMEWORKS[options.framework].environment,
         device="cpu",
     )
     rows = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import baselines, cases, driver, hardware, metrics, report
-from busbw.frameworks import COMPILED
+from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.model import (
     KIB,
     Batch,
@@ -126,7 +126,10 @@ def _check_baselines(root: Path) -> None:
 
 def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
     starter = driver.Starter(
-        python=sys.executable, framework=options.framework, capability=Capability.COMPILE
+        python=sys.executable,
+        framework=options.framework,
+        capability=Capability.COMPILE,
+        defaults=FRAMEWORKS[options.framework].environment,
     )
     compiling = driver.Compiling(
         starters={"": starter},

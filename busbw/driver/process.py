@@ -44,7 +44,8 @@ _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 class Starter:
     """How to start a worker: which interpreter, for which framework, capability and device.
 
-    `environment` is added to pytest's own, and holds under every interpreter.
+    `environment` is added to pytest's own, and holds under every interpreter. `defaults` are
+    variables by capability, which hold where neither says anything else.
     """
 
     python: str
@@ -53,6 +54,7 @@ class Starter:
     device: str = ""
     ranks: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
     def command(self, bundle: Bundle, launch: LaunchId, requests: int, replies: int) -> list[str]:
         """The worker's command line; the descriptors are its ends of the pipes."""
@@ -75,6 +77,7 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
         for name in _OF_THIS_PYTHON:
             environment.pop(name, None)
     environment |= starter.environment
+    environment = {**starter.defaults.get(starter.capability, {}), **environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
     # What a worker that is killed leaves there is removed with the bundle.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from busbw.model import Capability
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +19,8 @@ class Framework:
     ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
     `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
     can be given more to do than the case asks for. One that is `made_up` is always there, and
-    measured only where somebody names it.
+    measured only where somebody names it. `environment` are variables that must stand before it
+    starts, by what it is asked for; where the user has set one, that holds.
     """
 
     name: str
@@ -30,3 +34,4 @@ class Framework:
     learns_digits: bool = False
     injects: bool = True
     made_up: bool = False
+    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)

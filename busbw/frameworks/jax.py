@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model import DENSE
+from busbw.model import DENSE, Capability
 
 from .base import Framework
 
@@ -14,4 +14,20 @@ FRAMEWORK = Framework(
     ring="psum",
     extra="jax",
     compiles=True,
+    environment={
+        Capability.MEASURE: {
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "TPU_SKIP_MDS_QUERY": "1",
+        },
+        # Compilers alone: no hardware is looked for, here or in a cloud's metadata.
+        Capability.COMPILE: {
+            "JAX_PLATFORMS": "cpu",
+            "TPU_SKIP_MDS_QUERY": "1",
+            "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+            # Several may compile at once: there is no chip to be had by one alone.
+            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        },
+    },
 )

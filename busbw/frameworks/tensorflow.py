@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from busbw.model import CNN, DENSE
+from busbw.model import CNN, DENSE, Capability
 
 from .base import Framework
+
+# TensorFlow's CPU ring allocates its output anew each time. With oneDNN its allocator keeps the
+# memory, as in everyday use; without, every all-reduce would fault its pages in again.
+_ALWAYS = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
+_ON_GPUS = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+# A server that is no more is an error at once, and not waited for until it comes back.
+_WITH_SERVERS = {"GRPC_FAIL_FAST": "use_caller"}
 
 FRAMEWORK = Framework(
     name="tensorflow",
@@ -24,4 +31,9 @@ FRAMEWORK = Framework(
     only_sums=True,
     learns_digits=True,
     injects=False,
+    environment={
+        Capability.MEASURE: {**_ALWAYS, **_ON_GPUS},
+        Capability.TRAIN: {**_ALWAYS, **_ON_GPUS, **_WITH_SERVERS},
+        Capability.PARAMETER_SERVER: {**_ALWAYS, **_WITH_SERVERS},
+    },
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from busbw import baselines, cases, driver, judge
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
     Case,
@@ -125,6 +126,7 @@ def _starters(state: State, asked: CompileSettings, framework: str) -> dict[str,
                 python=python,
                 framework=framework,
                 capability=Capability.COMPILE,
+                defaults=FRAMEWORKS[framework].environment,
                 environment=_environment(libtpu, asked, fake=framework == "fake"),
             )
             for label, libtpu in zip(labels, libtpus, strict=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from busbw import driver, judge
 from busbw.driver import Side
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Case, Device, Measurement, Spec
 
 from . import judging
@@ -39,6 +40,7 @@ def starter_of(
         device=device.value if device else "",
         ranks=ranks,
         environment=against.environment if reference and against else {},
+        defaults=FRAMEWORKS[framework].environment,
     )
 
 

@@ -28,7 +28,7 @@ def main() -> None:
     options = _parser().parse_args()
     device = Device(options.device) if options.device else None
     guard.tie_to_parent(options.parent)
-    environ.prepare(options.framework, device, Capability(options.capability))
+    environ.prepare(device, Capability(options.capability))
     guard.offer_to_oom_killer(device)
     guard.answer_signals()
     from busbw.worker.channel import Channel

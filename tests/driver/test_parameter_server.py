@@ -13,6 +13,7 @@ import pytest
 
 from busbw.driver import Bundle, LocalStart, Place, Starter, Worker, train
 from busbw.driver.parameter_server import checked, merged
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
     Failure,
@@ -38,6 +39,7 @@ def starts(bundle: Bundle, framework: str) -> tuple[Callable[[Place], Worker], d
         python=sys.executable,
         framework=framework,
         capability=Capability.PARAMETER_SERVER,
+        defaults=FRAMEWORKS[framework].environment,
         device="cpu",
     )
     started: dict[str, Worker] = {}

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.driver import Bundle, Ended, Starter, Worker, failure_of
-from busbw.model import FailureKind, LaunchId, Run
+from busbw.driver import Bundle, Ended, Starter, Worker, failure_of, process
+from busbw.model import Capability, FailureKind, LaunchId, Run
 
 from .processes import processes, wait_until
 from .scripts import KEY, PLAN, case, starter
@@ -201,3 +201,19 @@ def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> N
     assert command[:2] == [sys.executable, str(bundle.path)]
     assert f"--parent={os.getpid()}" in command
     assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)
+
+
+@pytest.mark.parametrize(
+    ("user", "asked", "found"), [("", {}, "1"), ("0", {}, "0"), ("", {"NOISE": "2"}, "2")]
+)
+def test_what_a_framework_is_told_is_the_user_s_to_change(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, user: str, asked: dict[str, str], found: str
+) -> None:
+    monkeypatch.delenv("NOISE", raising=False)
+    if user:
+        monkeypatch.setenv("NOISE", user)
+    told = {Capability.MEASURE: {"NOISE": "1"}, Capability.COMPILE: {"NOISE": "9"}}
+    begin = replace(starter(), defaults=told, environment={**starter().environment, **asked})
+    assert process._environment(begin, bundle)["NOISE"] == found
+    compiling = replace(begin, capability=Capability.COMPILE, environment={})
+    assert process._environment(compiling, bundle)["NOISE"] == (user or "9")

@@ -18,16 +18,15 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize("capability", Capability)
-@pytest.mark.parametrize("framework", ["jax", "tensorflow", "fake"])
 def test_products_of_numpy_leave_no_threads_spinning_whatever_the_user_has(
-    environment: pytest.MonkeyPatch, framework: str, capability: Capability
+    environment: pytest.MonkeyPatch, capability: Capability
 ) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "8"
-    environ.prepare(framework, Device.CPU, capability)
+    environ.prepare(Device.CPU, capability)
     assert os.environ["OPENBLAS_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
 
 
-def test_what_a_framework_is_told_is_the_user_s_to_change(environment: pytest.MonkeyPatch) -> None:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-    environ.prepare("tensorflow", Device.CPU)
-    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.MonkeyPatch) -> None:
+    os.environ["JAX_PLATFORMS"] = "tpu,cpu"
+    environ.prepare(Device.CPU)
+    assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")

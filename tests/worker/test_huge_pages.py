@@ -24,7 +24,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def test_a_process_that_the_c_library_did_not_tell_starts_anew(
     begun: list[tuple[object, ...]],
 ) -> None:
-    environ.prepare("jax", Device.CPU)
+    environ.prepare(Device.CPU)
     assert os.environ["GLIBC_TUNABLES"] == f"glibc.malloc.check=0:{huge_pages.TUNABLE}"
     assert begun == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
 

@@ -20,10 +20,10 @@ _COMPILE = """
 import json, os, sys
 sys.path.insert(0, os.getcwd())
 from busbw import hardware
-from busbw.worker import environ
 os.environ["TPU_LOG_DIR"] = sys.argv[1]
 from busbw.model import Capability
-environ.prepare("jax", None, Capability.COMPILE)
+from tests.worker.backends import real
+real.prepare("jax", None, Capability.COMPILE)
 from busbw.collectives import COLLECTIVES
 from busbw.worker.backends.compiler import CompileError
 from busbw.worker.backends.jax_compiler import JaxCompiler

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,9 @@ from typing import Any
 import pytest
 
 from busbw import cases, driver, wire
-from busbw.model import Case, Device, Failure, Injection, Measurement, Plan, Run, Spec
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import Capability, Case, Device, Failure, Injection, Measurement, Plan, Run, Spec
+from busbw.worker import environ
 from tests import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
@@ -42,7 +45,22 @@ def is_there(module: str) -> bool:
 
 def starter(framework: str, ranks: int) -> driver.Starter:
     """The framework of this interpreter on so many virtual CPU devices."""
-    return driver.Starter(python=sys.executable, framework=framework, device="cpu", ranks=ranks)
+    return driver.Starter(
+        python=sys.executable,
+        framework=framework,
+        device="cpu",
+        ranks=ranks,
+        defaults=FRAMEWORKS[framework].environment,
+    )
+
+
+def prepare(
+    framework: str, device: Device | None, capability: Capability = Capability.MEASURE
+) -> None:
+    """Make of this process what a worker is before it imports `framework`."""
+    for name, value in FRAMEWORKS[framework].environment.get(capability, {}).items():
+        os.environ.setdefault(name, value)
+    environ.prepare(device, capability)
 
 
 def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
@@ -97,14 +115,16 @@ class Sabotage:
 
 
 _SCRIPT = """
-import importlib, json, sys
+import importlib, json, os, sys
+sys.path.insert(0, os.getcwd())
 from busbw import wire
-from busbw.model import Case, Device, Injection, Plan
-from busbw.worker import environ, measure
+from busbw.model import Case, Device, Injection, LaunchId, Plan
+from busbw.worker import measure
 from busbw.worker.backends import load
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
-environ.prepare(framework, Device.CPU)
+from tests.worker.backends import real
+real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
@@ -120,7 +140,8 @@ for job in jobs:
     case = wire.from_json(Case, job["case"])
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
-        result = measure.Desk(backend=backend, launch="1").measure(case, plan, None, injection)
+        desk = measure.Desk(backend=backend, launch=LaunchId(name="1"))
+        result = desk.measure(case, plan, None, injection)
         if sys.argv[3] not in getattr(result, "message", ""):
             break
     for owner, name, value in reversed(undone):

@@ -9,12 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import cases, driver, hardware
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe, Spec
 
 TIMEOUT_S = 120.0
 
 # A topology, and what is asked for beside a JAX all-reduce of 1M.
 Wanted = tuple[str, Mapping[str, object]]
+
+
+def compiling_starter() -> driver.Starter:
+    """XLA's compilers, as JAX has them here."""
+    return driver.Starter(
+        python=sys.executable,
+        framework="jax",
+        capability=Capability.COMPILE,
+        defaults=FRAMEWORKS["jax"].environment,
+    )
 
 
 def described(topologies: Iterable[str]) -> dict[str, Compiler]:
@@ -48,8 +59,9 @@ def answers(
 
 
 def _compiling(bundle: driver.Bundle) -> driver.Compiling:
-    starter = driver.Starter(python=sys.executable, framework="jax", capability=Capability.COMPILE)
-    return driver.Compiling(starters={"": starter}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S)
+    return driver.Compiling(
+        starters={"": compiling_starter()}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S
+    )
 
 
 def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
@@ -74,10 +86,10 @@ import os, sys
 sys.path.insert(0, os.getcwd())
 from busbw import hardware
 from busbw.model import Capability
-from busbw.worker import environ
+from tests.worker.backends import real
 _, folder, topology, mesh, collective = sys.argv
 os.environ["TPU_LOG_DIR"] = folder
-environ.prepare("jax", None, Capability.COMPILE)
+real.prepare("jax", None, Capability.COMPILE)
 import jax
 from busbw.worker.backends import jax_forms
 from busbw.worker.backends.jax_compiler import JaxCompiler

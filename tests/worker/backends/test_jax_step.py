@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from busbw import driver, hardware, wire
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Batch, Capability, Compiled, Failure, FailureKind, TrainingStep
 from tests import build
 
@@ -105,7 +106,10 @@ def _compiled(*steps: TrainingStep) -> dict[TrainingStep, Compiled | Failure]:
         compiling = driver.Compiling(
             starters={
                 "": driver.Starter(
-                    python=sys.executable, framework="jax", capability=Capability.COMPILE
+                    python=sys.executable,
+                    framework="jax",
+                    capability=Capability.COMPILE,
+                    defaults=FRAMEWORKS["jax"].environment,
                 )
             },
             bundle=bundle,

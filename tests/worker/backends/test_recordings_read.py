@@ -28,9 +28,9 @@ import os, sys
 sys.path.insert(0, os.getcwd())
 from functools import partial
 from pathlib import Path
-from busbw.worker import environ
+from tests.worker.backends import real
 _, framework, folder = sys.argv
-environ.prepare(framework, None)
+real.prepare(framework, None)
 import importlib
 reader = importlib.import_module(f"busbw.worker.backends.{framework}_recordings")
 from busbw.worker.backends import recorded

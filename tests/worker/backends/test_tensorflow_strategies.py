@@ -16,6 +16,7 @@ from busbw import wire
 from busbw.driver import Bundle, LocalStart, Starter
 from busbw.driver.group import Group
 from busbw.driver.places import Role, local_places, roles_of
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     CNN_BYTES,
     Capability,
@@ -55,7 +56,11 @@ def _answers(
 ) -> Answers:
     """What those that train say, in the order of their indices; `meanwhile` runs beside them."""
     starter = Starter(
-        python=sys.executable, framework="tensorflow", capability=Capability.TRAIN, device="cpu"
+        python=sys.executable,
+        framework="tensorflow",
+        capability=Capability.TRAIN,
+        defaults=FRAMEWORKS["tensorflow"].environment,
+        device="cpu",
     )
     roles = roles_of(_GROUPS.get(training.strategy, {"chief": 1}))
     trainers = [role for role in roles if role.task == roles[0].task]

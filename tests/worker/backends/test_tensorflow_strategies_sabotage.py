@@ -80,9 +80,10 @@ _SCRIPT = """
 import dataclasses, json, os, sys
 os.environ.update(TF_CONFIG='{"cluster": {}, "task": {"type": "chief", "index": 0}}')
 from busbw import wire
-from busbw.model import Device, StrategyTraining, TrainingStrategy
-from busbw.worker import environ
-environ.prepare("tensorflow", Device.CPU, Capability.TRAIN)
+from busbw.model import Capability, Device, StrategyTraining, TrainingStrategy
+sys.path.insert(0, os.getcwd())
+from tests.worker.backends import real
+real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import (
     convolutional, examples, load_trainer, tensorflow_cnn, tensorflow_reductions,
