@@ -10,6 +10,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Device, Spec
 from busbw.worker import environ
 from busbw.worker.backends.base import AbstractBackend
+from busbw.workloads import Collective
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,12 @@ class Opened:
 
     def case(self, payload_bytes: int) -> Case:
         """An all-reduce of this payload."""
-        spec = Spec(framework=self.framework, payload_bytes=payload_bytes, ranks=self.ranks)
+        spec = Spec(
+            framework=self.framework,
+            workload=Collective(),
+            payload_bytes=payload_bytes,
+            ranks=self.ranks,
+        )
         return cases.resolve(spec, self.target)
 
 

@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.model import DENSE, Case, Extra, FailureKind, Injection, dense_step
+from busbw.model import Case, Extra, FailureKind, Injection
 from busbw.worker.backends import jax_beside, jax_training, jax_versions
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 from busbw.worker.backends.jax_devices import mesh_of
 from busbw.worker.backends.jax_program import JaxProgram
+from busbw.workloads import DenseStep, layer_of
 
 BARE, FRESH, TOUCHED, PRODUCT = "bare", "fresh", "touched", "product"
 BUSY, IDLE, STEP = "busy", "idle", "step"
@@ -62,7 +63,7 @@ class AroundProgram(AbstractProgram):
         (axis,) = mesh.axis_names
         each = PartitionSpec(axis)
         self._each = NamedSharding(mesh, each)
-        step = dense_step(case)
+        step = layer_of(replace(case, workload=DenseStep()))
         # What is summed is the round's number, also as a product with the rows.
         self._values, self._rows = (
             jax.device_put(np.full((ranks * first, second), value, np.float32), self._each)
@@ -176,7 +177,7 @@ def variants(
     made late by that.
     """
     mesh = mesh_of(case, jax.devices("cpu"))
-    whole = replace(case, step=DENSE)
+    whole = replace(case, workload=DenseStep())
     with contextlib.ExitStack() as stack:
         bare = stack.enter_context(backend.prepared(case))
         late_s = LATE * time_s(bare)

@@ -2,8 +2,8 @@
 
 Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path to the bad place.
-Knows dataclasses (one with a `parse` stands as its `text`), enums, mappings, tuples and plain
-values; knows nothing of what they mean.
+Knows dataclasses (one with a `parse` stands as its `text`; one of several kinds, by `of_kind`, says
+its `kind`), enums, mappings, tuples and plain values; knows nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -78,13 +78,19 @@ def to_json(value: Any) -> Any:
         return value.value
     if hasattr(type(value), "parse"):
         return value.text
+    if hasattr(type(value), "of_kind"):
+        return {"kind": value.kind, **_fields(value)}
     if dataclasses.is_dataclass(value):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
     return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
 
 
 def from_json(kind: type[T], document: Any, where: str = "") -> T:
@@ -105,6 +111,8 @@ def _read(kind: Any, document: Any, where: str) -> Any:
         return _read_mapping(typing.get_args(kind)[1], document, where)
     if hasattr(kind, "parse"):
         return _read_text(kind, document, where)
+    if hasattr(kind, "of_kind"):
+        return _read_one_kind(kind, document, where)
     if dataclasses.is_dataclass(kind):
         return _read_dataclass(kind, document, where)
     if issubclass(kind, enum.Enum):
@@ -148,6 +156,19 @@ def _read_text(kind: Any, document: Any, where: str) -> Any:
         raise
     except ValueError as error:
         raise WireError(f"{where}: {error}") from error
+
+
+def _read_one_kind(kind: Any, document: Any, where: str) -> Any:
+    """The subclass that the document's own `kind` names."""
+    if not isinstance(document, dict) or "kind" not in document:
+        raise WireError(f"{where}: expected an object with a kind, got {_shown(document)}")
+    fields = dict(document)
+    name = _read_plain(str, fields.pop("kind"), f"{where}.kind")
+    try:
+        found = kind.of_kind(name)
+    except ValueError as error:
+        raise WireError(f"{where}.kind: {error}") from error
+    return _read_dataclass(found, fields, where)
 
 
 def _read_dataclass(kind: Any, document: Any, where: str) -> Any:

@@ -17,6 +17,7 @@ from busbw import cases, driver, metrics
 from busbw import model as words
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Run, Spec
+from busbw.workloads import Collective
 
 from . import corpus
 from .corpus import First, Injection, Kind, RecordedLaunch, RecordedSession, Side
@@ -96,7 +97,10 @@ def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, Enviro
         device=Device.CPU, ranks=options.ranks, probes=[probe], named=[FRAMEWORK]
     )
     sizes = metrics.parse_payloads(options.payloads)
-    specs = [Spec(framework=FRAMEWORK, payload_bytes=size, ranks=options.ranks) for size in sizes]
+    specs = [
+        Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=options.ranks)
+        for size in sizes
+    ]
     return {cases.resolve(spec, target): target.key(spec) for spec in specs}
 
 

@@ -33,9 +33,12 @@ from busbw.model import (
     Spec,
     StrategyRun,
     Summary,
-    TrainingStep,
     Verdict,
+    Workload,
 )
+from busbw.workloads import WORKLOADS, Collective, DenseStep, Layer
+
+_OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes")
 
 DATE = "2026-01-02"
 VERSIONS = {"jax": "0.10.0"}
@@ -43,7 +46,8 @@ VERSIONS = {"jax": "0.10.0"}
 
 def spec(**changes: Any) -> Spec:
     """An all-reduce of 4 KiB in float32, as asked for."""
-    return replace(Spec(framework="jax", payload_bytes=4096), **changes)
+    ordinary = Spec(framework="jax", payload_bytes=4096, workload=Collective())
+    return replace(ordinary, **_with_workload(ordinary.workload, changes))
 
 
 def case(**changes: Any) -> Case:
@@ -51,23 +55,44 @@ def case(**changes: Any) -> Case:
     ordinary = Case(
         framework="jax",
         payload_bytes=4096,
-        collective="all_reduce",
+        workload=Collective(),
         strategy="psum",
         dtype="float32",
-        reduce_op="sum",
         ranks=4,
         mesh="",
-        placement="in_place",
         protocol=Protocol(clock=Clock.HOST, program="chain2"),
     )
     if isinstance(changes.get("protocol"), str):
         changes["protocol"] = Protocol.parse(changes["protocol"])
-    return replace(ordinary, **changes)
+    return replace(ordinary, **_with_workload(ordinary.workload, changes))
 
 
-def step(**changes: Any) -> TrainingStep:
-    """A training step on eight ranks with a gradient of 4 KiB."""
-    return replace(TrainingStep(inputs=2, outputs=512, rows=16, ranks=8), **changes)
+def _with_workload(usual: Workload, changes: dict[str, Any]) -> dict[str, Any]:
+    """The collective's own fields, and the `step` that it is in, are the workload's."""
+    own = {name: changes[name] for name in _OF_WORKLOAD if name in changes}
+    step = changes.get("step", "")
+    others = {name: one for name, one in changes.items() if name not in (*_OF_WORKLOAD, "step")}
+    if not own and not step:
+        return others
+    kind = WORKLOADS[step] if step else Collective
+    return {"workload": kind(**own), **others}
+
+
+def workload_of(case: Case, **changes: Any) -> Case:
+    """`case` with another collective, placement, reduce op or axes."""
+    return replace(case, workload=replace(case.workload, **changes))
+
+
+def step(**changes: Any) -> Case:
+    """A single training step on eight ranks with a gradient of 4 KiB."""
+    ordinary = case(ranks=8, protocol=Protocol(clock=Clock.DISPATCH, program="step"))
+    own = {name: changes.pop(name) for name in ("outputs", "rows", "batch") if name in changes}
+    return replace(ordinary, workload=DenseStep(**own), **changes)
+
+
+def layer(**changes: Any) -> Layer:
+    """The layer of such a step."""
+    return replace(Layer(inputs=2, outputs=512, rows=16, ranks=8), **changes)
 
 
 def plan(**changes: Any) -> Plan:

@@ -24,18 +24,19 @@ _PURE: Mapping[str, set[str]] = {
     "inputs": set(),
     "writing": set(),
     "collectives": {"model"},
-    "frameworks": {"model"},
-    "cases": {"model", "collectives", "frameworks"},
+    "workloads": {"model", "collectives"},
+    "frameworks": {"model", "workloads"},
+    "cases": {"model", "collectives", "workloads", "frameworks"},
     "metrics": {"model", "collectives"},
     "costmodel": {"model"},
-    "hardware": {"model"},
+    "hardware": {"model", "collectives"},
     "stats": {"model"},
     "traces": {"model", "collectives"},
     "judge": {"model", "metrics", "costmodel", "hardware", "stats"},
     "locks": set(),
-    "baselines": {"model", "wire", "inputs", "writing", "locks"},
-    "report": {"model", "collectives", "metrics", "hardware", "traces"},
-    "worker": {"model", "wire", "writing", "collectives", "traces"},
+    "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
+    "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
+    "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},
 }
 _FACES = {"plugin", "commands"}
@@ -60,7 +61,7 @@ ONLY_BELOW = {
 }
 
 # Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
-TRAVELLING = {"", "model", "wire", "writing", "collectives", "traces", "worker"}
+TRAVELLING = {"", "model", "wire", "writing", "collectives", "workloads", "traces", "worker"}
 OLDEST = (3, 10)
 SINCE_OLDEST = {"tomllib", "annotationlib", "compression"}
 STANDARD = set(sys.stdlib_module_names) - SINCE_OLDEST
@@ -180,6 +181,9 @@ FORBIDDEN = [
     ("busbw/model/words.py", "from ..wire import to_json"),
     ("busbw/model/__init__.py", "from .. import wire"),
     ("busbw/wire.py", "from busbw.cases import specs"),
+    ("busbw/workloads/training.py", "from busbw.frameworks import FRAMEWORKS"),
+    ("busbw/model/case.py", "from busbw.workloads import Collective"),
+    ("busbw/driver/passes.py", "from busbw.workloads import Training"),
     ("busbw/wire.py", "from .driver import Worker"),
     ("busbw/writing.py", "from busbw import wire"),
     ("busbw/writing.py", "import filelock"),

@@ -12,6 +12,7 @@ from busbw.baselines.document import Status
 from busbw.baselines.published import Published, PublishedEntry, read_published
 from busbw.metrics import parse_payload
 from busbw.model import Case, EnvironmentKey, Protocol, Reference
+from busbw.workloads import Collective
 
 BASELINES = Path(__file__).parents[1] / "baselines"
 FILES = sorted(BASELINES.glob("*/*/published.*.json"))
@@ -42,13 +43,11 @@ def _found(name: str, payload: str, *, device_kind: str = "TPU v2") -> Reference
     case = Case(
         framework="jax",
         payload_bytes=parse_payload(payload),
-        collective="all_reduce",
+        workload=Collective(),
         strategy="psum",
         dtype="float32",
-        reduce_op="sum",
         ranks=ranks,
         mesh="2x2x2",
-        placement="in_place",
         protocol=Protocol.parse("host/any"),
     )
     return find_published(BASELINES, key, case)

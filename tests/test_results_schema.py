@@ -160,7 +160,7 @@ def _skipped(spec: Spec) -> Kind:
 
 def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str, Any]:
     """The results of one case of each of `kinds`, as they are read from the file."""
-    specs = [Spec(framework="jax", payload_bytes=1024 << index) for index in range(len(kinds))]
+    specs = [build.spec(payload_bytes=1024 << index) for index in range(len(kinds))]
     pairs = [kind(spec) for kind, spec in zip(kinds, specs)]
     document = report.results(
         environment=model.Environment(
@@ -261,7 +261,7 @@ def test_a_value_s_fields_are_the_schema_s_properties(name: str) -> None:
 
 
 def test_a_case_is_written_with_its_payload_in_words() -> None:
-    fields = [field.name for field in dataclasses.fields(Case)]
+    fields = [field.name for field in dataclasses.fields(model.StoredCase)]
     assert list(DEFINITIONS["case"]["properties"]) == [*fields, "payload"]
 
 

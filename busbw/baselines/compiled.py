@@ -21,6 +21,7 @@ from busbw.model import (
     Topology,
     payload_text,
 )
+from busbw.workloads import Collective
 
 from . import files
 from .document import (
@@ -203,15 +204,17 @@ def _case_of(document: CompiledDocument, entry: CompiledEntry) -> Case:
     return Case(
         framework=document.framework,
         payload_bytes=entry.payload_bytes,
-        collective=document.collective,
+        workload=Collective(
+            collective=document.collective,
+            reduce_op=entry.reduce_op,
+            placement=entry.placement,
+            axes=entry.axes,
+        ),
         strategy=document.strategy,
         dtype=entry.dtype,
-        reduce_op=entry.reduce_op,
         ranks=document.environment.ranks,
         mesh=document.environment.mesh,
-        placement=entry.placement,
         protocol=entry.protocol,
-        axes=entry.axes,
     )
 
 

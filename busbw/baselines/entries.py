@@ -18,6 +18,7 @@ from busbw.model import (
     Measurement,
     payload_text,
 )
+from busbw.workloads import Collective
 
 from .document import SCHEMA, Document, Entry, Status, StoredSession
 
@@ -55,19 +56,21 @@ class Accepted:
 def case_of(document: Document, entry: Entry, file_name: str = "") -> Case:
     """The Case that `entry` is about; whether it is a training step's, its file's name says."""
     named = CaseKey.of_file(file_name)
+    kind = type(named.workload) if named is not None else Collective
     return Case(
         framework=document.framework,
         payload_bytes=entry.payload_bytes,
-        collective=document.collective,
+        workload=kind(
+            collective=document.collective,
+            reduce_op=entry.reduce_op,
+            placement=entry.placement,
+            axes=entry.axes,
+        ),
         strategy=document.strategy,
         dtype=entry.dtype,
-        reduce_op=entry.reduce_op,
         ranks=document.environment.ranks,
         mesh=document.environment.mesh,
-        placement=entry.placement,
         protocol=entry.protocol,
-        axes=entry.axes,
-        step=named.step if named is not None else "",
     )
 
 

@@ -7,33 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Spec
-
-
-class GridError(ValueError):
-    """A selection that cannot be measured: an empty grid, a device that is not there."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What the options ask for. `named` frameworks must know some of it, others may drop out."""
-
-    frameworks: tuple[str, ...]
-    named: bool
-    strategies: tuple[str, ...] = ("default",)
-    collectives: tuple[str, ...] = ("all_reduce",)
-    reduce_ops: tuple[str, ...] = ("sum",)
-    placements: tuple[str, ...] = ("default",)
-    dtypes: tuple[str, ...] = ("float32",)
-    payloads: tuple[int, ...] = ()
-    ranks: int | None = None
-    mesh: str = ""
-    axes: str = ""
-    clock: str = "default"
+from busbw.model import Asked, GridError, Spec, Workload
+from busbw.workloads import WORKLOADS, Collective
 
 
 def specs(asked: Asked) -> tuple[Spec, ...]:
@@ -60,6 +39,47 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
         )
     _check_elements(asked)
     return tuple(dict.fromkeys(grid))
+
+
+def step_specs(kind: str, asked: Asked) -> tuple[Spec, ...]:
+    """The training steps of this kind; none where what is asked for is of others alone.
+
+    Frameworks and strategies that it has not drop out. Raises GridError for what no such step has.
+    """
+    step = WORKLOADS[kind]
+    step.check(asked)
+    frameworks = tuple(name for name in asked.frameworks if kind in FRAMEWORKS[name].steps)
+    if step.own_strategies:
+        return tuple(_own_specs(step, frameworks, asked))
+    # Those strategies of collectives that the frameworks have together.
+    known = {name for framework in frameworks for name in FRAMEWORKS[framework].strategies}
+    strategies = tuple(name for name in asked.strategies if name in known)
+    if not strategies:
+        return ()
+    found = specs(replace(asked, frameworks=frameworks, strategies=strategies))
+    return tuple(replace(spec, workload=step.around(spec.workload)) for spec in found)
+
+
+def _own_specs(step: type[Workload], frameworks: Sequence[str], asked: Asked) -> Iterator[Spec]:
+    """One for each strategy that is asked for, by default all of them; none on a mesh."""
+    usual = asked.strategies == ("default",)
+    words = step.own_strategies if usual else asked.strategies
+    for framework, name in itertools.product(() if asked.mesh else frameworks, words):
+        if name in step.own_strategies:
+            yield Spec(
+                framework=framework,
+                payload_bytes=step.own_payload_bytes,
+                workload=step(),
+                strategy=name,
+                ranks=asked.ranks,
+            )
+
+
+def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """The collectives that these steps hold, by themselves: the same payloads and ranks."""
+    return tuple(
+        dict.fromkeys(replace(spec, workload=Collective.around(spec.workload)) for spec in steps)
+    )
 
 
 def _unknown(framework: str, asked: Asked) -> str:
@@ -98,14 +118,16 @@ def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
             yield Spec(
                 framework=framework,
                 payload_bytes=size,
-                collective=collective,
+                workload=Collective(
+                    collective=collective,
+                    reduce_op=reduce_op,
+                    placement=placement,
+                    axes=asked.axes,
+                ),
                 strategy=strategy,
                 dtype=dtype,
-                reduce_op=reduce_op,
                 ranks=asked.ranks,
                 mesh=asked.mesh,
-                axes=asked.axes,
-                placement=placement,
                 clock=asked.clock,
             )
 

@@ -5,30 +5,11 @@ Asks no hardware and starts no process; what a probe found is handed in.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    CNN,
-    DENSE_ROWS,
-    Case,
-    Clock,
-    Device,
-    DeviceSet,
-    EnvironmentKey,
-    Probe,
-    Protocol,
-    Spec,
-    TrainingStrategy,
-    extents_of,
-    payload_text,
-)
-
-from .grid import GridError
-from .strategies import case_under, key_under
+from busbw.model import Case, Device, DeviceSet, EnvironmentKey, GridError, Probe, Spec
 
 _REASON_CHARACTERS = 120
 
@@ -46,10 +27,7 @@ class Target:
 
     def key(self, spec: Spec) -> EnvironmentKey:
         """The Environment key of `spec`'s case; without ranks or a mesh it is on all there are."""
-        lying = self.slice_key(spec)
-        if spec.step == CNN:
-            return key_under(TrainingStrategy(spec.strategy), lying)
-        return replace(lying, mesh=spec.mesh or lying.mesh)
+        return spec.workload.key_on(spec, self.slice_key(spec))
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
         """The same with the shape that the devices lie in, however ranks are laid out on them.
@@ -129,87 +107,13 @@ def _with_why(target: Target, tried: Sequence[str], *, asked: bool) -> Target:
 
 def resolve(spec: Spec, target: Target) -> Case:
     """The Case that `spec` is on `target`. Raises GridError with the reason if it is none there."""
-    where = target.device.value.upper()
     if spec.framework not in target.sets:
         raise GridError(
-            f"{spec.framework} does not reach the {where}: "
+            f"{spec.framework} does not reach the {target.device.value.upper()}: "
             f"{target.unreached.get(spec.framework, 'not probed')}"
         )
-    found = target.sets[spec.framework]
-    key = target.key(spec)
-    if spec.step == CNN:
-        return case_under(spec, key, found)
-    _check_mesh(spec, key, where)
-    case = Case(
-        framework=spec.framework,
-        payload_bytes=spec.payload_bytes,
-        collective=spec.collective,
-        strategy=_strategy(spec, found, where),
-        dtype=spec.dtype,
-        reduce_op=spec.reduce_op,
-        ranks=key.ranks,
-        mesh=key.mesh,
-        placement=spec.placement,
-        protocol=_protocol(spec, found, where),
-        axes=spec.axes,
-        step=spec.step,
-    )
-    _check_blocks(case)
-    return case
-
-
-def _check_mesh(spec: Spec, key: EnvironmentKey, where: str) -> None:
-    """--mesh lays out all ranks; a mesh of fewer would silently be another measurement."""
-    if spec.mesh and math.prod(extents_of(spec.mesh)) != key.ranks:
-        raise GridError(
-            f"a mesh of {spec.mesh} has {math.prod(extents_of(spec.mesh))} ranks, "
-            f"there are {key.ranks} ({where}); --ranks says how many to use"
-        )
-
-
-def _strategy(spec: Spec, found: DeviceSet, where: str) -> str:
-    """The true strategy; collectives other than all-reduce have but one, the framework's own."""
-    if spec.collective != "all_reduce" and spec.strategy == "default":
-        return FRAMEWORKS[spec.framework].only_strategy
-    strategy = found.strategies.get(spec.strategy)
-    if strategy is None or spec.collective != "all_reduce":
-        known = sorted(set(found.strategies)) if spec.collective == "all_reduce" else ["default"]
-        raise GridError(
-            f"{spec.framework} has no strategy {spec.strategy} for {spec.collective} on the "
-            f"{where}; it has {', '.join(known)}"
-        )
-    return strategy
-
-
-def _protocol(spec: Spec, found: DeviceSet, where: str) -> Protocol:
-    """A training step's program is none of the chains."""
-    program = f"{spec.step}-step-{DENSE_ROWS}-rows" if spec.step else found.program
-    clock = _clock(spec, found, where)
-    return Protocol(clock=clock, program=program, allocator=found.allocator)
-
-
-def _clock(spec: Spec, found: DeviceSet, where: str) -> Clock:
-    if spec.step:
-        # What a step costs is what the host waits for; the device's clock knows collectives.
-        return Clock.HOST
-    if spec.clock == "default":
-        return found.clocks[0]
-    if Clock(spec.clock) not in found.clocks:
-        raise GridError(
-            f"{spec.framework} has no clock {spec.clock} on the {where}; "
-            f"it has {', '.join(clock.value for clock in found.clocks)}"
-        )
-    return Clock(spec.clock)
-
-
-def _check_blocks(case: Case) -> None:
-    parts = COLLECTIVES[case.collective].parts(case.group_size)
-    size = DTYPES[case.dtype].size_bytes
-    if case.payload_bytes % (parts * size):
-        raise GridError(
-            f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
-            f"{case.dtype}, which {case.collective} over {case.group_size} ranks needs"
-        )
+    found, only = target.sets[spec.framework], FRAMEWORKS[spec.framework].only_strategy
+    return spec.workload.case_on(spec, target.key(spec), found, only)
 
 
 def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:

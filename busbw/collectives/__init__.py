@@ -1,25 +1,26 @@
-"""Which collectives there are: one small file each, with byte counts, busbw factor, exact values.
+"""Which collectives there are: a file each, which is found because it lies here.
 
-A leaf that both sides of the worker's channel look down at: the worker lays out and checks
-values by it, the other side knows payloads and rates by it. Standard library only, Python 3.10;
-knows no framework, no file and no clock.
+Byte counts, busbw factor, exact values, names in programs and recordings. A leaf that both sides of
+the worker's channel look down at: the worker lays out and checks values by it, the other side knows
+payloads and rates by it. Standard library only, Python 3.10; knows no framework, no file and no
+clock.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 
-from .all_gather import AllGather
-from .all_reduce import AllReduce
-from .all_to_all import AllToAll
 from .base import AbstractCollective, Blocks, Draw
 from .numbers import DTYPES, Dtype
-from .permute import Permute
-from .reduce_scatter import ReduceScatter
+
+for _one in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_one.name}")
 
 COLLECTIVES: Mapping[str, AbstractCollective] = {
-    collective.name: collective
-    for collective in (AllReduce(), AllGather(), ReduceScatter(), AllToAll(), Permute())
+    one.name: one()
+    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.place, one.name))
 }
 
 REDUCE_OPS = ("sum", "max", "min")

@@ -11,6 +11,12 @@ class AllGather(AbstractCollective):
     name = "all_gather"
     hlo = "all-gather"
     placements = ("out_of_place",)
+    instructions = ("all-gather", "all-gather-invariant")
+    nodes = ("CollectiveGather", "CollectiveGatherV2")
+    kernels = ("AllGather",)
+    bus_factor_text = "(n-1)/n"
+    place = 1
+    passes_all_links = True
 
     def bus_factor(self, ranks: int) -> float:
         """(n-1)/n: each rank has one of the n parts of S and must receive the n-1 others.

@@ -22,6 +22,19 @@ class AllReduce(AbstractCollective):
     hlo = "all-reduce"
     placements = ("in_place", "out_of_place")
     reduce_ops = ("sum", "max", "min")
+    instructions = ("all-reduce", "cross-replica-sum", "psum", "psum-invariant", "pmax", "pmin")
+    nodes = (
+        "CollectiveReduce",
+        "CollectiveReduceV2",
+        "CollectiveReduceV3",
+        "NcclAllReduce",
+        "CrossReplicaSum",
+    )
+    kernels = ("AllReduce",)
+    bus_factor_text = "2(n-1)/n"
+    place = 0
+    passes_all_links = True
+    added_in_switch = True
 
     def bus_factor(self, ranks: int) -> float:
         """2(n-1)/n.

@@ -19,6 +19,10 @@ class AllToAll(AbstractCollective):
     hlo = "all-to-all"
     placements = ("out_of_place",)
     copy_free = False
+    instructions = ("all-to-all", "ragged-all-to-all")
+    nodes = ("CollectiveAllToAllV2", "CollectiveAllToAllV3", "AllToAll")
+    bus_factor_text = "(n-1)/n"
+    place = 3
 
     def bus_factor(self, ranks: int) -> float:
         """(n-1)/n: all but a rank's own block of S must leave it.

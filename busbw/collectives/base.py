@@ -1,4 +1,4 @@
-"""What a collective has to say of itself: bytes, rates, and values that are known exactly.
+"""What a collective has to say of itself: bytes, rates, its names, values that are known exactly.
 
 A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is
 the size of the group that one collective runs over, a position is a rank's place in it.
@@ -27,10 +27,19 @@ class Draw:
 
 
 class AbstractCollective(ABC):
-    """One collective. `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy.
+    """One collective.
 
-    `placements` are those it can have, the default first; `reduce_ops` is empty for one that
-    reduces nothing.
+    `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy. `placements` are
+    those it can have, the default first; `reduce_ops` is empty for one that reduces nothing.
+
+    In recordings it bears the names of `instructions`, which XLA gives (after its own instructions
+    and JAX's primitives, with hyphens), of `nodes` of TensorFlow, and of `kernels` of NCCL (behind
+    ``ncclDevKernel_``), which may be shared with other collectives; `fusions` are computations of
+    XLA in which it hides.
+
+    `place` is where it stands in help and in a grid of all: one that says nothing, at the end.
+    `passes_all_links`: what every rank has must reach every other one, which bounds it by what all
+    links together carry. `added_in_switch`: a switch that adds up halves what it sends.
     """
 
     name: str
@@ -38,6 +47,15 @@ class AbstractCollective(ABC):
     placements: tuple[str, ...]
     reduce_ops: tuple[str, ...] = ()
     copy_free: bool = True
+    instructions: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    kernels_are_shared: bool = False
+    fusions: tuple[str, ...] = ()
+    bus_factor_text: str
+    passes_all_links: bool = False
+    added_in_switch: bool = False
+    place: int = 100
 
     @abstractmethod
     def bus_factor(self, ranks: int) -> float:

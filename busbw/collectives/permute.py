@@ -14,6 +14,13 @@ class Permute(AbstractCollective):
     name = "permute"
     hlo = "collective-permute"
     placements = ("out_of_place",)
+    instructions = ("collective-permute", "ppermute")
+    nodes = ("CollectivePermute",)
+    # NCCL has but one kernel for all that sends: which collective it is, other notes tell.
+    kernels = ("SendRecv",)
+    kernels_are_shared = True
+    bus_factor_text = ""
+    place = 4
 
     def bus_factor(self, ranks: int) -> float:
         """1: S bytes leave each rank over one link and S arrive, so S/t is the link's speed.

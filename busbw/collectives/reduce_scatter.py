@@ -13,6 +13,14 @@ class ReduceScatter(AbstractCollective):
     hlo = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
+    instructions = ("reduce-scatter", "psum-scatter")
+    nodes = ("CollectiveReduceScatterV2",)
+    kernels = ("ReduceScatter",)
+    # On TPUs it may be a fusion that calls this.
+    fusions = ("all-reduce-scatter",)
+    bus_factor_text = "(n-1)/n"
+    place = 2
+    passes_all_links = True
 
     def bus_factor(self, ranks: int) -> float:
         """(n-1)/n: n-1 of the n blocks of S must leave each rank to be summed elsewhere.

@@ -10,8 +10,17 @@ from typing import Any
 
 from busbw import baselines, judge, wire
 from busbw.costmodel import Line, MeasuredCurve
-from busbw.model import Case, EnvironmentKey, Protocol, check_case, check_key, check_seconds
+from busbw.model import (
+    Case,
+    EnvironmentKey,
+    Protocol,
+    StoredCase,
+    check_case,
+    check_key,
+    check_seconds,
+)
 from busbw.report import RESULTS_SCHEMA
+from busbw.workloads import Collective
 
 from .workload import AskedWrongly
 
@@ -56,7 +65,12 @@ def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]
 
 def kind_of(case: Case) -> Case:
     """What all payloads of one kind share, timed by any program: the case without the rest."""
-    return replace(case, payload_bytes=0, protocol=Protocol(clock=case.clock), step="")
+    return replace(
+        case,
+        payload_bytes=0,
+        protocol=Protocol(clock=case.clock),
+        workload=Collective.around(case.workload),
+    )
 
 
 def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:
@@ -67,7 +81,7 @@ def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:
         raise asked_wrongly(path, error) from error
     groups: dict[str, list[_Point]] = {}
     for point in points:
-        if point.case.collective == "all_reduce" and not point.case.step:
+        if point.case.collective == "all_reduce" and point.case.workload.is_bare:
             if point.case.group_size < 2:
                 raise AskedWrongly(f"{path}: {point.case.name}: one rank is no all-reduce")
             groups.setdefault(_name(point.case), []).append(point)
@@ -127,7 +141,7 @@ def _of_results(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, list[_Point]]:
     key, timed = timed_cases(raw)
     points = []
     for where, row, case in timed:
-        if not case.step:
+        if case.workload.is_bare:
             points.append(_Point(case=case, seconds=case_seconds(row, where)))
     return key, points
 
@@ -162,9 +176,9 @@ def _case(row: Any, where: str) -> Case:
     """A case that can be. Raises WireError."""
     document = dict(_object(row, where))
     document.pop("payload", None)
-    case = wire.from_json(Case, document, where)
-    _check(lambda: check_case(case), where)
-    return case
+    stored = wire.from_json(StoredCase, document, where)
+    _check(lambda: check_case(stored.case), where)
+    return stored.case
 
 
 def _check(check: Callable[[], None], where: str) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from busbw import costmodel, report
 from busbw.costmodel import MeasuredCurve
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import DENSE, Case, Clock, EnvironmentKey, Protocol, payload_text, plural
+from busbw.model import Case, Clock, EnvironmentKey, Protocol, payload_text, plural
 from busbw.report import PredictedStep
+from busbw.workloads import DenseStep
 
 from . import pages
 from .measured import curves_in, kind_of
@@ -122,7 +123,7 @@ def _rows(found: StepResults, curves: _Curves) -> list[PredictedStep]:
         raise AskedWrongly(f"{found.path}: holds no training step of several ranks")
     return [
         _recorded(one, curves, found.path)
-        if one.case.step == DENSE
+        if isinstance(one.case.workload, DenseStep)
         else _beyond(one, curves, _single_s(one, found.steps))
         for one in steps
     ]
@@ -159,7 +160,7 @@ def _beyond(step: MeasuredStep, curves: _Curves, single_s: float | None) -> Pred
     if case.strategy != _MIRRORED:
         no_curve = f"no curve of {case.strategy} is measured"
         return replace(row, unpredicted=_WITHOUT_CURVE.get(case.strategy, no_curve))
-    ring = replace(case, collective="all_reduce", strategy=_ring(case.framework))
+    ring = replace(case, strategy=_ring(case.framework))
     curve = _curve(ring, curves)
     if curve is None:
         missing = f"no ring of {case.framework} was measured on {plural(case.ranks, 'rank')}"
@@ -185,8 +186,8 @@ def _curve(case: Case, curves: _Curves) -> MeasuredCurve | None:
 def _single_s(step: MeasuredStep, steps: Sequence[MeasuredStep]) -> float | None:
     """What one device takes for the same work, in the same session."""
     for one in steps:
-        alike = (one.case.framework, one.case.step, one.case.dtype)
-        same = alike == (step.case.framework, step.case.step, step.case.dtype)
+        alike = (one.case.framework, one.case.workload, one.case.dtype)
+        same = alike == (step.case.framework, step.case.workload, step.case.dtype)
         if same and one.case.strategy == _SINGLE:
             return one.seconds
     return None

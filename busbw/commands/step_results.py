@@ -44,7 +44,9 @@ def steps_in(path: Path) -> StepResults:
         if not isinstance(raw, dict) or "cases" not in raw:
             raise wire.WireError("no results of a session (cases)")
         key, timed = timed_cases(raw)
-        steps = tuple(_step(row, where, case) for where, row, case in timed if case.step)
+        steps = tuple(
+            _step(row, where, case) for where, row, case in timed if not case.workload.is_bare
+        )
     except (baselines.BaselineError, wire.WireError) as error:
         raise asked_wrongly(path, error) from error
     if not steps:

@@ -10,25 +10,27 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import baselines, cases, driver, hardware, metrics, report
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.model import (
     KIB,
-    Batch,
     Capability,
     Case,
+    Clock,
     Compiled,
     Compiler,
     Failure,
     FailureKind,
+    Protocol,
     Reference,
     Spec,
-    TrainingStep,
+    payload_text,
 )
 from busbw.report import TpuV2Cell, TpuV2Slice, Way
+from busbw.workloads import Batch, Collective, DenseStep, layer_of
 
 from . import pages
 
@@ -164,15 +166,15 @@ class _Asked:
     part: TpuV2Slice
     case: Case
     published: Reference | None
-    steps: Mapping[Way, TrainingStep]
+    steps: Mapping[Way, Case]
 
     @property
     def jobs(self) -> list[driver.Job]:
         """All that is to be compiled for it."""
         return [self._job(self.case), *map(self._job, self.steps.values())]
 
-    def _job(self, asked: Case | TrainingStep) -> driver.Job:
-        return driver.Job(case=asked, topology=self.part.topology)
+    def _job(self, case: Case) -> driver.Job:
+        return driver.Job(case=case, topology=self.part.topology)
 
     def cell(self, results: Mapping[driver.Job, Compiled | Failure]) -> TpuV2Cell:
         """With what was compiled."""
@@ -181,7 +183,9 @@ class _Asked:
             payload_bytes=self.case.payload_bytes,
             published=self.published,
             all_reduce=results[self._job(self.case)],
-            steps={way: (step, results[self._job(step)]) for way, step in self.steps.items()},
+            steps={
+                way: (layer_of(step), results[self._job(step)]) for way, step in self.steps.items()
+            },
         )
 
 
@@ -189,7 +193,7 @@ def _asked(
     options: argparse.Namespace, part: TpuV2Slice, payload_bytes: int, compiler: Compiler
 ) -> _Asked:
     assert compiler.devices is not None
-    spec = Spec(framework=options.framework, payload_bytes=payload_bytes)
+    spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=payload_bytes)
     case, key = cases.resolve_on(spec, compiler.devices)
     try:
         published = baselines.find_published(options.baselines, key, case)
@@ -198,20 +202,21 @@ def _asked(
     return _Asked(part=part, case=case, published=published, steps=_steps(part, case))
 
 
-def _steps(part: TpuV2Slice, case: Case) -> dict[Way, TrainingStep]:
+def _steps(part: TpuV2Slice, case: Case) -> dict[Way, Case]:
     """The source's training step in each way to hold its batch; none where no layer is so small."""
     outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
-    inputs = case.payload_bytes // (outputs * _ITEM_BYTES)
-    if not inputs:
+    if case.payload_bytes < outputs * _ITEM_BYTES:
         return {}
     return {
-        way: TrainingStep(
-            framework=case.framework,
-            inputs=inputs,
-            outputs=outputs,
-            rows=part.batch // case.ranks if way is Way.SHARED else part.batch,
-            ranks=case.ranks,
-            batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
+        way: replace(
+            case,
+            workload=DenseStep(
+                outputs=outputs,
+                rows=part.batch // case.ranks if way is Way.SHARED else part.batch,
+                batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
+            ),
+            mesh="",
+            protocol=Protocol(clock=Clock.DISPATCH, program="step"),
         )
         for way in Way
     }
@@ -220,12 +225,21 @@ def _steps(part: TpuV2Slice, case: Case) -> dict[Way, TrainingStep]:
 def _check(results: Mapping[driver.Job, Compiled | Failure]) -> None:
     """Out of memory is an answer; anything else that failed would leave a hole in the page."""
     failed = [
-        f"{job.case.name} for {job.topology.name}: {one.kind.value}: {one.message}"
+        f"{_name(job.case)} for {job.topology.name}: {one.kind.value}: {one.message}"
         for job, one in results.items()
         if isinstance(one, Failure) and one.kind is not FailureKind.OUT_OF_MEMORY
     ]
     if failed:
         raise PageError("\n".join(sorted(failed)))
+
+
+def _name(case: Case) -> str:
+    """The case in one word; steps, which have one payload, by their batches, too."""
+    if case.workload.is_bare:
+        return case.name
+    layer = layer_of(case)
+    parts = (case.framework, "step", layer.batch.value, str(layer.rows), case.dtype)
+    return ".".join((*parts, payload_text(case.payload_bytes)))
 
 
 def _progress(done: int, total: int, job: driver.Job) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from busbw import metrics, report, traces
+from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text
 
 from . import pages, recordings
@@ -84,7 +85,7 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
         type=_said(_kinds),
         default=("all_reduce",),
         metavar="KINDS",
-        help=f"a comma list of {', '.join(traces.KINDS)} (default: all_reduce)",
+        help=f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)",
     )
     add("--rate", choices=report.RATES, default="algbw", help="what is shown (default: algbw)")
     add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
@@ -191,6 +192,6 @@ def _ranks(text: str) -> int:
 def _kinds(text: str) -> tuple[str, ...]:
     kinds = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for kind in kinds:
-        if kind not in traces.KINDS:
-            raise ValueError(f"{kind!r}; accepted are {', '.join(traces.KINDS)}")
+        if kind not in COLLECTIVES:
+            raise ValueError(f"{kind!r}; accepted are {', '.join(COLLECTIVES)}")
     return kinds

@@ -25,7 +25,7 @@ from busbw.worker.__main__ import main
 
 main()
 """
-_ROOMS = ("model", "collectives", "traces", "worker")
+_ROOMS = ("model", "collectives", "workloads", "traces", "worker")
 _NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
 _PREFIX = f"busbw-{os.getuid()}."
 

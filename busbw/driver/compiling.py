@@ -1,4 +1,4 @@
-"""Cases and steps compiled for topologies: several workers at once, each with one at a time.
+"""Cases compiled for topologies: several workers at once, each with one at a time.
 
 Compiling is not timed, so that all cores may work. A compiler that crashes or hangs takes its
 process with it: that costs the one case, and a new worker takes the rest.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology, TrainingStep
+from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology
 
 from .bundle import Bundle
 from .endings import Ended, failure_of
@@ -28,9 +28,9 @@ from .starting import ready, started_again, stopped
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A case, or a training step, to be compiled for one topology by the compiler `compiler`."""
+    """A case to be compiled for one topology by the compiler `compiler`."""
 
-    case: Case | TrainingStep
+    case: Case
     topology: Topology
     compiler: str = ""
 
@@ -133,7 +133,7 @@ class Compiling:
             return worker
         workers[job.compiler] = worker
         request = _request("compile", job.topology) | {
-            "step" if isinstance(job.case, TrainingStep) else "case": wire.to_json(job.case),
+            "case": wire.to_json(job.case),
             "cache": str(self.cache) if self.cache else "",
         }
         answer = self._asked(worker, request, "compiling")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw import wire
-from busbw.model import CNN, Case, Failure, Run
+from busbw.model import Case, Failure, Run
 
 LARGE_BYTES = 2**30
 _FIXED_COST = 2**26
@@ -59,7 +59,7 @@ def bytes_of(case: Case) -> int:
 
 def is_of_group(case: Case) -> bool:
     """Whether a launch of `case` is a group of processes of its own."""
-    return case.step == CNN
+    return case.workload.has_own_processes
 
 
 def cost(case: Case) -> int:

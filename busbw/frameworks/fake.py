@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model import CNN, DENSE
+from busbw.workloads import DenseStep, Training
 
 from .base import Framework
 
@@ -10,7 +10,7 @@ FRAMEWORK = Framework(
     name="fake",
     strategies=("default", "fake"),
     only_strategy="fake",
-    steps=(DENSE, CNN),
+    steps=(DenseStep.kind, Training.kind),
     ring="fake",
     extra="fake",
     compiles=True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import DENSE, Capability
+from busbw.model import Capability
+from busbw.workloads import DenseStep
 
 from .base import Framework
 
@@ -10,7 +11,7 @@ FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
     only_strategy="lax",
-    steps=(DENSE,),
+    steps=(DenseStep.kind,),
     ring="psum",
     extra="jax",
     compiles=True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import CNN, DENSE, Capability
+from busbw.model import Capability
+from busbw.workloads import DenseStep, Training
 
 from .base import Framework
 
@@ -25,7 +26,7 @@ FRAMEWORK = Framework(
         "tpu",
     ),
     only_strategy="tensorflow",
-    steps=(DENSE, CNN),
+    steps=(DenseStep.kind, Training.kind),
     ring="ring",
     extra="tf",
     only_sums=True,

@@ -1,6 +1,6 @@
 """Chips, slices and links: figures with their sources, and the bandwidth that they allow.
 
-Imports the model and nothing else. Where no trusted figure is known there is none here: no
+Imports the model and the collectives. Where no trusted figure is known there is none here: no
 ceiling is better than a made-up one. What was measured is judged elsewhere.
 """
 

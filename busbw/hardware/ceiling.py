@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Ceiling, EnvironmentKey, extents_of, rate_text
 
 from .chips import Chip, Confidence, Fabric, chip_of
@@ -33,8 +34,6 @@ from .slices import wraps
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB
-
-_BOUNDED = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def ceiling_of(
@@ -48,7 +47,7 @@ def ceiling_of(
     chip = chip_of(key.device_kind)
     if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
         return None
-    if case.axes or case.collective not in _BOUNDED:
+    if case.axes or not COLLECTIVES[case.collective].passes_all_links:
         return None
     if chip.fabric in (Fabric.TORUS_2D, Fabric.TORUS_3D):
         found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
@@ -83,7 +82,7 @@ def _of_switch(
 ) -> Ceiling | None:
     if key.hosts > 1:
         return None
-    in_switch = chip.reduces_in_switch and case.collective == "all_reduce"
+    in_switch = chip.reduces_in_switch and COLLECTIVES[case.collective].added_in_switch
     with_switch = 2 * (key.ranks - 1) / key.ranks * link_bytes_per_s
     return Ceiling(
         bytes_per_s=link_bytes_per_s,

@@ -42,7 +42,7 @@ def groups_of_cases(
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
-            alike = verdict.case.key.kind, verdict.case.protocol
+            alike = verdict.case.key.family, verdict.case.protocol
             found.setdefault(alike, []).append(verdict)
     level = policy.false_alarms / max(1, 2 * len(found))
     quantile = student.quantile(level, _FREEDOM)

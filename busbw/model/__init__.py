@@ -5,7 +5,9 @@ interpreter (Python 3.10 or newer) gets this package too. Inside there are only 
 bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
 """
 
+from .asked import Asked, GridError, NotHereError
 from .baseline import Baseline, BaselineSession
+from .case import Case, CaseKey, Spec, Workload
 from .compiled import (
     Compiled,
     CompiledBaseline,
@@ -15,7 +17,7 @@ from .compiled import (
     Difference,
     Topology,
 )
-from .identity import CaseKey, LaunchId, Protocol
+from .identity import LaunchId, Protocol
 from .limits import (
     LEAST_S,
     MOST_BYTES,
@@ -30,8 +32,9 @@ from .limits import (
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
 from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
-from .request import Case, Injection, Plan, Spec
+from .plan import Injection, Plan
 from .result import Failure, Measurement, Proof, Run
+from .stored import StoredCase, StoredSpec
 from .strategies import (
     CNN,
     CNN_BATCH,
@@ -43,15 +46,6 @@ from .strategies import (
     StrategyRun,
     StrategyTraining,
     TrainingStrategy,
-)
-from .training import (
-    DENSE,
-    DENSE_ROWS,
-    LEARNING_RATE,
-    Batch,
-    TrainingStep,
-    dense_step,
-    row_bytes,
 )
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -81,23 +75,20 @@ __all__ = [
     "CNN_BATCH",
     "CNN_BYTES",
     "CNN_SHAPES",
-    "DENSE",
-    "DENSE_ROWS",
     "EXAMPLE_BYTES",
     "EXAMPLE_CLASSES",
     "EXAMPLE_SIDE",
     "GIB",
     "KIB",
-    "LEARNING_RATE",
     "LEAST_S",
     "MIB",
     "MOST_BYTES",
     "MOST_RANKS",
     "MOST_S",
     "VIRTUAL_RANKS",
+    "Asked",
     "Baseline",
     "BaselineSession",
-    "Batch",
     "Capability",
     "Case",
     "CaseKey",
@@ -117,9 +108,11 @@ __all__ = [
     "Failure",
     "FailureKind",
     "Found",
+    "GridError",
     "Injection",
     "LaunchId",
     "Measurement",
+    "NotHereError",
     "Outcome",
     "ParameterServerRun",
     "ParameterServerTraining",
@@ -133,15 +126,17 @@ __all__ = [
     "SessionOutcome",
     "SessionVerdict",
     "Spec",
+    "StoredCase",
+    "StoredSpec",
     "StrategyRun",
     "StrategyTraining",
     "Summary",
     "Topology",
-    "TrainingStep",
     "TrainingStrategy",
     "Updates",
     "Verdict",
     "Where",
+    "Workload",
     "bytes_text",
     "check_axes",
     "check_case",
@@ -149,12 +144,10 @@ __all__ = [
     "check_date",
     "check_key",
     "check_seconds",
-    "dense_step",
     "extents_of",
     "groups_of",
     "payload_text",
     "plural",
     "rate_text",
-    "row_bytes",
     "seconds_text",
 ]

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .request import Case
+from .case import Case
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .case import Case, Spec
 from .machine import DeviceSet
-from .request import Case, Spec
 from .result import Failure
 from .words import Device, Outcome
 

@@ -1,4 +1,4 @@
-"""What names a case, a launch and a way of measuring: values with fields, and one text for each.
+"""What names a launch and a way of measuring: values with fields, and one text for each.
 
 The texts stand in files, tables and results that others read. Each is made here and read here, and
 taken apart nowhere else.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .words import Clock, payload_text
+from .words import Clock
 
 _AGAIN = "again"
 
@@ -106,75 +106,3 @@ class LaunchId:
     def of_member(self, role: str) -> LaunchId:
         """One process of this group of processes."""
         return replace(self, member=role)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseKey:
-    """What names a Case on one machine: in files, in tables, and among the sizes of its kind.
-
-    `payload_bytes` is 0 for what all sizes of one kind share.
-    """
-
-    framework: str
-    collective: str
-    strategy: str
-    dtype: str = "float32"
-    reduce_op: str = "sum"
-    placement: str = "in_place"
-    axes: str = ""
-    step: str = ""
-    payload_bytes: int = 0
-
-    @classmethod
-    def of_file(cls, name: str) -> CaseKey | None:
-        """What all cases in a file of this name share; None for a name of another form."""
-        words = name.removesuffix(".json").split(".")
-        step = words.pop(1).removesuffix("_step") if len(words) == 4 else ""
-        if len(words) != 3 or not all(words):
-            return None
-        framework, collective, strategy = words
-        return cls(framework=framework, collective=collective, strategy=strategy, step=step)
-
-    @property
-    def name(self) -> str:
-        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
-        return ".".join((self.stem, self.strategy, self.dtype, payload_text(self.payload_bytes)))
-
-    @property
-    def group_name(self) -> str:
-        """What all sizes share in words, such as ``jax all_reduce (psum)``.
-
-        What is usual is left out.
-        """
-        parts = [f"{self.framework} {self.collective} ({self.strategy})"]
-        parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
-        parts += [self.dtype] if self.dtype != "float32" else []
-        parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
-        parts += [f"along {self.axes}"] if self.axes else []
-        parts += [f"in a {self.step} step"] if self.step else []
-        return ", ".join(parts)
-
-    @property
-    def stem(self) -> str:
-        """The name of its file without the strategy, such as ``jax.all_reduce``.
-
-        That of a training step is another one, ``jax.dense_step.all_reduce``: its times are no
-        collective's.
-        """
-        step = [f"{self.step}_step"] if self.step else []
-        return ".".join((self.framework, *step, self.collective))
-
-    @property
-    def file_name(self) -> str:
-        """Such as ``jax.all_reduce.psum.json``."""
-        return f"{self.stem}.{self.strategy}.json"
-
-    @property
-    def entry(self) -> tuple[str, str, str, str, int]:
-        """Which line of its file it is, and that line's place among the others."""
-        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
-
-    @property
-    def kind(self) -> CaseKey:
-        """What all sizes share."""
-        return replace(self, payload_bytes=0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime
 import math
 
+from .case import Case
 from .compiled import Compiled
 from .machine import EnvironmentKey
 from .mesh import AXES, extents_of
-from .request import Case
 
 MOST_RANKS = 1_000_000
 MOST_BYTES = 10**15

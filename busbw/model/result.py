@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .case import Case
 from .identity import LaunchId
-from .request import Case
 from .strategies import StrategyRun
 from .words import FailureKind, Found
 

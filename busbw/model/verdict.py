@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .request import Case, Spec
+from .case import Case, Spec
 from .result import Failure
 from .words import Outcome, SessionOutcome
 

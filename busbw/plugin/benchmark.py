@@ -39,7 +39,7 @@ def replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
         return
     clock = Clock(samples_s)
     case = measurement.case
-    what = f"{case.step}_step" if case.step else case.strategy
+    what = case.workload.word or case.strategy
     marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
     request.node.add_marker(marker)
     benchmark = request.getfixturevalue("benchmark")

@@ -25,6 +25,7 @@ from busbw.model import (
     EnvironmentKey,
     Failure,
     FailureKind,
+    GridError,
     Outcome,
     Topology,
 )
@@ -194,7 +195,7 @@ def _resolved(
 def _one(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> Resolved:
     try:
         case, key = cases.resolve_on(spec.spec, devices)
-    except cases.GridError as error:
+    except GridError as error:
         raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
     return Resolved(topology=topology, case=case, key=key)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import CNN, Case
+from busbw.model import Case
 
 _NAME = "digits.bin"
 
@@ -22,7 +22,10 @@ def examples_for(cases: Iterable[Case], folder: Path) -> str:
 
     Raises pytest.UsageError where scikit-learn, which the digits ship with, is not installed.
     """
-    if not any(case.step == CNN and FRAMEWORKS[case.framework].learns_digits for case in cases):
+    if not any(
+        case.workload.has_own_processes and FRAMEWORKS[case.framework].learns_digits
+        for case in cases
+    ):
         return ""
     if importlib.util.find_spec("sklearn") is None:
         raise pytest.UsageError(

@@ -18,7 +18,7 @@ from _pytest.mark.expression import Expression
 
 from busbw import cases
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import CompileSpec, Extra, Spec
+from busbw.model import Asked, CompileSpec, Extra, GridError, Spec
 
 from . import injecting
 from .compiling import labels_of
@@ -81,7 +81,7 @@ def _has_no_training(settings: Settings, **training: Any) -> bool:
     """Whether a test of training has nothing of what is asked for, while others may have it."""
     try:
         return not _of_training(settings, **training)
-    except cases.GridError:
+    except GridError:
         # Told when the grid is made.
         return False
 
@@ -114,7 +114,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             state.grid = _joined(state.grid, grid)
             state.compile_grid = _compile_specs(state.settings, grid)
             specs = state.compile_grid if name == COMPILED else grid
-    except cases.GridError as error:
+    except GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error
         state.grid_error = str(error)
@@ -140,7 +140,7 @@ def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple
     go because steps have other payloads.
     """
     if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
-        raise cases.GridError("--inject: a second collective is for all-reduces, not for steps")
+        raise GridError("--inject: a second collective is for all-reduces, not for steps")
     steps = cases.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
     return cases.collectives_alone(steps) if alone else steps
 
@@ -149,10 +149,10 @@ def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...
     return tuple(dict.fromkeys((*before, *more)))
 
 
-def _asked(settings: Settings) -> cases.Asked:
+def _asked(settings: Settings) -> Asked:
     if not settings.frameworks:
-        raise cases.GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
-    return cases.Asked(
+        raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
+    return Asked(
         frameworks=(*settings.frameworks, *settings.absent_frameworks),
         named=settings.frameworks_named,
         strategies=settings.strategies,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from busbw.cases import Target
 from busbw.model import Device, Environment, EnvironmentKey, Probe, Spec
+from busbw.workloads import Collective
 
 
 def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
@@ -18,7 +19,8 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
     reached = [probe for probe in probes if probe.framework in target.sets]
     first = reached[0]
     return Environment(
-        key=key or target.key(Spec(framework=first.framework, payload_bytes=1)),
+        key=key
+        or target.key(Spec(framework=first.framework, workload=Collective(), payload_bytes=1)),
         device=target.device,
         why=target.why,
         versions={probe.framework: probe.versions for probe in reached},

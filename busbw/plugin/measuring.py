@@ -12,7 +12,7 @@ import pytest
 
 from busbw import baselines, cases, driver
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Case, Plan, Probe, Spec, extents_of
+from busbw.model import Case, GridError, Plan, Probe, Spec, extents_of
 
 from . import judging, machine, rounds
 from .compiling import compile_all
@@ -153,7 +153,7 @@ def _target(state: State, probes: Sequence[Probe]) -> cases.Target:
             probes=probes,
             named=[name for name in named if name in probed],
         )
-    except cases.GridError as error:
+    except GridError as error:
         wanted = f"--device={settings.device.value}: " if settings.device else ""
         raise pytest.UsageError(f"busbw: {wanted}{error}") from error
 
@@ -201,7 +201,7 @@ def _check_same_case(state: State, spec: Spec, case: Case, probe: Probe) -> None
             named=[spec.framework],
         )
         theirs = cases.resolve(spec, target)
-    except cases.GridError as error:
+    except GridError as error:
         raise pytest.UsageError(f"busbw: the reference: {error}") from error
     if theirs != case or target.key(spec) != state.keys[spec]:
         raise pytest.UsageError(

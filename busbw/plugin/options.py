@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from busbw import cases, metrics
+from busbw import metrics
+from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 
@@ -63,13 +64,13 @@ OPTIONS = (
         name="collectives",
         default="all_reduce",
         metavar="LIST",
-        help=f"comma list of {', '.join(cases.COLLECTIVES)}; TensorFlow has all_reduce only",
+        help=f"comma list of {', '.join(COLLECTIVES)}; TensorFlow has all_reduce only",
     ),
     Option(
         name="reduce_ops",
         default="sum",
         metavar="LIST",
-        help=f"comma list of {', '.join(cases.REDUCE_OPS)}, for collectives that reduce",
+        help=f"comma list of {', '.join(REDUCE_OPS)}, for collectives that reduce",
     ),
     Option(
         name="placement",
@@ -106,7 +107,7 @@ OPTIONS = (
         name="dtypes",
         default="float32",
         metavar="LIST",
-        help=f"comma list of {', '.join(cases.DTYPES)}",
+        help=f"comma list of {', '.join(DTYPES)}",
     ),
     Option(
         name="launches",

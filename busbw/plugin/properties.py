@@ -14,7 +14,7 @@ def properties_of(verdict: Verdict) -> list[tuple[str, object]]:
         found += [("payload_bytes", verdict.case.payload_bytes), ("ranks", verdict.case.ranks)]
     if verdict.now is not None:
         found += [("median_s", verdict.now.median_s), ("best_s", verdict.now.best_s)]
-        if not verdict.spec.step:
+        if verdict.spec.workload.is_bare:
             found += [
                 ("algbw_gb_per_s", verdict.now.algbw_gb_per_s),
                 ("busbw_gb_per_s", verdict.now.busbw_gb_per_s),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from busbw import cases
-from busbw.model import CNN, Case, Outcome, Spec, Verdict
+from busbw.model import Case, GridError, NotHereError, Outcome, Spec, Verdict
 
 from .settings import Settings, how_to_get
 from .state import State
@@ -23,9 +23,9 @@ def resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict[
         reason = _left_out(spec, state.settings, target)
         try:
             case = None if reason else cases.resolve(spec, target)
-        except cases.NotHereError as error:
+        except NotHereError as error:
             case, reason = None, str(error)
-        except cases.GridError as error:
+        except GridError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         if case is None:
             state.verdicts[spec] = Verdict(
@@ -42,7 +42,7 @@ def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
-    if spec.step != CNN:
+    if not spec.workload.has_own_processes:
         return ""
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"

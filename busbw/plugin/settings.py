@@ -14,16 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, cases, metrics
+from busbw import baselines, metrics
+from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import (
     Clock,
     Device,
+    GridError,
     Injection,
     Placement,
     check_axes,
     extents_of,
 )
+from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
 from .against import Against, against_of, injection_of, program
 from .compile_settings import CompileSettings, compile_settings_of
@@ -87,7 +90,7 @@ def settings_of(config: pytest.Config) -> Settings:
     """The checked Settings. Raises pytest.UsageError with what was wrong and what is accepted."""
     try:
         return _settings(config)
-    except (ValueError, cases.GridError) as error:
+    except (ValueError, GridError) as error:
         raise pytest.UsageError(f"busbw: {error}") from error
 
 
@@ -106,15 +109,15 @@ def _settings(config: pytest.Config) -> Settings:
         absent_frameworks=_absent(there, root, named or against or texts["topology"]),
         pythons=pythons,
         strategies=words_of("strategies", texts["strategies"], _all_strategies()),
-        collectives=words_of("collectives", texts["collectives"], tuple(cases.COLLECTIVES)),
-        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], cases.REDUCE_OPS),
+        collectives=words_of("collectives", texts["collectives"], tuple(COLLECTIVES)),
+        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], REDUCE_OPS),
         placements=words_of("placement", texts["placement"], _PLACEMENTS),
         mesh=_mesh(texts["mesh"]),
         axes=_axes(texts["axes"], texts["mesh"]),
         clock=one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
         payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
         step_payloads=_step_payloads(texts["payloads"]),
-        dtypes=words_of("dtypes", texts["dtypes"], tuple(cases.DTYPES)),
+        dtypes=words_of("dtypes", texts["dtypes"], tuple(DTYPES)),
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
         against=against,
@@ -176,7 +179,7 @@ def _check_paired(config: pytest.Config, *, paired: bool, injected: bool) -> Non
 def _step_payloads(text: str) -> tuple[int, ...]:
     """Those asked for; where nobody asked, fewer than of a collective, which takes less long."""
     usual = next(option.default for option in OPTIONS if option.name == "payloads")
-    return cases.STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
+    return STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
 
 
 def _ranks(text: str) -> int | None:
@@ -207,7 +210,11 @@ def _axes(text: str, mesh: str) -> str:
 
 def _all_strategies() -> tuple[str, ...]:
     of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
-    return tuple(dict.fromkeys((*of_collectives, *cases.TRAINING_STRATEGIES)))
+    return tuple(
+        dict.fromkeys(
+            (*of_collectives, *(name for one in WORKLOADS.values() for name in one.own_strategies))
+        )
+    )
 
 
 def _frameworks(

@@ -12,7 +12,16 @@ import statistics
 import pytest
 
 from busbw import baselines, cases, judge, stats, writing
-from busbw.model import Baseline, Case, EnvironmentKey, Measurement, Outcome, SessionOutcome, Spec
+from busbw.model import (
+    Baseline,
+    Case,
+    EnvironmentKey,
+    GridError,
+    Measurement,
+    Outcome,
+    SessionOutcome,
+    Spec,
+)
 
 from . import machine
 from .settings import Settings
@@ -153,7 +162,7 @@ def _asked(state: State) -> list[tuple[EnvironmentKey, Case]]:
     for spec in state.grid:
         try:
             case, key = cases.resolve(spec, state.target), state.target.key(spec)
-        except cases.GridError:
+        except GridError:
             # No case on this device: there is no baseline of it here that could be meant.
             continue
         if _file_of(key, case) in touched:
@@ -161,5 +170,5 @@ def _asked(state: State) -> list[tuple[EnvironmentKey, Case]]:
     return asked
 
 
-def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str, str, str, str]:
-    return key, case.framework, case.step, case.collective, case.strategy
+def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str]:
+    return key, case.key.file_name

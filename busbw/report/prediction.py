@@ -10,7 +10,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from busbw.model import DENSE, Case, payload_text, plural, rate_text, seconds_text
+from busbw.model import Case, payload_text, plural, rate_text, seconds_text
+from busbw.workloads import DenseStep
 
 from .markdown import markdown_table
 from .prediction_row import AGREEMENT, PredictedStep, agrees
@@ -45,8 +46,8 @@ def prediction_page(
     rows: Sequence[PredictedStep], machines: Sequence[str], notes: Sequence[str] = ()
 ) -> list[str]:
     """The whole page; `machines` say where the rows were measured, `notes` where the curves."""
-    recorded = [row for row in rows if row.case.step == DENSE]
-    others = [row for row in rows if row.case.step != DENSE]
+    recorded = [row for row in rows if isinstance(row.case.workload, DenseStep)]
+    others = [row for row in rows if not isinstance(row.case.workload, DenseStep)]
     lines = [
         "# Predicted and measured communication",
         "",
@@ -248,7 +249,7 @@ def _beyond(rows: Sequence[PredictedStep]) -> list[str]:
 
 
 def _kind_text(case: Case) -> str:
-    return f"{case.framework} {case.step}, {case.strategy}, {plural(case.ranks, 'rank')}"
+    return f"{case.framework} {case.workload.kind}, {case.strategy}, {plural(case.ranks, 'rank')}"
 
 
 def _seconds(seconds: float | None) -> str:

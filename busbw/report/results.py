@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from busbw.model import (
+    Case,
     Environment,
     LaunchId,
     Measurement,
@@ -28,6 +29,8 @@ from busbw.model import (
     Protocol,
     SessionVerdict,
     Spec,
+    StoredCase,
+    StoredSpec,
     Verdict,
     payload_text,
     variables,
@@ -94,7 +97,7 @@ def _case(
     payload = payload_text(verdict.spec.payload_bytes)
     return {
         "id": verdict.spec.id,
-        "case": {**fields_of(case), "payload": payload} if case else None,
+        "case": {**fields_of(StoredCase.of(case)), "payload": payload} if case else None,
         "outcome": verdict.outcome.value,
         "failed": verdict.failed,
         "expected": verdict.expected,
@@ -139,6 +142,10 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (Protocol, LaunchId)):
         return value.text
+    if isinstance(value, Case):
+        return fields_of(StoredCase.of(value))
+    if isinstance(value, Spec):
+        return fields_of(StoredSpec.of(value))
     if dataclasses.is_dataclass(value):
         return fields_of(value)
     if isinstance(value, Mapping):

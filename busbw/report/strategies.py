@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.model import (
-    CNN,
     Case,
     Measurement,
     Spec,
@@ -51,7 +50,12 @@ def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurem
 
 def _rows(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_Row]:
     case, measurement = verdict.case, measured.get(verdict.spec)
-    if case is None or case.step != CNN or verdict.now is None or measurement is None:
+    if (
+        case is None
+        or not case.workload.own_strategies
+        or verdict.now is None
+        or measurement is None
+    ):
         return []
     runs = tuple(run.training for run in measurement.runs if run.training is not None)
     return [_Row(case=case, step_s=verdict.now.median_s, runs=runs)] if runs else []

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from busbw import metrics
 from busbw.collectives import COLLECTIVES
 from busbw.model import (
-    CNN,
     Baseline,
     Case,
     Ceiling,
@@ -69,7 +68,7 @@ def table(verdicts: Sequence[Verdict]) -> list[Line]:
         bounded = any(verdict.ceiling is not None for verdict in group)
         lines += [Line(text=""), Line(text=name, markup={"bold": True})]
         width = max(_WIDTHS[0], *(len(_label(verdict)) for verdict in group))
-        head = ("strategy", *_HEAD[1:]) if group[0].spec.step == CNN else _HEAD
+        head = ("strategy", *_HEAD[1:]) if group[0].spec.workload.own_strategies else _HEAD
         lines.append(Line(text=_row(head, "of ceiling" if bounded else None, width)))
         lines.append(Line(text=_row(_UNITS, "%" if bounded else None, width)))
         for verdict in group:
@@ -120,12 +119,12 @@ def _source_lines(group: Sequence[Verdict]) -> list[Line]:
 def _label(verdict: Verdict) -> str:
     """What tells a case from the others of its group."""
     spec = verdict.spec
-    return spec.strategy if spec.step == CNN else payload_text(spec.payload_bytes)
+    return spec.strategy if spec.workload.own_strategies else payload_text(spec.payload_bytes)
 
 
 def _group(verdict: Verdict) -> str:
     case = verdict.case
-    if verdict.spec.step == CNN:
+    if verdict.spec.workload.own_strategies:
         gradient = f"{verdict.spec.payload_bytes} bytes of gradient in {verdict.spec.dtype}"
         return f"{verdict.spec.framework} training under strategies, {gradient}, a step is timed"
     if case is None:
@@ -137,7 +136,8 @@ def _group(verdict: Verdict) -> str:
     unusual = case.placement != COLLECTIVES[case.collective].placements[0]
     parts += [case.placement.replace("_", " ")] if unusual else []
     parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
-    parts += [f"in a {case.step} step, which is what is timed"] if case.step else []
+    if not case.workload.is_bare:
+        parts.append(f"in a {case.workload.kind} step, which is what is timed")
     return ", ".join(parts)
 
 
@@ -159,7 +159,7 @@ def _cells(verdict: Verdict) -> tuple[str, ...]:
     before = verdict.baseline
     return (
         _label(verdict),
-        *(_numbers(verdict.now, rates=not verdict.spec.step) if verdict.now else ("",) * 6),
+        *(_numbers(verdict.now, rates=verdict.spec.workload.is_bare) if verdict.now else ("",) * 6),
         seconds_text(before.median_s) if before else "",
         f"{verdict.ratio:.2f}" if verdict.ratio is not None else "",
         _outcome(verdict),
@@ -234,7 +234,8 @@ def _baseline_text(case: Case, baseline: Baseline | None) -> str:
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"
-    rate = "" if case.step else f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, "
+    bare = case.workload.is_bare
+    rate = f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, " if bare else ""
     counts = f"{len(baseline.times_s)} launches of {len(baseline.sessions)} sessions"
     pin = f"pinned {seconds_text(pinned_s)}"
     return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"

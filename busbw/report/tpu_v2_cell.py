@@ -9,7 +9,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model import Compiled, Failure, Reference, Topology, TrainingStep, bytes_text
+from busbw.model import Compiled, Failure, Reference, Topology, bytes_text
+from busbw.workloads import Layer
 
 _GIB = 2**30
 
@@ -39,7 +40,7 @@ class TpuV2Cell:
     payload_bytes: int
     published: Reference | None
     all_reduce: Compiled | Failure
-    steps: Mapping[Way, tuple[TrainingStep, Compiled | Failure]]
+    steps: Mapping[Way, tuple[Layer, Compiled | Failure]]
 
     @property
     def published_oom(self) -> bool:

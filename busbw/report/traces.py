@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw import metrics
+from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text, seconds_text
 from busbw.traces import Iteration
 
@@ -89,8 +90,8 @@ def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> 
 
 
 def _meaning(rate: str, collective: str) -> str:
-    factor = {"all_reduce": " x 2(n-1)/n", "permute": ""}.get(collective, " x (n-1)/n")
-    formula = f"payload / time{factor if rate == 'busbw' else ''}"
+    factor = COLLECTIVES[collective].bus_factor_text if rate == "busbw" else ""
+    formula = f"payload / time x {factor}" if factor else "payload / time"
     return f"{rate} = {formula}, GB = 10^9 bytes; the median over iterations of the slowest rank"
 
 

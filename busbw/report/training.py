@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import DENSE, Case, Measurement, Spec, Verdict, payload_text, seconds_text
+from busbw.model import Case, Measurement, Spec, Verdict, payload_text, seconds_text
+from busbw.workloads import Collective, DenseStep
 
 from .strategies import strategy_lines
 
@@ -34,18 +35,18 @@ def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
     alone_s = {
         one.case.key: one.now.median_s
         for one in verdicts
-        if one.case is not None and one.now is not None and not one.case.step
+        if one.case is not None and one.now is not None and one.case.workload.is_bare
     }
     lines: list[str] = []
     kind = ""
     for verdict in verdicts:
         case = verdict.case
-        if case is None or verdict.now is None or case.step != DENSE:
+        if case is None or verdict.now is None or not isinstance(case.workload, DenseStep):
             continue
         if case.group_name != kind:
             kind = case.group_name
             lines += ["", f"{kind}, {case.ranks} ranks:", _row(_HEAD), _row(_UNITS).rstrip()]
-        alone = alone_s.get(replace(case.key, step=""))
+        alone = alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
         cells = _cells(case, verdict.now.median_s, alone, measured.get(verdict.spec))
         lines.append(_row(cells).rstrip())
     return [*lines, *_EXPLAINED] if lines else []

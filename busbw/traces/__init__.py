@@ -14,13 +14,11 @@ from .collectives import (
 )
 from .event import MOST_EVENTS, Collective, Event, Keep, TooLargeError, Trace, TraceError
 from .iterations import CutError, Iteration, iterations
-from .names import KINDS
 from .rows import MOST_BYTES
 from .telling import UNKNOWN
 from .xplane import read_xplane
 
 __all__ = [
-    "KINDS",
     "MOST_BYTES",
     "MOST_EVENTS",
     "UNKNOWN",

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from busbw.collectives import COLLECTIVES
+
 from .event import Stats
-from .names import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, PERMUTE, REDUCE_SCATTER
 
 # Where profilers keep the text.
 TEXTS = ("long_name", "long name", "hlo_text", "hlo_op", "hlo")
@@ -89,20 +90,32 @@ def payload_bytes(kind: str, found: Instruction) -> int | None:
     its inputs, and what gives data to one that was started names that beside the result. A fusion
     that takes or gives several arrays does not say which is the collective's.
     """
+    takes, gives = _takes(kind), _gives(kind)
     if found.op == "fusion":
-        arrays = found.inputs if kind == REDUCE_SCATTER else found.outputs
+        arrays = found.inputs if takes and not gives else found.outputs
         return _possible(_bytes(arrays)) if len(_SHAPE.findall(arrays)) == 1 else None
     if found.op.endswith("-update"):
         return _possible(max(map(_bytes, _ARRAY.findall(found.outputs)), default=0))
     if found.op.endswith("-done"):
-        is_larger = kind in (ALL_REDUCE, ALL_GATHER, PERMUTE, ALL_TO_ALL)
-        return _possible(_bytes(found.outputs)) if is_larger else None
+        return _possible(_bytes(found.outputs)) if gives else None
     taken, started = _bytes(found.inputs), found.op.endswith("-start")
-    if kind in (ALL_REDUCE, PERMUTE, ALL_TO_ALL):
+    if takes and gives:
         return _possible(taken or (0 if started else _bytes(found.outputs)))
-    if kind == REDUCE_SCATTER:
+    if takes:
         return _possible(taken)
     return None if started else _possible(_bytes(found.outputs))
+
+
+def _takes(kind: str) -> bool:
+    """Whether the input is as large as the payload."""
+    one = COLLECTIVES.get(kind)
+    return one is not None and one.input_blocks(2) >= one.output_blocks(2)
+
+
+def _gives(kind: str) -> bool:
+    """Whether the output is as large as the payload."""
+    one = COLLECTIVES.get(kind)
+    return one is not None and one.output_blocks(2) >= one.input_blocks(2)
 
 
 def nccl_bytes(stats: Stats) -> int | None:

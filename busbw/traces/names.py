@@ -13,46 +13,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
-ALL_TO_ALL, PERMUTE = "all_to_all", "permute"
-KINDS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, PERMUTE)
+from busbw.collectives import COLLECTIVES
 
 _INSTRUCTIONS: Mapping[str, str] = {
-    "cross-replica-sum": ALL_REDUCE,
-    "all-reduce": ALL_REDUCE,
-    "psum": ALL_REDUCE,
-    "psum-invariant": ALL_REDUCE,
-    "pmax": ALL_REDUCE,
-    "pmin": ALL_REDUCE,
-    "all-gather": ALL_GATHER,
-    "all-gather-invariant": ALL_GATHER,
-    "reduce-scatter": REDUCE_SCATTER,
-    "psum-scatter": REDUCE_SCATTER,
-    "all-to-all": ALL_TO_ALL,
-    "ragged-all-to-all": ALL_TO_ALL,
-    "collective-permute": PERMUTE,
-    "ppermute": PERMUTE,
+    word: one.name for one in COLLECTIVES.values() for word in one.instructions
 }
-_NODES: Mapping[str, str] = {
-    "CollectiveReduce": ALL_REDUCE,
-    "CollectiveReduceV2": ALL_REDUCE,
-    "CollectiveReduceV3": ALL_REDUCE,
-    "NcclAllReduce": ALL_REDUCE,
-    "CrossReplicaSum": ALL_REDUCE,
-    "CollectiveGather": ALL_GATHER,
-    "CollectiveGatherV2": ALL_GATHER,
-    "CollectiveReduceScatterV2": REDUCE_SCATTER,
-    "CollectiveAllToAllV2": ALL_TO_ALL,
-    "CollectiveAllToAllV3": ALL_TO_ALL,
-    "AllToAll": ALL_TO_ALL,
-    "CollectivePermute": PERMUTE,
-}
+_NODES: Mapping[str, str] = {word: one.name for one in COLLECTIVES.values() for word in one.nodes}
 _KERNELS: Mapping[str, str] = {
-    "AllReduce": ALL_REDUCE,
-    "AllGather": ALL_GATHER,
-    "ReduceScatter": REDUCE_SCATTER,
-    # NCCL has but one kernel for both; `collectives` asks the stats which one it is.
-    "SendRecv": PERMUTE,
+    word: one.name for one in COLLECTIVES.values() for word in one.kernels
+}
+# Those whose kernels run others as well.
+_SHARED = {one.name for one in COLLECTIVES.values() if one.kernels_are_shared}
+_FUSIONS: Mapping[str, str] = {
+    word: one.name for one in COLLECTIVES.values() for word in one.fusions
 }
 
 # What XLA appends: of a copy of an instruction, of one within a fusion over both cores of a chip.
@@ -71,6 +44,8 @@ _KERNEL = re.compile(
 )
 # Kernels that may run any collective: NCCL's where it was built with few of them, and RCCL's.
 _ANY_KERNEL = re.compile(r"nccl(?:Dev)?Kernel(?:Debug)?_Generic|mscclKernel_")
+# What a fusion calls, and its category, where a collective is in it.
+_CALLED = re.compile(r"%?(?P<called>[a-z-]+)(?:\.(?:\d+|cloned?))*")
 # A computation that runs beside the others, on a TPU's SparseCore for one.
 _ASIDE = re.compile(
     r"%?(?P<op>(?:sparse-?core-)?call(?=-)|async(?=-[sd])|async-collective)"
@@ -103,7 +78,8 @@ class Naming:
     """What a name says.
 
     `kind` is "" where only the stats can tell it, and whether it is a collective at all unless
-    that is `sure`; `number` tells pairs of a start and its done apart.
+    that is `sure`; `number` tells pairs of a start and its done apart. `is_of_several`: what has
+    this name runs other collectives, too, unless the stats tell another one.
     """
 
     kind: str
@@ -111,6 +87,7 @@ class Naming:
     phase: Phase = Phase.WHOLE
     number: str = ""
     sure: bool = True
+    is_of_several: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -125,7 +102,15 @@ def _kernel(name: str) -> Naming | None:
         return Naming(kind="", source=Source.KERNEL)
     match = _KERNEL.match(name)
     kind = _KERNELS.get(match["op"] or match["old"]) if match else None
-    return Naming(kind=kind, source=Source.KERNEL) if kind else None
+    if kind is None:
+        return None
+    return Naming(kind=kind, source=Source.KERNEL, is_of_several=kind in _SHARED)
+
+
+def of_fusion(word: str) -> str:
+    """The collective in a fusion that has this category, or calls this; "" for none."""
+    match = _CALLED.fullmatch(word)
+    return _FUSIONS.get(match["called"], "") if match else ""
 
 
 def _aside(name: str) -> Naming | None:

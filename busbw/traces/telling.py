@@ -23,7 +23,7 @@ from .instruction import (
     nccl_bytes,
     payload_bytes,
 )
-from .names import PERMUTE, REDUCE_SCATTER, Naming, Phase, Source, naming
+from .names import Naming, Phase, Source, naming, of_fusion
 from .places import device_of_plane
 
 UNKNOWN = "unknown"
@@ -40,8 +40,6 @@ _PLAIN = re.compile(
     r"|while|call|conditional"
 )
 _COLLECTIVE = re.compile(r"collective|all-(?:reduce|gather|to-all)|reduce-scatter")
-# The reduce-scatter of TPUs that is a fusion: its category, and what it calls.
-_SCATTERING = re.compile(r"%?all-reduce-scatter(?:\.(?:\d+|cloned?))*")
 _BEGUN = (Phase.START, Phase.UPDATE)
 _OFFLOADED = '"OFFLOAD_COLLECTIVE"'
 _MOVED = re.compile(r"Mem(?:cpy|set)")
@@ -123,7 +121,7 @@ def _by_name(said: Naming | None, stats: Stats) -> Told | None:
     """What the name leaves open, the stats may tell: NCCL has one kernel for all that sends."""
     if said is None:
         return None
-    is_open = not said.kind or (said.source is Source.KERNEL and said.kind == PERMUTE)
+    is_open = not said.kind or said.is_of_several
     kind = (_first_kind(_words(stats)) if is_open else "") or said.kind
     if not kind and said.sure:
         kind = UNKNOWN
@@ -209,6 +207,6 @@ def _first_kind(words: Iterable[str]) -> str:
         said = naming(word)
         if said is not None and said.kind:
             return said.kind
-        if _SCATTERING.fullmatch(word):
-            return REDUCE_SCATTER
+        if of_fusion(word):
+            return of_fusion(word)
     return ""

@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
-from busbw import wire
+from busbw import wire, workloads
 
 T = TypeVar("T")
+
+# A case is read by the workload that it names, which must have been imported.
+_READABLE = workloads.WORKLOADS
 
 
 @dataclass(frozen=True)

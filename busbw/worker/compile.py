@@ -1,4 +1,4 @@
-"""A case or a training step: lower, compile unless it was compiled before, read what came out.
+"""A case: lower, compile unless it was compiled before, read what came out.
 
 Knows the order and no framework. What a compiler gave is kept as it was given, and read anew each
 time, so that a better reader needs no new compilation.
@@ -23,7 +23,6 @@ from busbw.model import (
     Found,
     LaunchId,
     Topology,
-    TrainingStep,
 )
 from busbw.worker import environ
 from busbw.worker.backends import exhausted, hlo_chosen, hlo_proof
@@ -51,15 +50,14 @@ class Bench:
         """The compiler for `topology`."""
         return self.compiler.describe(topology)
 
-    def compile(self, asked: Case | TrainingStep, topology: Topology) -> Compiled | Failure:
-        """What becomes of `asked` on `topology`, or the Failure that stands for it."""
+    def compile(self, case: Case, topology: Topology) -> Compiled | Failure:
+        """What becomes of `case` on `topology`, or the Failure that stands for it."""
         try:
             build = self.compiler.describe(topology)
             if build.missing:
                 raise MeasuringError(FailureKind.UNAVAILABLE, build.missing)
-            lowered = self._lowered(asked, topology)
+            lowered = self.compiler.lowered(case, topology)
             optimized = self._optimized(lowered, topology, build)
-            case = asked.all_reduce if isinstance(asked, TrainingStep) else asked
             return _read(case, topology, lowered.step, optimized)
         except MeasuringError as error:
             return Failure(
@@ -70,11 +68,6 @@ class Bench:
                 needed_bytes=error.needed_bytes,
                 available_bytes=error.available_bytes,
             )
-
-    def _lowered(self, asked: Case | TrainingStep, topology: Topology) -> AbstractLowered:
-        if isinstance(asked, TrainingStep):
-            return self.compiler.lowered_step(asked, topology)
-        return self.compiler.lowered(asked, topology)
 
     def _optimized(
         self, lowered: AbstractLowered, topology: Topology, build: Compiler

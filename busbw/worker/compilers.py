@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from busbw.model import Case, LaunchId, Topology, TrainingStep
+from busbw.model import Case, LaunchId, Topology
 from busbw.worker import compile
 from busbw.worker.backends.compiler import AbstractCompiler
 from busbw.worker.channel import Channel, part
 
 
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
-    """``describe`` a topology's compiler and ``compile`` for it, until there are no more.
-
-    What is compiled is a ``case`` or a training ``step``.
-    """
+    """``describe`` a topology's compiler and ``compile`` a case for it, until there are no more."""
     channel.send("ready", None)
     bench = compile.Bench(compiler=compiler, launch=launch)
     for request in channel.received():
@@ -25,11 +21,5 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: Laun
             continue
         cache = part(request, "cache", str)
         bench.cache = Path(cache) if cache else None
-        answer = bench.compile(_to_compile(request), topology)
+        answer = bench.compile(part(request, "case", Case), topology)
         channel.send(type(answer).__name__, answer)
-
-
-def _to_compile(request: dict[str, Any]) -> Case | TrainingStep:
-    if "step" in request:
-        return part(request, "step", TrainingStep)
-    return part(request, "case", Case)

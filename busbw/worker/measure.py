@@ -209,7 +209,11 @@ class Desk:
             return self._by_device(case, sampler, slopes)
         clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
         timed = _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
-        return self._with_collective(case, sampler, slopes, timed) if case.step else timed
+        return (
+            self._with_collective(case, sampler, slopes, timed)
+            if not case.workload.is_bare
+            else timed
+        )
 
     def _with_collective(
         self, case: Case, sampler: Sampler, slopes: Sampled, timed: _Timed

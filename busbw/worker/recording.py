@@ -38,6 +38,6 @@ def record(
     with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = device_clock.read(reader, case.collective, beside=bool(case.step))
+        found = device_clock.read(reader, case.collective, beside=not case.workload.is_bare)
     said = device_clock.times(found, ranks=case.ranks, calls=calls, iterations=iterations)
     return Recording(said, iterations, tuple(elapsed_s))

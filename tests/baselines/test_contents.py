@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines import Accepted, BaselineError, Occasion, Rules, contents_of, save
+from busbw.workloads import DenseStep
 from tests import build
 
 from .written import written
@@ -44,7 +45,7 @@ def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
     (path,) = {change.path for change in saved.changes}
     (stored,) = contents_of(path).baselines
     assert stored.case == measured.case
-    assert stored.case.step == "dense"
+    assert stored.case.workload == DenseStep()
 
 
 def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:

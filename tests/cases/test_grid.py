@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from busbw import cases
-from busbw.cases import Asked, GridError
-from busbw.model import Spec
+from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
+from busbw.model import Asked, GridError, Spec
 
 
 def _asked(**changes: Any) -> Asked:
@@ -43,7 +43,7 @@ def test_a_framework_takes_the_strategies_that_it_knows() -> None:
 def test_every_id_in_a_grid_is_unique() -> None:
     grid = _grid(
         frameworks=("jax", "tensorflow"),
-        dtypes=tuple(cases.DTYPES),
+        dtypes=tuple(DTYPES),
         payloads=(1024, 1536, 2048),
     )
     assert len(grid) == len({spec.id for spec in grid})
@@ -90,14 +90,14 @@ def test_every_id_of_the_whole_grid_is_unique() -> None:
     grid = _grid(
         frameworks=("jax", "tensorflow", "fake"),
         strategies=("default", "psum", "ring", "fake"),
-        collectives=tuple(cases.COLLECTIVES),
-        reduce_ops=cases.REDUCE_OPS,
+        collectives=tuple(COLLECTIVES),
+        reduce_ops=REDUCE_OPS,
         placements=("in_place", "out_of_place"),
-        dtypes=tuple(cases.DTYPES),
+        dtypes=tuple(DTYPES),
         payloads=(1024, 2048),
     )
     assert len(grid) == len({spec.id for spec in grid})
-    assert {spec.collective for spec in grid} == set(cases.COLLECTIVES)
+    assert {spec.collective for spec in grid} == set(COLLECTIVES)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from busbw import cases
-from busbw.cases import GridError, Target
-from busbw.model import Clock, Device, EnvironmentKey, Probe
+from busbw.cases import Target
+from busbw.model import Clock, Device, EnvironmentKey, GridError, Probe
 from tests import build
 
 

@@ -26,7 +26,7 @@ def _spec(case: Case) -> Spec:
         payload_bytes=case.payload_bytes,
         strategy=case.strategy,
         ranks=case.ranks,
-        step=case.step,
+        workload=case.workload,
     )
 
 

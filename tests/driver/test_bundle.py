@@ -32,7 +32,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "writing.py"]
-    assert package == sorted([*files, "collectives", "model", "traces", "worker"])
+    assert package == sorted([*files, "collectives", "model", "traces", "worker", "workloads"])
 
 
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from busbw import cases, frameworks
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL, Framework
-from busbw.model import Device
+from busbw.model import Asked, Device, GridError
 from tests import build
 
 
@@ -32,7 +32,7 @@ def test_the_usual_strategy_comes_first_and_the_ring_is_one_of_them(one: Framewo
 
 
 def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_it() -> None:
-    asked = cases.Asked(
+    asked = Asked(
         frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
     )
     (spec,) = cases.specs(asked)
@@ -40,5 +40,5 @@ def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_i
     gpus = build.device_set(Device.GPU, strategies=found)
     case, _ = cases.resolve_on(spec, gpus)
     assert case.strategy == "collective_nccl"
-    with pytest.raises(cases.GridError, match="tensorflow has no strategy collective_nccl for"):
+    with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):
         cases.resolve_on(spec, build.device_set(Device.CPU, strategies={"default": "ring"}))

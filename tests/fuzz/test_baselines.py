@@ -138,9 +138,9 @@ def test_what_is_not_damaged_is_held_against(root: Path) -> None:
     for document in (ONE, TWO):
         path.write_text(json.dumps(document))
         assert baselines.find(root, KEY, CASE).baseline is not None
-        assert baselines.find(root, KEY, replace(LARGE, axes="y")).baseline is not None or (
-            document is ONE
-        )
+        assert baselines.find(
+            root, KEY, build.workload_of(LARGE, axes="y")
+        ).baseline is not None or (document is ONE)
 
 
 @fuzzed
@@ -150,7 +150,7 @@ def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     _or_refused(root, path, lambda: _held_against(root, CASE))
-    _or_refused(root, path, lambda: _held_against(root, replace(LARGE, axes="y")))
+    _or_refused(root, path, lambda: _held_against(root, build.workload_of(LARGE, axes="y")))
     _or_refused(root, path, lambda: baselines.contents_of(path))
 
 

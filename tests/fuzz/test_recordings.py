@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw import report, traces
+from busbw import report
+from busbw.collectives import COLLECTIVES
 from busbw.commands.cells import Gathering
 from busbw.commands.labels import Labels
 from busbw.commands.recordings import Session
@@ -97,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _shown(path: Path) -> None:
     """The command's table and document of it, and a worker's reading, each or a problem."""
-    gathering = Gathering(labels=Labels(payload_bytes=MIB), kinds=traces.KINDS)
+    gathering = Gathering(labels=Labels(payload_bytes=MIB), kinds=tuple(COLLECTIVES))
     with unchanged(path.parent), bounded():
         gathering.add(Session(folder=path.parent, hosts={"a": [path]}))
         cells = gathering.cells()

@@ -19,7 +19,7 @@ def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKe
 
 
 def _case(ranks: int, **changes: object) -> Case:
-    return replace(a_case(), ranks=ranks, **changes)  # type: ignore[arg-type]
+    return a_case(ranks=ranks, **changes)
 
 
 @pytest.mark.parametrize(

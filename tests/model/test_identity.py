@@ -81,14 +81,14 @@ def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
     assert key.file_name == "jax.all_reduce.psum.json"
     assert key.entry == ("float16", "max", "in_place", "x", 4096)
     assert key.group_name == "jax all_reduce (psum), max, float16, along x"
-    assert key.kind.payload_bytes == 0 and key.kind.file_name == key.file_name
+    assert key.family.payload_bytes == 0 and key.family.file_name == key.file_name
 
 
 @pytest.mark.parametrize("step", ["", "dense", "cnn"])
 def test_the_name_of_a_file_says_what_all_its_cases_share(step: str) -> None:
     key = build.case(step=step).key
     found = CaseKey.of_file(key.file_name)
-    assert found == CaseKey(framework="jax", collective="all_reduce", strategy="psum", step=step)
+    assert found == CaseKey(framework="jax", workload=key.workload, strategy="psum")
     assert found.file_name == key.file_name
 
 

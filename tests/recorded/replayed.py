@@ -26,6 +26,8 @@ from busbw.model import (
     Plan,
     Run,
     Spec,
+    StoredCase,
+    StoredSpec,
     Topology,
     Verdict,
 )
@@ -42,9 +44,10 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
-    specs = [wire.from_json(Spec, one) for one in given["specs"]]
+    specs = [wire.from_json(StoredSpec, one).spec for one in given["specs"]]
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
-    cases = _known(specs, given["cases"], Case)
+    stored = _known(specs, given["cases"], StoredCase)
+    cases = {spec: one.case for spec, one in stored.items()}
     state = _state(recorded, _known(specs, given["slice_keys"], EnvironmentKey))
     state.keys = _known(specs, given["keys"], EnvironmentKey)
     state.measurements = {
@@ -123,7 +126,7 @@ def _find(
 
 def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
-    specs = [wire.from_json(CompileSpec, one) for one in given["compile_specs"]]
+    specs = [_compile_spec(one) for one in given["compile_specs"]]
     compilers = _all(Compiler, [{**one, "devices": None} for one in given["compilers"]])
     topologies = _all(Topology, given["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
@@ -147,7 +150,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         spec = specs[place]
         resolved[spec] = compiling.Resolved(
             topology=by_name[spec.topology],
-            case=wire.from_json(Case, case),
+            case=wire.from_json(StoredCase, case).case,
             key=wire.from_json(EnvironmentKey, key),
         )
         found[spec] = (
@@ -169,6 +172,11 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         missing=compiling._promised(state, asked, described),  # type: ignore[arg-type]
     )
     return report.compiled_document(tuple(state.compiled.values()), session, compilers)
+
+
+def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
+    spec = wire.from_json(StoredSpec, row["spec"]).spec
+    return CompileSpec(topology=row["topology"], spec=spec, compiler=row["compiler"])
 
 
 def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 from busbw import hardware
 from busbw.model import (
-    Batch,
     Compiled,
     Compiler,
     Failure,
     FailureKind,
     LaunchId,
     Reference,
-    TrainingStep,
 )
 from busbw.report import TpuV2Cell, TpuV2Slice, Way, tpu_v2_page
+from busbw.workloads import Batch, Layer
 
 GIB = 2**30
 PART = TpuV2Slice(name="v2-128", topology=hardware.topology_of("v2:8x8"), batch=16384)
@@ -55,7 +54,7 @@ def cell(
     found: Mapping[Way, Compiled | Failure] | None = None,
 ) -> TpuV2Cell:
     """A cell whose steps all fit, but for those in `found`."""
-    step = TrainingStep(inputs=payload_bytes // 4096, outputs=1024, rows=16384, ranks=128)
+    step = Layer(inputs=payload_bytes // 4096, outputs=1024, rows=16384, ranks=128)
     steps = {
         Way.SHARED: replace(step, rows=128),
         Way.DRAWN: replace(step, batch=Batch.DRAWN),

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from busbw import hardware
-from busbw.model import Batch, Case, Compiled, Failure, FailureKind, Found, LaunchId
+from busbw.model import Case, Compiled, Failure, FailureKind, Found, LaunchId
 from busbw.worker import environ
 from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
 from busbw.worker.compile import Bench
+from busbw.workloads import Batch
 from tests import build
 
 V5E = hardware.topology_of("v5e:2x4")

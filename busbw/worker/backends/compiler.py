@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from busbw.model import Case, Compiler, Topology, TrainingStep
+from busbw.model import Case, Compiler, Topology
 
 
 class CompileError(Exception):
@@ -28,7 +28,7 @@ class Optimized:
 
 
 class AbstractLowered(ABC):
-    """A case's or a training step's program for one topology, not compiled yet.
+    """A case's program for one topology, not compiled yet.
 
     `text` is all that it says. `step` collectives make one turn of its loop, or the whole of a
     program without a loop.
@@ -52,7 +52,3 @@ class AbstractCompiler(ABC):
     @abstractmethod
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The program that measuring `case` on `topology` would run. Raises MeasuringError."""
-
-    @abstractmethod
-    def lowered_step(self, step: TrainingStep, topology: Topology) -> AbstractLowered:
-        """The program of `step` on `topology`. Raises MeasuringError."""

@@ -43,6 +43,7 @@ from busbw.model import (
     LaunchId,
     Probe,
     Proof,
+    StoredCase,
 )
 from busbw.traces.event import Event, Keep, Trace
 from busbw.worker import environ, host
@@ -141,8 +142,9 @@ class FakeBackend(AbstractBackend):
             one_s += injection.delay_s(one_s, case.payload_bytes)
         if injection is not None and injection.extra is Extra.PAYLOAD:
             one_s += (injection.share or 0.0) * bytes_s
-        self._share = float(self._script.get("share_of_step", 0.5)) if case.step else 1.0
-        self._hidden = self._script.get("hidden") if case.step else None
+        bare = case.workload.is_bare
+        self._share = 1.0 if bare else float(self._script.get("share_of_step", 0.5))
+        self._hidden = None if bare else self._script.get("hidden")
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
         yield FakeProgram(self, case, one_s, anchor_s)
@@ -173,10 +175,10 @@ class FakeBackend(AbstractBackend):
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
-        number = launch_number()
+        number, step = launch_number(), StoredCase.of(case).step
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
-            meant = sizes == case.payload_bytes and line.get("step", case.step) == case.step
+            meant = sizes == case.payload_bytes and line.get("step", step) == step
             if meant and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found

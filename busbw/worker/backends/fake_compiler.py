@@ -20,8 +20,9 @@ import signal
 import time
 from typing import Any
 
-from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology, TrainingStep
+from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
 from busbw.worker import environ
+from busbw.workloads import layer_of
 
 from .compiler import AbstractCompiler, AbstractLowered, CompileError, Optimized
 
@@ -64,12 +65,11 @@ class FakeCompiler(AbstractCompiler):
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The case's line of the script, and what befalls it when it is compiled."""
-        return FakeLowered(case, self._line(case.payload_bytes, topology, rows=0, batch=""))
-
-    def lowered_step(self, step: TrainingStep, topology: Topology) -> AbstractLowered:
-        """As for a case, with an all-reduce that stands in no loop."""
-        line = self._line(step.payload_bytes, topology, rows=step.rows, batch=step.batch.value)
-        return FakeLowered(step, line)
+        own: dict[str, int | str] = {"rows": 0, "batch": ""}
+        if not case.workload.is_bare:
+            layer = layer_of(case)
+            own = {"rows": layer.rows, "batch": layer.batch.value}
+        return FakeLowered(case, self._line(case.payload_bytes, topology, **own))
 
     def _line(self, payload_bytes: int, topology: Topology, **own: int | str) -> dict[str, Any]:
         here = {
@@ -88,10 +88,10 @@ class FakeCompiler(AbstractCompiler):
 class FakeLowered(AbstractLowered):
     """A chain of one all-reduce a turn, or a training step's one all-reduce."""
 
-    def __init__(self, asked: Case | TrainingStep, line: dict[str, Any]) -> None:
-        self._case = asked.all_reduce if isinstance(asked, TrainingStep) else asked
+    def __init__(self, case: Case, line: dict[str, Any]) -> None:
+        self._case = case
         self._line = line
-        self.text = json.dumps([repr(asked), line])
+        self.text = json.dumps([repr(case), line])
         self.step = 1
 
     def compiled(self) -> Optimized:

@@ -91,7 +91,7 @@ class JaxBackend(AbstractBackend):
         """On the CPU: input and result of each rank, and what XLA's own copies take."""
         if self._device is not Device.CPU:
             return None
-        if case.step:
+        if not case.workload.is_bare:
             return MemoryNeed(needed_bytes=step_memory_bytes(case))
         collective = COLLECTIVES[case.collective]
         taken = collective.input_bytes(case.payload_bytes, case.group_size)
@@ -106,7 +106,7 @@ class JaxBackend(AbstractBackend):
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """The compiled and proved program of `case`."""
         with _translated():
-            kind = JaxStepProgram if case.step else JaxProgram
+            kind = JaxProgram if case.workload.is_bare else JaxStepProgram
             make = partial(kind, case, self._mesh(case), virtual=self._device is Device.CPU)
             beside = beside_of(case, injection, lambda tried: make(beside=tried))
             program = make(beside=beside)

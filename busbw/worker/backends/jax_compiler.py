@@ -15,8 +15,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, FailureKind, Topology, TrainingStep
+from busbw.model import Case, Compiler, Device, FailureKind, Topology
 from busbw.worker import environ
+from busbw.workloads import layer_of
 
 from . import jax_devices, jax_lowering, jax_step, jax_versions
 from .base import MeasuringError
@@ -83,17 +84,14 @@ class JaxCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
-        """The chain of `case` over the topology's devices."""
+        """The chain of `case` over the topology's devices; of a training step, the step alone."""
         mesh = jax_devices.mesh_of(case, self._of(topology))
+        if not case.workload.is_bare:
+            return JaxLowered(jax_step.lowered(layer_of(case), mesh), 1)
         rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
         axes = tuple(case.axes) or tuple(mesh.axis_names)
         form = form_of(case, axes, rounds, virtual=False)
         return JaxLowered(jax_lowering.lowered(case, mesh, form), max(1, form.step))
-
-    def lowered_step(self, step: TrainingStep, topology: Topology) -> AbstractLowered:
-        """The training step over the topology's devices, with one all-reduce."""
-        mesh = jax_devices.mesh_of(step.all_reduce, self._of(topology))
-        return JaxLowered(jax_step.lowered(step, mesh), 1)
 
     def _of(self, topology: Topology) -> list[Any]:
         if topology.name not in self._devices:

@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import LEARNING_RATE, Batch, TrainingStep
+from busbw.workloads import LEARNING_RATE, Batch, Layer
 
 from . import jax_versions
 
 
-def lowered(step: TrainingStep, mesh: jax.sharding.Mesh) -> Any:
+def lowered(step: Layer, mesh: jax.sharding.Mesh) -> Any:
     """``(weights, rows or key, labels) -> (new weights, each rank's loss)``, not compiled yet."""
     (axis,) = mesh.axis_names
     given = step.batch is Batch.GIVEN
@@ -30,7 +30,7 @@ def lowered(step: TrainingStep, mesh: jax.sharding.Mesh) -> Any:
     return jax.jit(mapped, donate_argnums=0, keep_unused=True).lower(*shapes(step, mesh))
 
 
-def shapes(step: TrainingStep, mesh: jax.sharding.Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
+def shapes(step: Layer, mesh: jax.sharding.Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
     """The arguments of all ranks together: weights, rows or the key to draw them, labels."""
     (axis,) = mesh.axis_names
     everywhere = NamedSharding(mesh, PartitionSpec())
@@ -45,9 +45,7 @@ def shapes(step: TrainingStep, mesh: jax.sharding.Mesh) -> tuple[jax.ShapeDtypeS
     return weights, rows, jax.ShapeDtypeStruct((all_rows,), jnp.int32, sharding=each)
 
 
-def one_step(
-    step: TrainingStep, axis: str, weights: Any, rows: Any, labels: Any
-) -> tuple[Any, Any]:
+def one_step(step: Layer, axis: str, weights: Any, rows: Any, labels: Any) -> tuple[Any, Any]:
     """One rank's part. Its loss stays its own: the gradient's all-reduce is the only collective."""
     if step.batch is Batch.DRAWN:
         rows = _drawn(step, axis, rows)
@@ -64,7 +62,7 @@ def _loss(weights: Any, rows: Any, labels: Any) -> Any:
     return -jnp.mean(jnp.take_along_axis(chances, labels[:, None], axis=1))
 
 
-def _drawn(step: TrainingStep, axis: str, key: Any) -> Any:
+def _drawn(step: Layer, axis: str, key: Any) -> Any:
     """Rows of the normal distribution, others on every rank."""
     own = jax.random.fold_in(
         jax.random.wrap_key_data(key, impl="threefry2x32"), jax.lax.axis_index(axis)

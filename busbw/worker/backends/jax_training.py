@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from busbw.model import LEARNING_RATE, Case, FailureKind, Proof, TrainingStep, dense_step
+from busbw.model import Case, FailureKind, Proof
+from busbw.workloads import LEARNING_RATE, Layer, layer_of
 
 from . import hlo_chosen, hlo_proof, jax_lowering, jax_step, jax_versions
 from .base import AbstractProgram, MeasuringError
@@ -47,7 +48,7 @@ class JaxStepProgram(AbstractProgram):
             raise MeasuringError(
                 FailureKind.UNAVAILABLE, "a second collective is for all-reduces, not for steps"
             )
-        self._training = dense_step(case)
+        self._training = layer_of(case)
         self._copied = NamedSharding(mesh, _EVERYWHERE)
         self._peak_before_bytes = self._peak_bytes()
         begun_s = time.perf_counter()
@@ -130,7 +131,7 @@ class JaxStepProgram(AbstractProgram):
 
 def step_memory_bytes(case: Case) -> int:
     """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
-    training = dense_step(case)
+    training = layer_of(case)
     rows = training.ranks * training.rows * training.inputs * np.dtype(case.dtype).itemsize
     return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
 
@@ -154,7 +155,7 @@ def prove(text: str, case: Case) -> Proof:
     )
 
 
-def _lowered(training: TrainingStep, mesh: jax.sharding.Mesh, beside: Beside) -> Any:
+def _lowered(training: Layer, mesh: jax.sharding.Mesh, beside: Beside) -> Any:
     """``(turns, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
     each = PartitionSpec(axis)

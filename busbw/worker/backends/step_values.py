@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from busbw.model import FailureKind, TrainingStep
+from busbw.model import FailureKind
+from busbw.workloads import Layer
 
 from .base import MeasuringError
 
@@ -42,7 +43,7 @@ class StepValues:
     accelerators multiply float32 with fewer bits.
     """
 
-    def __init__(self, step: TrainingStep, *, rate: float, loose: float) -> None:
+    def __init__(self, step: Layer, *, rate: float, loose: float) -> None:
         made = np.random.default_rng(step.inputs)
         count = step.rows * step.ranks
         self._step, self._rate, self._loose = step, rate, loose

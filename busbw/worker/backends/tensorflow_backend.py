@@ -137,9 +137,9 @@ class TensorflowBackend(AbstractBackend):
         if self._device is not Device.CPU:
             return None
         needed_bytes = (
-            step_memory_bytes(case)
-            if case.step
-            else int(_buffers(case) * case.ranks * case.payload_bytes)
+            int(_buffers(case) * case.ranks * case.payload_bytes)
+            if case.workload.is_bare
+            else step_memory_bytes(case)
         )
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=_keeps_memory())
 
@@ -163,9 +163,9 @@ class TensorflowBackend(AbstractBackend):
 
     def _program(self, case: Case) -> TensorflowProgram | TensorflowStepProgram:
         strategy = self._strategy(case)
-        if case.step:
-            return TensorflowStepProgram(case, strategy, virtual=self._device is Device.CPU)
-        return TensorflowProgram(case, strategy)
+        if case.workload.is_bare:
+            return TensorflowProgram(case, strategy)
+        return TensorflowStepProgram(case, strategy, virtual=self._device is Device.CPU)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:

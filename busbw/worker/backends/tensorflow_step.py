@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import LEARNING_RATE
+from busbw.workloads import LEARNING_RATE
 
 
 def one_step(weights: Any, rows: Any, labels: Any) -> Any:

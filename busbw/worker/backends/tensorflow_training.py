@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import LEARNING_RATE, Case, FailureKind, dense_step
+from busbw.model import Case, FailureKind
+from busbw.workloads import LEARNING_RATE, layer_of
 
 from . import tensorflow_proof, tensorflow_step
 from .base import AbstractProgram, MeasuringError
@@ -41,7 +42,7 @@ class TensorflowStepProgram(AbstractProgram):
     def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
         self._case = case
         self._replicas = Replicas(strategy, case.ranks)
-        self._training = dense_step(case)
+        self._training = layer_of(case)
         loose = LOOSE if virtual else LOOSE_ON_ACCELERATORS
         self._values = StepValues(self._training, rate=LEARNING_RATE, loose=loose)
         self._replicas.begin_peak()
@@ -135,6 +136,6 @@ def step_memory_bytes(case: Case) -> int:
     """
     ring = case.strategy == "ring"
     buffers = min(5.0, 3.8 + case.ranks / 10) if ring else 3 + 2 / case.ranks
-    training = dense_step(case)
+    training = layer_of(case)
     rows = training.rows * training.inputs * np.dtype(case.dtype).itemsize
     return case.ranks * (int(buffers * case.payload_bytes) + 2 * rows)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from busbw import cases, driver, hardware
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe, Spec
+from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe
+from tests import build
 
 TIMEOUT_S = 120.0
 
@@ -76,8 +76,8 @@ def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
     target = cases.choose_target(
         device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
     )
-    spec = Spec(framework="jax", payload_bytes=2**20)
-    return cases.resolve(replace(spec, **changes), target)  # type: ignore[arg-type]
+    spec = build.spec(payload_bytes=2**20, **changes)
+    return cases.resolve(spec, target)
 
 
 # What is compiled after the collective was replaced in the program.

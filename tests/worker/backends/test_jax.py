@@ -8,6 +8,7 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import Failure, FailureKind, Run, Spec
+from tests import build
 from tests.worker.backends import real
 
 pytestmark = real.needs("jax")
@@ -24,7 +25,7 @@ def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
         "reduce_op": "sum" if collective.reduce_ops else "none",
         "placement": collective.placements[0],
     }
-    return Spec(framework="jax", payload_bytes=payload_bytes, **{**ordinary, **changes})
+    return build.spec(payload_bytes=payload_bytes, **{**ordinary, **changes})
 
 
 SPECS = {

@@ -14,7 +14,8 @@ import pytest
 
 from busbw import driver, hardware, wire
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Batch, Capability, Compiled, Failure, FailureKind, TrainingStep
+from busbw.model import Capability, Case, Compiled, Failure, FailureKind
+from busbw.workloads import Batch
 from tests import build
 
 from .real import TIMEOUT_S, needs
@@ -26,20 +27,23 @@ needs_libtpu = pytest.mark.skipif(
 )
 
 V2_8 = hardware.topology_of("v2:2x2")
-STEP = TrainingStep(inputs=6, outputs=5, rows=3, ranks=4)
+STEP = build.step(payload_bytes=4 * 6 * 5, outputs=5, rows=3, ranks=4)
 
 _ON_THE_CPU = """
 import json, sys
 import numpy as np
 from busbw import wire
-from busbw.model import Device, TrainingStep
+from busbw.model import Case, Device
 from busbw.worker.backends import jax_devices, jax_step, jax_versions
 
-step = wire.from_json(TrainingStep, json.loads(sys.argv[1]))
+from busbw.workloads import layer_of
+
+case = wire.from_json(Case, json.loads(sys.argv[1]))
+step = layer_of(case)
 jax_versions.make_cpu_devices(step.ranks)
 import jax
 
-mesh = jax_devices.mesh_of(step.all_reduce, jax.devices("cpu"))
+mesh = jax_devices.mesh_of(case, jax.devices("cpu"))
 weights, rows, labels = jax_step.shapes(step, mesh)
 made = np.random.default_rng(0)
 given = [
@@ -99,7 +103,7 @@ def test_each_rank_draws_rows_of_its_own() -> None:
 
 
 @functools.cache
-def _compiled(*steps: TrainingStep) -> dict[TrainingStep, Compiled | Failure]:
+def _compiled(*steps: Case) -> dict[Case, Compiled | Failure]:
     """What libtpu makes of these for a v2-8."""
     bundle = driver.Bundle()
     try:
@@ -127,7 +131,7 @@ def _compiled(*steps: TrainingStep) -> dict[TrainingStep, Compiled | Failure]:
 @pytest.mark.parametrize("batch", list(Batch))
 @pytest.mark.parametrize("inputs", [1, 512])
 def test_libtpu_s_program_holds_one_all_reduce_of_the_gradient(batch: Batch, inputs: int) -> None:
-    step = build.step(inputs=inputs, rows=128, batch=batch)
+    step = build.step(payload_bytes=2048 * inputs, rows=128, batch=batch)
     found = _compiled(step)[step]
     assert isinstance(found, Compiled), found
     assert found.collectives == {"all-reduce": 1}
@@ -136,7 +140,7 @@ def test_libtpu_s_program_holds_one_all_reduce_of_the_gradient(batch: Batch, inp
 
 @needs_libtpu
 def test_rows_that_do_not_fit_a_core_are_out_of_memory_with_its_figures() -> None:
-    large = build.step(inputs=131072, outputs=1024, rows=16384)
+    large = build.step(payload_bytes=2**29, outputs=1024, rows=16384)
     found = _compiled(large)[large]
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.OUT_OF_MEMORY

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import Failure, FailureKind, Injection, Run, Spec
+from busbw.model import Failure, FailureKind, Injection, Run
 from busbw.model.words import Extra
+from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
@@ -17,7 +18,7 @@ STEP = {"payload_bytes": 2**15, "step": "dense", "protocol": "host/dense-step-16
 
 @pytest.fixture(scope="module")
 def results() -> dict[int, Run | Failure]:
-    specs = [Spec(framework="jax", payload_bytes=size, step="dense") for size in SIZES]
+    specs = [build.spec(payload_bytes=size, step="dense") for size in SIZES]
     return dict(zip(SIZES, real.launch(specs, ranks=4)))
 
 

@@ -7,23 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw.model import FailureKind, TrainingStep
+from busbw.model import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.step_values import DRAWS, PERIOD, StepValues
+from busbw.workloads import Layer
 from tests import build
 
 RATE = 0.05
 
 
-def _step(**changes: Any) -> TrainingStep:
-    return build.step(**{"inputs": 1100, "outputs": 24, "rows": 6, "ranks": 3, **changes})
+def _step(**changes: Any) -> Layer:
+    return build.layer(**{"inputs": 1100, "outputs": 24, "rows": 6, "ranks": 3, **changes})
 
 
-def _values(step: TrainingStep) -> StepValues:
+def _values(step: Layer) -> StepValues:
     return StepValues(step, rate=RATE, loose=1e-4)
 
 
-def _trained(values: StepValues, step: TrainingStep, number: int, steps: int, rows: Any) -> Any:
+def _trained(values: StepValues, step: Layer, number: int, steps: int, rows: Any) -> Any:
     """Weights after so many steps on `rows` alone, in float32, taken one by one."""
     repeats = -(-step.inputs // PERIOD)
     weights = np.tile(values.start(number), (repeats, 1))[: step.inputs].copy()

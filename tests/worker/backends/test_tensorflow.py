@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from busbw.model import Failure, FailureKind, Run, Spec
+from tests import build
 from tests.worker.backends import real
 
 pytestmark = real.needs("tensorflow")
@@ -19,7 +20,7 @@ Results = dict[str, "Run | Failure"]
 
 
 def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
-    return Spec(framework="tensorflow", payload_bytes=payload_bytes, **changes)
+    return build.spec(framework="tensorflow", payload_bytes=payload_bytes, **changes)
 
 
 SPECS = {

@@ -53,7 +53,9 @@ NOT_CHAINED = """
 from dataclasses import replace
 right = program.TensorflowProgram._loop
 def loop(self, values, turns):
-    case, self._case = self._case, replace(self._case, placement="out_of_place")
+    case, self._case = self._case, replace(
+        self._case, workload=replace(self._case.workload, placement="out_of_place")
+    )
     try:
         return right(self, values, turns)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import Extra, Failure, FailureKind, Injection, Run, Spec
+from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
@@ -19,7 +20,7 @@ Results = dict[str, "Run | Failure"]
 
 
 def _step(payload_bytes: int, strategy: str = "default") -> Spec:
-    return Spec(
+    return build.spec(
         framework="tensorflow", payload_bytes=payload_bytes, step="dense", strategy=strategy
     )
 

@@ -8,10 +8,21 @@ from typing import Any
 import pytest
 
 from busbw import cases
-from busbw.model import CNN, CNN_BYTES, Case, Device, EnvironmentKey, Spec
+from busbw.model import (
+    CNN,
+    CNN_BYTES,
+    Asked,
+    Case,
+    Device,
+    EnvironmentKey,
+    GridError,
+    NotHereError,
+    Spec,
+)
+from busbw.workloads import Training
 from tests import build
 
-ASKED = cases.Asked(frameworks=("jax", "tensorflow"), named=False, payloads=(2**20,))
+ASKED = Asked(frameworks=("jax", "tensorflow"), named=False, payloads=(2**20,))
 ALL = (
     "one_device",
     "mirrored",
@@ -36,7 +47,7 @@ def _on(strategy: str, device: Device = Device.CPU, **found: Any) -> tuple[Case,
 def test_there_is_one_spec_for_each_strategy_of_tensorflow_whatever_the_payloads() -> None:
     specs = _specs()
     assert tuple(spec.strategy for spec in specs) == ALL
-    assert {(spec.framework, spec.step) for spec in specs} == {("tensorflow", CNN)}
+    assert {(spec.framework, spec.workload) for spec in specs} == {("tensorflow", Training())}
     assert specs[1].id == "tensorflow-cnn_step-mirrored-float32-143656"
 
 
@@ -84,7 +95,7 @@ def test_ranks_that_are_asked_for_are_those_of_all_but_one_device() -> None:
 
 
 def test_ranks_that_do_not_share_a_batch_evenly_are_an_error() -> None:
-    with pytest.raises(cases.GridError, match="3 ranks do not share out the 128 examples"):
+    with pytest.raises(GridError, match="3 ranks do not share out the 128 examples"):
         _on("mirrored", asked=3)
 
 
@@ -99,7 +110,7 @@ def test_ranks_that_do_not_share_a_batch_evenly_are_an_error() -> None:
 def test_what_is_for_other_devices_is_not_here_which_is_no_mistake(
     strategy: str, device: Device, said: str
 ) -> None:
-    with pytest.raises(cases.NotHereError, match=said):
+    with pytest.raises(NotHereError, match=said):
         _on(strategy, device)
 
 

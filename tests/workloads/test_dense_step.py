@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from busbw import cases
-from busbw.model import DENSE, Clock, Device, DeviceSet, Spec
+from busbw.model import Asked, Clock, Device, DeviceSet, GridError, Spec
+from busbw.workloads import DenseStep, layer_of
 from tests import build
 
-ASKED = cases.Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))
+ASKED = Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))
 
 
 def _steps(**changes: Any) -> tuple[Spec, ...]:
-    return cases.step_specs(DENSE, replace(ASKED, **changes))
+    return cases.step_specs("dense", replace(ASKED, **changes))
 
 
 def _resolved(devices: DeviceSet, spec: Spec) -> Any:
@@ -24,7 +25,7 @@ def _resolved(devices: DeviceSet, spec: Spec) -> Any:
 
 def test_a_step_is_its_all_reduce_with_the_step_named() -> None:
     assert _steps() == tuple(
-        Spec(framework="jax", payload_bytes=size, step="dense") for size in ASKED.payloads
+        build.spec(payload_bytes=size, step="dense") for size in ASKED.payloads
     )
 
 
@@ -40,7 +41,7 @@ def test_strategies_of_other_steps_alone_leave_none_of_this() -> None:
 def test_strategies_of_another_framework_are_an_error_where_the_framework_was_named() -> None:
     both = {"frameworks": ("jax", "fake"), "strategies": ("psum",)}
     assert {spec.framework for spec in _steps(**both, named=False)} == {"jax"}
-    with pytest.raises(cases.GridError, match="fake has none of the strategies psum"):
+    with pytest.raises(GridError, match="fake has none of the strategies psum"):
         _steps(**both)
 
 
@@ -62,14 +63,14 @@ def test_jax_and_tensorflow_have_a_step_each() -> None:
     ],
 )
 def test_what_no_step_has_is_an_error(changes: dict[str, Any]) -> None:
-    with pytest.raises(cases.GridError, match=r"dense training step has no|no multiple of 2K"):
+    with pytest.raises(GridError, match=r"dense training step has no|no multiple of 2K"):
         _steps(**changes)
 
 
 def test_a_step_s_case_has_a_protocol_of_its_own_and_the_strategy_of_its_collective() -> None:
     devices = build.device_set(program="chain2-two-buffers", allocator="hugepages")
     case = _resolved(devices, _steps()[0])
-    assert (case.step, case.strategy, case.ranks) == ("dense", "psum", 4)
+    assert (case.workload, case.strategy, case.ranks) == (DenseStep(), "psum", 4)
     assert case.protocol.text == "host/dense-step-16-rows/hugepages"
     assert case.name == "jax.dense_step.all_reduce.psum.float32.2K"
 
@@ -79,3 +80,20 @@ def test_a_step_is_timed_by_the_host_where_collectives_are_by_the_device() -> No
     step, alone = _steps()[0], cases.collectives_alone(_steps())[0]
     assert _resolved(devices, step).clock is Clock.HOST
     assert _resolved(devices, alone).clock is Clock.DEVICE
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "dtype", "payload_bytes"),
+    [(1, 512, "float32", 2048), (262144, 1024, "float32", 2**30), (2, 512, "bfloat16", 2048)],
+)
+def test_a_layer_has_so_many_inputs_that_its_gradient_is_the_payload(
+    inputs: int, outputs: int, dtype: str, payload_bytes: int
+) -> None:
+    case = build.step(payload_bytes=payload_bytes, outputs=outputs, dtype=dtype)
+    layer = layer_of(case)
+    assert (layer.inputs, layer.outputs, layer.ranks) == (inputs, outputs, case.ranks)
+
+
+def test_what_is_no_dense_step_has_no_layer() -> None:
+    with pytest.raises(TypeError, match=r"jax.all_reduce.psum.float32.4K is no dense step"):
+        layer_of(build.case())

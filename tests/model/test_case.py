@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import MIB, Clock, Extra, Injection, Spec
+from busbw.model import MIB, Clock, Extra, Injection
 from tests import build
 
 
@@ -66,7 +66,7 @@ def test_along_an_axis_the_group_is_smaller_than_all_ranks() -> None:
 
 
 def test_a_spec_asks_for_the_usual_where_nothing_is_said() -> None:
-    spec = Spec(framework="jax", payload_bytes=1)
+    spec = build.spec()
     assert (spec.collective, spec.reduce_op, spec.placement) == ("all_reduce", "sum", "in_place")
     assert (spec.mesh, spec.axes, spec.clock, spec.ranks) == ("", "", "default", None)
 

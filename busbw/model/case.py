@@ -1,0 +1,266 @@
+"""What is measured: a Workload, a Spec of it at collection, a Case on a machine, a key for files.
+
+Knows no hardware, no result and no file. The workloads themselves are in `busbw.workloads`, a file
+each; here is what they have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+from .asked import Asked
+from .identity import Protocol
+from .machine import DeviceSet, EnvironmentKey
+from .mesh import AXES, extents_of, groups_of
+from .words import Clock, payload_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(ABC):
+    """What a rank runs: a collective by itself, or something that holds one.
+
+    The fields say which collective that is; `axes` are those of the mesh that it is over, such as
+    ``y`` (empty: all).
+
+    `kind` is the workload's name in tests, results and requests. `is_bare`: what is timed is the
+    collective and nothing else, so that its time makes a bandwidth. `has_own_processes`: each
+    launch of a case is a group of processes of its own. `has_own_strategies`: they are none of the
+    collective's, and tell its cases apart, which have `own_payload_bytes`.
+    """
+
+    collective: str = "all_reduce"
+    reduce_op: str = "sum"
+    placement: str = "in_place"
+    axes: str = ""
+
+    kind: ClassVar[str]
+    is_bare: ClassVar[bool] = False
+    has_own_processes: ClassVar[bool] = False
+    own_strategies: ClassVar[tuple[str, ...]] = ()
+    own_payload_bytes: ClassVar[int] = 0
+
+    @classmethod
+    def of_kind(cls, kind: str) -> type[Workload]:
+        """The class of this kind. Raises ValueError, naming those that there are."""
+        known = {one.kind: one for one in cls.__subclasses__()}
+        if kind not in known:
+            raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
+        return known[kind]
+
+    @classmethod
+    def around(cls, other: Workload) -> Workload:
+        """Such a workload with the collective of the `other` one."""
+        shared = {one.name: getattr(other, one.name) for one in fields(Workload)}
+        return cls(**shared)
+
+    @property
+    def word(self) -> str:
+        """What ids, tables and the names of files say of it, such as ``dense_step``; "" if bare."""
+        return "" if self.is_bare else f"{self.kind}_step"
+
+    @classmethod
+    @abstractmethod
+    def check(cls, asked: Asked) -> None:
+        """Raise GridError for what is asked for and no such workload has."""
+
+    @abstractmethod
+    def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
+        """The Environment key of `spec` on the devices of `key`, as those lie."""
+
+    @abstractmethod
+    def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
+        """The Case of `spec` on `key`, the devices `found`.
+
+        `only` is the strategy of collectives that have no other. Raises GridError.
+        """
+
+
+class _HasWorkload:
+    """The collective that a workload is, or holds."""
+
+    __slots__ = ()
+    workload: Workload
+
+    @property
+    def collective(self) -> str:
+        """Its name, such as ``all_reduce``."""
+        return self.workload.collective
+
+    @property
+    def reduce_op(self) -> str:
+        """``sum``, ``max``, ``min``, or ``none`` where nothing is reduced."""
+        return self.workload.reduce_op
+
+    @property
+    def placement(self) -> str:
+        """``in_place`` or ``out_of_place``."""
+        return self.workload.placement
+
+    @property
+    def axes(self) -> str:
+        """The axes of the mesh that it is over, such as ``y``; empty for all."""
+        return self.workload.axes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec(_HasWorkload):
+    """What was asked for, known at collection, with no hardware.
+
+    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: as the devices
+    lie).
+    """
+
+    framework: str
+    payload_bytes: int
+    workload: Workload
+    strategy: str = "default"
+    dtype: str = "float32"
+    ranks: int | None = None
+    mesh: str = ""
+    clock: str = "default"
+
+    @property
+    def id(self) -> str:
+        """The pytest id, such as ``jax-default-float32-4K``; what is usual is left out."""
+        named = (
+            (self.collective, "all_reduce"),
+            (self.reduce_op, "sum none"),
+            (self.placement, "in_place"),
+            (self.clock, "default"),
+        )
+        parts = [self.framework, self.workload.word]
+        parts += [word for word, usual in named if word not in usual.split()]
+        parts += [self.mesh, self.axes, self.strategy, self.dtype, payload_text(self.payload_bytes)]
+        return "-".join(filter(None, parts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseKey(_HasWorkload):
+    """What names a Case on one machine: in files, in tables, and among the sizes of its kind.
+
+    `payload_bytes` is 0 for what all sizes of one kind share.
+    """
+
+    framework: str
+    workload: Workload
+    strategy: str
+    dtype: str = "float32"
+    payload_bytes: int = 0
+
+    @classmethod
+    def of_file(cls, name: str) -> CaseKey | None:
+        """What all cases in a file of this name share; None for a name of another form."""
+        words = name.removesuffix(".json").split(".")
+        kind = words.pop(1).removesuffix("_step") if len(words) == 4 else "collective"
+        if len(words) != 3 or not all(words):
+            return None
+        framework, collective, strategy = words
+        try:
+            workload = Workload.of_kind(kind)(collective=collective)
+        except ValueError:
+            return None
+        return cls(framework=framework, workload=workload, strategy=strategy)
+
+    @property
+    def name(self) -> str:
+        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
+        return ".".join((self.stem, self.strategy, self.dtype, payload_text(self.payload_bytes)))
+
+    @property
+    def group_name(self) -> str:
+        """What all sizes share in words, such as ``jax all_reduce (psum)``.
+
+        What is usual is left out.
+        """
+        parts = [f"{self.framework} {self.collective} ({self.strategy})"]
+        parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
+        parts += [self.dtype] if self.dtype != "float32" else []
+        parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
+        parts += [f"along {self.axes}"] if self.axes else []
+        parts += [] if self.workload.is_bare else [f"in a {self.workload.kind} step"]
+        return ", ".join(parts)
+
+    @property
+    def stem(self) -> str:
+        """The name of its file without the strategy, such as ``jax.all_reduce``.
+
+        That of a training step is another one, ``jax.dense_step.all_reduce``: its times are no
+        collective's.
+        """
+        return ".".join(filter(None, (self.framework, self.workload.word, self.collective)))
+
+    @property
+    def file_name(self) -> str:
+        """Such as ``jax.all_reduce.psum.json``."""
+        return f"{self.stem}.{self.strategy}.json"
+
+    @property
+    def entry(self) -> tuple[str, str, str, str, int]:
+        """Which line of its file it is, and that line's place among the others."""
+        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
+
+    @property
+    def family(self) -> CaseKey:
+        """What all sizes share."""
+        return replace(self, payload_bytes=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case(_HasWorkload):
+    """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
+
+    `protocol` says how it is measured; unlike is never compared with unlike. `ranks` are all that
+    take part; with axes, in several groups at once. Where the workload holds a collective, the
+    payload is that collective's, such as the gradient that a training step sums.
+    """
+
+    framework: str
+    payload_bytes: int
+    workload: Workload
+    strategy: str
+    dtype: str
+    ranks: int
+    mesh: str
+    protocol: Protocol
+
+    @property
+    def key(self) -> CaseKey:
+        """What names it on its machine."""
+        return CaseKey(
+            framework=self.framework,
+            workload=self.workload,
+            strategy=self.strategy,
+            dtype=self.dtype,
+            payload_bytes=self.payload_bytes,
+        )
+
+    @property
+    def name(self) -> str:
+        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
+        return self.key.name
+
+    @property
+    def group_name(self) -> str:
+        """What all sizes of one kind share, such as ``jax all_reduce (psum)``."""
+        return self.key.group_name
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the times are read from."""
+        return self.protocol.clock
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks that each collective runs over; one group of all where no axes are named."""
+        return groups_of(self.mesh, self.axes, self.ranks)
+
+    @property
+    def group_size(self) -> int:
+        """n: how many ranks one collective runs over."""
+        if not self.axes:
+            return self.ranks
+        extents = extents_of(self.mesh)
+        return math.prod(extents[AXES.index(name)] for name in self.axes)

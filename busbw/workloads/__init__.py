@@ -1,0 +1,35 @@
+"""Which workloads there are: a file each, which is found because it lies here.
+
+What a rank runs, what is timed of it, how it names itself, what it is on a machine. How a framework
+runs it is in the back ends. Standard library only, Python 3.10: workers import it too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from busbw.model import Workload
+
+from .collective import Collective
+from .dense_step import LEARNING_RATE, Batch, DenseStep, Layer, layer_of
+from .step import STEP_PAYLOADS
+from .training import Training
+
+for _one in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_one.name}")
+
+WORKLOADS: Mapping[str, type[Workload]] = {one.kind: one for one in Workload.__subclasses__()}
+
+__all__ = [
+    "LEARNING_RATE",
+    "STEP_PAYLOADS",
+    "WORKLOADS",
+    "Batch",
+    "Collective",
+    "DenseStep",
+    "Layer",
+    "Training",
+    "layer_of",
+]

@@ -1,0 +1,113 @@
+"""A training step: one dense layer, data parallel, with the all-reduce of its gradient inside.
+
+What a framework makes of it is in its back end.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from busbw.collectives import DTYPES
+from busbw.model import (
+    Asked,
+    Case,
+    Clock,
+    DeviceSet,
+    EnvironmentKey,
+    GridError,
+    Protocol,
+    Spec,
+    Workload,
+    payload_text,
+)
+
+from .collective import case_with
+from .step import check_sums_in_place
+
+# Plain gradient descent moves the weights by so much of the mean gradient.
+LEARNING_RATE = 0.05
+
+
+class Batch(str, enum.Enum):
+    """Where a rank's rows come from.
+
+    `given`: an argument of the step, as from an input pipeline. `drawn`: random numbers, made
+    within the step.
+    """
+
+    GIVEN = "given"
+    DRAWN = "drawn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseStep(Workload):
+    """One step of plain gradient descent on a dense layer without bias, softmax cross-entropy.
+
+    Weights are the same on every rank, and given up to the step (donated). Each rank has `rows`
+    rows of its own, for `outputs` classes; the gradients are summed over all ranks, and have so
+    many inputs that they are the payload. By the clock `dispatch` a step is a program of its own,
+    that also gives the loss; by the host's, steps are a chain in one program.
+    """
+
+    outputs: int = 512
+    rows: int = 16
+    batch: Batch = Batch.GIVEN
+
+    kind = "dense"
+
+    @classmethod
+    def check(cls, asked: Asked) -> None:
+        """Raise GridError for other payloads than whole inputs, and for what no step has."""
+        check_sums_in_place(cls.kind, asked)
+        for size in asked.payloads:
+            if size % cls.row_bytes("float32"):
+                raise GridError(
+                    f"a gradient of {payload_text(size)} is no multiple of "
+                    f"{payload_text(cls.row_bytes('float32'))}, the weights of one input"
+                )
+
+    @classmethod
+    def row_bytes(cls, dtype: str) -> int:
+        """Bytes of the weights of one input: payloads are multiples of that."""
+        return cls.outputs * DTYPES[dtype].size_bytes
+
+    def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
+        """With the mesh that is asked for."""
+        return replace(key, mesh=spec.mesh or key.mesh)
+
+    def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
+        """Timed by the host, by a program that is none of the collectives' chains.
+
+        What a step costs is what the host waits for; the device's clock knows collectives.
+        """
+        program = f"{self.kind}-step-{self.rows}-rows"
+        protocol = Protocol(clock=Clock.HOST, program=program, allocator=found.allocator)
+        return case_with(spec, key, found, only, protocol)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layer:
+    """The layer of a case: weights are `inputs` x `outputs`, each of `ranks` has `rows` rows."""
+
+    inputs: int
+    outputs: int
+    rows: int
+    ranks: int
+    batch: Batch = Batch.GIVEN
+    dtype: str = "float32"
+
+
+def layer_of(case: Case) -> Layer:
+    """So many inputs that the gradient is the payload. Raises TypeError for another workload."""
+    step = case.workload
+    if not isinstance(step, DenseStep):
+        raise TypeError(f"{case.name} is no dense step")
+    return Layer(
+        inputs=case.payload_bytes // (step.outputs * DTYPES[case.dtype].size_bytes),
+        outputs=step.outputs,
+        rows=step.rows,
+        ranks=case.ranks,
+        batch=step.batch,
+        dtype=case.dtype,
+    )
