@@ -1,8 +1,7 @@
-"""Several workers with roles, asked together: one deadline, and one answer made of all answers.
+"""The processes of one launch, asked together: one deadline, and one answer made of all answers.
 
-What a group is, not how a process comes to be: that is `start`, which gets a place and gives a
-worker. One that dies, is silent or fails, fails the request for all, and the group is over: its
-other members would wait for that one for ever.
+A process by itself is a group of one. Of several, one that dies, is silent or fails, fails the
+request for all, and the group is over: its other members would wait for that one for ever.
 """
 
 from __future__ import annotations
@@ -10,86 +9,89 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from dataclasses import replace
+from busbw.model import ALONE, Cluster, Failure, LaunchId, Role
 
-from busbw import wire
-from busbw.model import Failure, LaunchId
+from .exit_status import Ended, failure_of
+from .transport import START_TIMEOUT_S, Answer, Member, Reply, Request, Starter, Transport
 
-from .bundle import Bundle
-from .endings import Ended, failure_of
-from .places import Place, Role
-from .process import Starter, Worker
-
-Start = Callable[[Place], Worker]
-Answers = Mapping[Role, tuple[str, Any]]
+Answers = Mapping[Role, Answer]
+Requests = Mapping[Role, Request | None]
 
 # So long the others are watched after one failed: what killed it may be seen there, later.
 CAUSE_GRACE_S = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalStart:
-    """Starts members on this host: ordinary workers, told their place by the environment."""
-
-    starter: Starter
-    bundle: Bundle
-    launch: LaunchId
-
-    def __call__(self, place: Place) -> Worker:
-        """A worker at `place`; its launch names its role, such as ``1.ps0``."""
-        environment = {**self.starter.environment, **place.environment}
-        starter = replace(self.starter, environment=environment)
-        role = place.role
-        return Worker(starter, self.bundle, self.launch.of_member(f"{role.task}{role.index}"))
-
-
 class Group:
-    """Running workers, by role. A context manager: whatever ends it, no member is left."""
+    """Running workers, by role."""
 
     def __init__(
         self,
-        places: Sequence[Place],
-        start: Start,
+        transport: Transport,
+        starter: Starter,
+        launch: LaunchId,
+        cluster: Cluster = ALONE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.launch = launch
+        self.cluster = cluster
         self._clock = clock
-        self._members: dict[Role, Worker] = {}
+        self._members: dict[Role, Member] = {}
         try:
-            for place in places:
-                self._members[place.role] = start(place)
+            if cluster == ALONE:
+                self._members[Role()] = transport.start(starter, launch, None)
+                return
+            for place in transport.places(cluster):
+                member = launch.of_member(f"{place.role.task}{place.role.index}")
+                self._members[place.role] = transport.start(starter, member, place)
         except BaseException:
             self.kill()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-
     @property
-    def members(self) -> Mapping[Role, Worker]:
+    def members(self) -> Mapping[Role, Member]:
         """Who belongs to it; empty when it is over."""
         return self._members
 
-    def ready(self, timeout_s: float) -> Answers | Failure:
-        """Wait until all have said that they are."""
-        return self.ask(dict.fromkeys(self._members), timeout_s, "starting")
+    @property
+    def is_over(self) -> bool:
+        """Whether its processes have ended."""
+        return not self._members
 
-    def ask(
-        self, requests: Mapping[Role, Mapping[str, Any] | None], timeout_s: float, doing: str
+    def begin(self) -> Failure | None:
+        """Wait until all have said that they are ready, and those that offer themselves do so."""
+        answers = self.ask_each(dict.fromkeys(self._members), START_TIMEOUT_S, "starting")
+        if isinstance(answers, Failure):
+            return answers
+        offers = {
+            role: Request("offer")
+            for role in self._members
+            if role.task in self.cluster.offering
+        }
+        answers = self.ask_each(offers, START_TIMEOUT_S, "offering itself to the others")
+        return answers if isinstance(answers, Failure) else None
+
+    def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
+        """The answer of a process that is by itself; a Failure too where it gave none.
+
+        Where it answered with a Failure it lives on, else it `is_over`.
+        """
+        answers = self.ask_each(dict.fromkeys(self._members, request), timeout_s, doing)
+        return answers if isinstance(answers, Failure) else next(iter(answers.values()))
+
+    def ask_all(
+        self, request: Request, timeout_s: float, doing: str
     ) -> Answers | Failure:
+        """Ask those of the cluster that are to be asked."""
+        asked = [role for role in self._members if role.task == self.cluster.asked]
+        return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
+
+    def ask_each(self, requests: Requests, timeout_s: float, doing: str) -> Answers | Failure:
         """Send each member its request and wait for all replies, all within `timeout_s`.
 
         Who has no request is watched: its end is a Failure too. `doing` names the request in
-        words. After a Failure, which names the role, every member has been ended.
+        words. After a Failure, which names the role where there are several, every member has been
+        ended, but for one by itself that answered it.
         Raises ValueError for a role that no member has.
         """
         for role in requests:
@@ -104,6 +106,21 @@ class Group:
             self.kill()
         return answers
 
+    def close(self) -> bool:
+        """Let every member end by itself; kill those that do not. Whether all did."""
+        members, self._members = self._members, {}
+        try:
+            return all([member.close() for member in members.values()])
+        except BaseException:
+            self._members = members
+            self.kill()
+            raise
+
+    def interrupt(self) -> None:
+        """End every member from another thread than the one that asks, which then sees it."""
+        for member in list(self._members.values()):
+            member.interrupt()
+
     def kill(self) -> None:
         """End every member."""
         members, self._members = self._members, {}
@@ -112,25 +129,30 @@ class Group:
         for member in members.values():
             member.kill()
 
-    def _asked(
-        self, requests: Mapping[Role, Mapping[str, Any] | None], timeout_s: float, doing: str
-    ) -> Answers | Failure:
+    def _asked(self, requests: Requests, timeout_s: float, doing: str) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
         for role, member in self._members.items():
             member.send(requests.get(role))
-        answers: dict[Role, tuple[str, Any]] = {}
+        answers: dict[Role, Answer] = {}
         while len(answers) < len(requests):
             seen = self._seen(deadline_s - self._clock())
             if not seen:
                 silent = [role for role in requests if role not in answers]
                 return self._silent(silent, doing)
-            failed = {role: one for role, one in seen.items() if _failed(one)}
+            failed = {role: one for role, one in seen.items() if self._failed(one)}
             if failed:
                 return self._cause(failed, doing)
-            answers.update({role: one for role, one in seen.items() if isinstance(one, tuple)})
+            answers |= {role: one.answer for role, one in seen.items() if isinstance(one, Reply)}
         return answers
 
-    def _seen(self, timeout_s: float) -> dict[Role, tuple[str, Any] | Ended | None]:
+    def _failed(self, answer: Reply | Ended | None) -> bool:
+        """Whether that is the end of all: one by itself may answer with a Failure and live."""
+        if isinstance(answer, Ended):
+            return True
+        several = self.cluster != ALONE
+        return several and answer is not None and isinstance(answer.answer, Failure)
+
+    def _seen(self, timeout_s: float) -> dict[Role, Reply | Ended | None]:
         """What members said or how they ended, as soon as one does; empty after `timeout_s`."""
         ready, _, _ = select.select(list(self._members.values()), [], [], max(0.0, timeout_s))
         return {role: one.received() for role, one in self._members.items() if one in ready}
@@ -138,12 +160,11 @@ class Group:
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
         """None of `roles` answered in time: the first one's stack, and who else."""
         first = roles[0]
-        ended = self._members[first].hung()
-        others = "".join(f", {role.name}" for role in roles[1:])
+        ended = self._members[first].timed_out()
         failure = failure_of(ended, self._members[first].launch, doing)
-        return replace(failure, message=f"{first.name}{others}: {failure.message}")
+        return self._named(failure, roles)
 
-    def _cause(self, failed: Mapping[Role, tuple[str, Any] | Ended | None], doing: str) -> Failure:
+    def _cause(self, failed: Mapping[Role, Reply | Ended | None], doing: str) -> Failure:
         """The Failure of the one that most likely took the others with it."""
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
@@ -154,25 +175,28 @@ class Group:
             )
             for role in [role for role, one in watched.items() if one in ready]:
                 answer = watched.pop(role).received()
-                if _failed(answer):
+                if self._failed(answer):
                     found[role] = answer
         role = min(found, key=lambda one: _suspicion(found[one]))
         return self._failure(role, found[role], doing)
 
-    def _failure(self, role: Role, answer: tuple[str, Any] | Ended | None, doing: str) -> Failure:
-        if isinstance(answer, tuple):
-            failure = wire.from_json(Failure, answer[1], role.name)
-        else:
-            assert answer is not None
+    def _failure(self, role: Role, answer: Reply | Ended | None, doing: str) -> Failure:
+        if isinstance(answer, Ended):
             failure = failure_of(answer, self._members[role].launch, doing)
-        return replace(failure, message=f"{role.name}: {failure.message}")
+        else:
+            assert answer is not None and isinstance(answer.answer, Failure)
+            failure = answer.answer
+        return self._named(failure, [role])
+
+    def _named(self, failure: Failure, roles: Sequence[Role]) -> Failure:
+        """Who failed, where there are several."""
+        if self.cluster == ALONE:
+            return failure
+        names = ", ".join(role.name for role in roles)
+        return replace(failure, message=f"{names}: {failure.message}")
 
 
-def _failed(answer: tuple[str, Any] | Ended | None) -> bool:
-    return isinstance(answer, Ended) or (answer is not None and answer[0] == "Failure")
-
-
-def _suspicion(answer: tuple[str, Any] | Ended | None) -> int:
+def _suspicion(answer: Reply | Ended | None) -> int:
     """Smallest for what is a cause: a process killed, one that ended, one that only complains."""
     if not isinstance(answer, Ended):
         return 2

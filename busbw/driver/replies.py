@@ -28,6 +28,8 @@ from busbw.model import (
     check_seconds,
 )
 
+from .transport import Reply
+
 # A Run of a thousand ranks has less than one.
 MOST_BYTES = 16 * 2**20
 
@@ -57,8 +59,8 @@ class _Reply:
     reply: str
 
 
-def checked(line: bytes, request: str) -> tuple[str, Any]:
-    """Name and value of the reply in `line` to `request`; the value as JSON has it.
+def checked(line: bytes, request: str) -> Reply:
+    """What the reply in `line` to `request` says.
 
     Raises WireError for anything that is no such reply, with what was expected.
     """
@@ -74,14 +76,14 @@ def checked(line: bytes, request: str) -> tuple[str, Any]:
     if kind is None:
         if value is not None:
             raise wire.WireError(f"{name}: expected no value")
-        return name, None
+        return Reply(None)
     found = wire.from_json(kind, value, name)
     if kind in _CHECKS:
         try:
             _CHECKS[kind](found)
         except ValueError as error:
             raise wire.WireError(f"{name}.{error}") from error
-    return name, value
+    return Reply(found)
 
 
 def _check_run(run: Run) -> None:

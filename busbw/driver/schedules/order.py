@@ -1,39 +1,16 @@
-"""What one pass over the cases is, whoever drives it: its order, its progress, its replies."""
+"""The order of cases in a launch, and what each costs in relation to others."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from busbw import wire
-from busbw.model import Case, Failure, Run
+from busbw.model import Case, OwnProcesses
 
 LARGE_BYTES = 2**30
 _FIXED_COST = 2**26
 # Processes are started for such a case alone.
 _GROUP_COST = 2**31
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """Where the sweep stands, before `case` is measured."""
-
-    pass_number: int
-    passes: int
-    case: Case
-    done: int
-    total: int
-    elapsed_s: float
-    remaining_s: float | None
-
-
-def result_of(name: str, value: Any) -> Run | Failure:
-    """The reply to a measure request."""
-    if name == "Run":
-        return wire.from_json(Run, value, name)
-    return wire.from_json(Failure, value, name)
 
 
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
@@ -57,13 +34,8 @@ def bytes_of(case: Case) -> int:
     return case.payload_bytes * case.ranks
 
 
-def is_of_group(case: Case) -> bool:
-    """Whether a launch of `case` is a group of processes of its own."""
-    return case.workload.has_own_processes
-
-
 def cost(case: Case) -> int:
     """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
-    if is_of_group(case):
+    if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes

@@ -1,4 +1,4 @@
-"""One worker process: start it, ask it, end it. The only room that starts a process.
+"""Worker processes on this host: start them, feed them, end them. The only room that starts any.
 
 Requests and replies go over two private pipes; stdout and stderr go into a log file. The
 worker runs in a process group of its own, so that Ctrl-C in the terminal reaches the driver
@@ -17,19 +17,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from busbw import wire
-from busbw.model import Capability, LaunchId
+from busbw.model import Cluster, LaunchId, Place
 
 from . import replies
+from .addresses import local_places
 from .bundle import Bundle
-from .endings import Ended, log_end, oom_kill_count
+from .exit_status import Ended, log_end, oom_kill_count
+from .transport import Member, Reply, Request, Starter, Transport
 
-# Importing a framework takes long where nothing is cached.
-START_TIMEOUT_S = 180.0
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 _READ_AT_ONCE = 65536
@@ -40,30 +39,41 @@ _PR_SET_PDEATHSIG = 1
 _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Starter:
-    """How to start a worker: which interpreter, for which framework, capability and device.
+class LocalTransport(Transport):
+    """Workers on this host, started from the `bundle`."""
 
-    `environment` is added to pytest's own, and holds under every interpreter. `defaults` are
-    variables by capability, which hold where neither says anything else.
-    """
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
 
-    python: str
-    framework: str
-    capability: Capability = Capability.MEASURE
-    device: str = ""
-    ranks: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
+    def places(self, cluster: Cluster) -> tuple[Place, ...]:
+        """On the loopback, at ports that are free now."""
+        return local_places(cluster)
 
-    def command(self, bundle: Bundle, launch: LaunchId, requests: int, replies: int) -> list[str]:
-        """The worker's command line; the descriptors are its ends of the pipes."""
-        command = [self.python, str(bundle.path), f"--framework={self.framework}"]
-        command += [f"--capability={self.capability.value}"]
-        command += [f"--device={self.device}"] if self.device else []
-        command += [f"--ranks={self.ranks}"] if self.ranks is not None else []
-        command += [f"--launch={launch}", f"--parent={os.getpid()}"]
-        return [*command, f"--requests={requests}", f"--replies={replies}"]
+    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
+        """A process of its own."""
+        if place is not None:
+            environment = {**starter.environment, **_cluster_variable(place)}
+            starter = replace(starter, environment=environment)
+        return Worker(starter, self._bundle, launch)
+
+
+def _cluster_variable(place: Place) -> dict[str, str]:
+    """What tells a process its place before any framework starts."""
+    cluster = {task: list(found) for task, found in place.addresses.items()}
+    task = {"type": place.role.task, "index": place.role.index}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+
+
+def _command(
+    starter: Starter, bundle: Bundle, launch: LaunchId, requests: int, replies: int
+) -> list[str]:
+    """The worker's command line; the descriptors are its ends of the pipes."""
+    command = [starter.python, str(bundle.path), f"--framework={starter.framework}"]
+    command += [f"--capability={starter.capability.value}"]
+    command += [f"--device={starter.device}"] if starter.device else []
+    command += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
+    command += [f"--launch={launch}", f"--parent={os.getpid()}"]
+    return [*command, f"--requests={requests}", f"--replies={replies}"]
 
 
 def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
@@ -104,7 +114,7 @@ def _tied() -> Callable[[], None] | None:
     return tie
 
 
-class Worker:
+class Worker(Member):
     """A running worker. Every way out ends the process, whatever it is doing."""
 
     def __init__(
@@ -126,7 +136,7 @@ class Worker:
         self._replies, replies_in = os.pipe()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                starter.command(bundle, launch, requests_out, replies_in),
+                _command(starter, bundle, launch, requests_out, replies_in),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -143,39 +153,23 @@ class Worker:
         """The worker's process id."""
         return self._process.pid
 
-    def ask(self, request: Mapping[str, Any] | None, timeout_s: float) -> tuple[str, Any] | Ended:
-        """Send `request` (None: just listen) and wait for the reply: its name and its value.
-
-        An Ended instead if there was none; the process is over then.
-        """
-        self.send(request)
-        deadline_s = self._begun_s + timeout_s
-        while True:
-            left_s = deadline_s - self._clock()
-            ready, _, _ = select.select([self], [], [], max(0.0, left_s))
-            if not ready:
-                return self.hung()
-            answer = self.received()
-            if answer is not None:
-                return answer
-
     def fileno(self) -> int:
         """The descriptor of the replies, so that `select` can watch several workers at once."""
         return self._replies
 
-    def send(self, request: Mapping[str, Any] | None) -> None:
+    def send(self, request: Request | None) -> None:
         """Send `request` (None: just listen) and wait for nothing: what it gives is `received`."""
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
         self._begun_s = self._clock()
-        self._asked = request["request"] if request else ""
+        self._asked = request.name if request else ""
         if request is None:
             return
         # A worker that is no more is seen at the end of its replies, with how it ended.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._requests, json.dumps(request).encode() + b"\n")
+            os.write(self._requests, _line(request))
 
-    def received(self) -> tuple[str, Any] | Ended | None:
+    def received(self) -> Reply | Ended | None:
         """What there is to read, once `select` says so; None while a reply is not whole.
 
         An Ended at the end of the pipe, and for anything that is not the reply to what was asked;
@@ -203,7 +197,7 @@ class Worker:
         self.kill()
         return replace(self._ended(None, waited_s), refused=why)
 
-    def hung(self) -> Ended:
+    def timed_out(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
         waited_s = self._clock() - self._begun_s
         os.kill(self.pid, signal.SIGUSR1)
@@ -270,3 +264,8 @@ class Worker:
             if descriptor >= 0:
                 os.close(descriptor)
         self._requests = self._replies = -1
+
+
+def _line(request: Request) -> bytes:
+    values = {name: wire.to_json(value) for name, value in request.values.items()}
+    return json.dumps({"request": request.name, **values}).encode() + b"\n"

@@ -1,0 +1,299 @@
+"""What all schedules of measuring have in common: launches over cases, answers kept as they come.
+
+A case whose worker died is a Failure of its launch; a new process, a new launch, takes the rest.
+Results are kept as they come, so that what is interrupted still has what it measured.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from busbw.driver.executor import Executor
+from busbw.driver.group import Answers, Group
+from busbw.driver.transport import Answer, Request, Starter
+from busbw.model import (
+    Capability,
+    Case,
+    EnvironmentKey,
+    Failure,
+    Injection,
+    LaunchId,
+    Measurement,
+    OwnProcesses,
+    Plan,
+    Run,
+)
+
+from .order import LARGE_BYTES, bytes_of, cost
+
+
+class Side(str, enum.Enum):
+    """Which of two stacks; a stack by itself is the candidate."""
+
+    REFERENCE = "reference"
+    CANDIDATE = "candidate"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """How workers are started, by framework; what they do beside the cases, if anything."""
+
+    starters: Mapping[str, Starter]
+    injection: Injection | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where the schedule stands, before `case` is measured."""
+
+    pass_number: int
+    passes: int
+    case: Case
+    done: int
+    total: int
+    elapsed_s: float
+    remaining_s: float | None
+
+
+@dataclass
+class AbstractSchedule(ABC):
+    """All launches of all cases, each with the key of the world that it was resolved on.
+
+    `stacks` are those that are measured; `shared`: two processes may have the devices open.
+    `examples` is the file that training under a strategy learns from.
+    """
+
+    executor: Executor
+    cases: Mapping[Case, EnvironmentKey]
+    plan: Plan
+    stacks: Mapping[Side, Stack]
+    shared: bool = False
+    examples: str = ""
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
+    _begun_s: float | None = None
+    _number: int = 0
+    _done: int = 0
+    _asked: int = 0
+    _done_cost: int = 0
+    _asked_cost: int = 0
+    _leaving: Group | None = None
+    _shuffler: random.Random = field(init=False)
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self._shuffler = random.Random(self.plan.seed)
+
+    @abstractmethod
+    def one_pass(self, cases: Sequence[Case]) -> None:
+        """Each framework's launches over `cases`."""
+
+    def run(self) -> None:
+        """Measure everything in all of the plan's launches."""
+        self.passes(tuple(self.cases), self.plan.launches)
+
+    def passes(self, cases: Sequence[Case], passes: int) -> None:
+        """So many passes more over `cases`. Whatever interrupts it, no worker is left."""
+        # Where only one can have the devices, each side's launch goes over the cases by itself.
+        times = passes * (1 if self.shared else len(self.stacks))
+        self._asked += len(cases) * times
+        self._asked_cost += sum(map(cost, cases)) * times
+        if self._begun_s is None:
+            self._begun_s = self.executor.clock()
+        with self.executor:
+            for _ in range(passes):
+                self._number += 1
+                self.one_pass(cases)
+            self._let_leave()
+
+    def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
+        """What has been measured of one side so far, in the order of the cases."""
+        found = []
+        for case in self.cases:
+            results = self._results.get((side, case), [])
+            runs = tuple(result for result in results if isinstance(result, Run))
+            failures = tuple(result for result in results if isinstance(result, Failure))
+            found.append(Measurement(case=case, runs=runs, failures=failures))
+        return tuple(found)
+
+    def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+        """The cases of each framework, frameworks in an order of this pass's own."""
+        found: dict[str, list[Case]] = {}
+        for stack in self.stacks.values():
+            for name in stack.starters:
+                of_framework = [case for case in cases if case.framework == name]
+                found |= {name: of_framework} if of_framework else {}
+        names = list(found)
+        self._shuffler.shuffle(names)
+        return {name: found[name] for name in names}
+
+    def launches(
+        self, framework: str, cases: Sequence[Case], sides: Sequence[Side], *, handover: bool
+    ) -> None:
+        """Measure `cases` on `sides` at once, in as many launches as it takes.
+
+        With `handover` a worker that is done ends only when the next one is ready, so that the
+        memory it had is there for that one.
+        """
+        left, attempt = list(cases), 0
+        while left:
+            attempt += 1
+            left = self._launch(framework, left, sides, attempt, handover=handover)
+
+    def by_own_processes(self, case: Case) -> None:
+        """Measure `case`, whose workload takes a group of processes, by one."""
+        workload = case.workload
+        assert isinstance(workload, OwnProcesses)
+        self._let_leave()
+        self._tell(case)
+        side, stack = next(iter(self.stacks.items()))
+        launch = self._launch_id(case.framework, case.strategy)
+        starter = replace(
+            stack.starters[case.framework], capability=Capability.TRAIN, ranks=case.ranks
+        )
+        with self.executor.counted("training"):
+            group = self.executor.opened(starter, launch, workload.cluster(case))
+            answers: Answers | Failure = group if isinstance(group, Failure) else {}
+            if not isinstance(group, Failure):
+                training = workload.request(case, starter.device, self.examples)
+                request = Request("train", {"training": training})
+                answers = group.ask_all(request, self.plan.timeout_s, "training")
+                self.executor.end(group)
+        if isinstance(answers, Failure):
+            self._keep(side, case, replace(answers, launch=launch))
+        else:
+            self._keep(side, case, workload.run_of(case, answers, launch))
+        self._count(case)
+
+    def _launch(
+        self,
+        framework: str,
+        cases: list[Case],
+        sides: Sequence[Side],
+        attempt: int,
+        *,
+        handover: bool,
+    ) -> list[Case]:
+        """Measure `cases` until a worker dies; those that are left."""
+        starters = {side: self.stacks[side].starters[framework] for side in sides}
+        with self.executor.counted("starting"):
+            groups = {
+                side: self.executor.start(starter, self._side_id(framework, side, attempt))
+                for side, starter in starters.items()
+            }
+            for side, starter in starters.items():
+                begun = self.executor.begun(groups[side], starter)
+                if isinstance(begun, Failure):
+                    self._never_started(side, begun, cases)
+                    break
+                groups[side] = begun
+        self._let_leave()
+        left = [] if isinstance(begun, Failure) else self._cases(groups, cases)
+        for group in groups.values():
+            if handover and not left and not group.is_over:
+                self._leaving = group
+            else:
+                self.executor.close(group)
+        return left
+
+    def _side_id(self, framework: str, side: Side, attempt: int) -> LaunchId:
+        part = side.value if len(self.stacks) > 1 else ""
+        return replace(self._launch_id(framework, part), attempt=attempt)
+
+    def _launch_id(self, framework: str, part: str) -> LaunchId:
+        return LaunchId(pass_number=self._number, framework=framework, part=part)
+
+    def _never_started(self, side: Side, failure: Failure, cases: Sequence[Case]) -> None:
+        for case in cases:
+            self._keep(side, case, failure)
+            self._count(case)
+
+    def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
+        """Measure each; those that are left when a worker has died."""
+        for place, case in enumerate(cases):
+            self._tell(case)
+            in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
+            with self.executor.counted("measuring"):
+                measure = self._in_turn if in_turn else self._in_a_row
+                measure(groups, case)
+            self._count(case)
+            if any(group.is_over for group in groups.values()):
+                return list(cases[place + 1 :])
+        return []
+
+    def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
+        """Each side's whole measurement, one after the other."""
+        for side, group in groups.items():
+            self._ask(side, group, case, "measure")
+            if len(groups) > 1 and not group.is_over:
+                self._ask(side, group, case, "let_go")
+
+    def _in_turn(self, groups: Mapping[Side, Group], case: Case) -> None:
+        """Samples A B B A; what fails is over, and the other side goes on alone."""
+        enough = {
+            side: False
+            for side, group in groups.items()
+            if isinstance(self._ask(side, group, case, "open"), bool)
+        }
+        order = list(enough)
+        while not all(enough.values()):
+            for side in [side for side in order if side in enough]:
+                answer = self._ask(side, groups[side], case, "turn")
+                if isinstance(answer, bool):
+                    enough[side] = answer
+                else:
+                    del enough[side]
+            order.reverse()
+        for side in enough:
+            self._ask(side, groups[side], case, "close")
+
+    def _ask(self, side: Side, group: Group, case: Case, name: str) -> Answer:
+        """The answer; a Run or a Failure is kept as the case's."""
+        values = self._values(side, case) if name in ("measure", "open") else {}
+        request = Request(name, values)
+        answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
+        if isinstance(answer, (Run, Failure)):
+            self._keep(side, case, answer)
+        return answer
+
+    def _values(self, side: Side, case: Case) -> Mapping[str, object]:
+        return {
+            "case": case,
+            "plan": self.plan,
+            "key": self.cases[case],
+            "injection": self.stacks[side].injection,
+        }
+
+    def _let_leave(self) -> None:
+        """End the worker that is done, if there is one."""
+        group, self._leaving = self._leaving, None
+        if group is not None:
+            self.executor.close(group)
+
+    def _keep(self, side: Side, case: Case, result: Run | Failure) -> None:
+        self._results.setdefault((side, case), []).append(result)
+
+    def _count(self, case: Case) -> None:
+        self._done += 1
+        self._done_cost += cost(case)
+
+    def _tell(self, case: Case) -> None:
+        elapsed_s = self.executor.clock() - (self._begun_s or 0.0)
+        left = self._asked_cost - self._done_cost
+        self.on_progress(
+            Progress(
+                pass_number=self._number,
+                passes=max(self._number, self.plan.launches),
+                case=case,
+                done=self._done,
+                total=self._asked,
+                elapsed_s=elapsed_s,
+                remaining_s=elapsed_s / self._done_cost * left if self._done_cost else None,
+            )
+        )

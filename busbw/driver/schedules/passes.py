@@ -1,0 +1,34 @@
+"""One stack: every case in every pass, in fresh processes, one at a time, the order shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw.model import Case, OwnProcesses
+
+from .base import AbstractSchedule
+from .order import shuffled
+
+
+@dataclass
+class Passes(AbstractSchedule):
+    """In a pass each framework has a launch, and each case of a group of processes one of its own.
+
+    Large cases are at one end of a launch, by turns the beginning and the end.
+    """
+
+    name = "passes"
+    _large_first: bool = False
+
+    def one_pass(self, cases: Sequence[Case]) -> None:
+        """Frameworks one after the other."""
+        (side,) = self.stacks
+        for framework, of_framework in self.frameworks(cases).items():
+            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
+            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
+            alone = [case for case in ordered if case not in grouped]
+            self.launches(framework, alone, (side,), handover=self.shared)
+            for case in grouped:
+                self.by_own_processes(case)
+            self._large_first = not self._large_first
