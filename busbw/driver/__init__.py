@@ -9,12 +9,12 @@ from .compiling import Compiling, Job, cache_folder
 from .duel import Duel, Side
 from .endings import Ended, failure_of
 from .group import Answers, Group, LocalStart, Start
-from .parameter_server import train
 from .passes import Progress
 from .places import Place, Role, local_places, roles_of
 from .probe import ProbeCutShort, ProbeFailed, probe
 from .process import Starter, Worker
 from .sweep import Sweep
+from .training import train
 
 __all__ = [
     "Answers",

@@ -21,7 +21,7 @@ from .endings import Ended, failure_of
 from .passes import Progress, cost, is_of_group, result_of, shuffled
 from .process import Starter, Worker
 from .starting import ready
-from .strategies import StrategyLaunch
+from .training import TrainingLaunch
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Sweep:
             self._let_go()
         for case in cases:
             self._tell(case, number)
-            launch = StrategyLaunch(
+            launch = TrainingLaunch(
                 starter=self.starters[case.framework],
                 bundle=self.bundle,
                 name=LaunchId(pass_number=number, framework=case.framework, part=case.strategy),

@@ -29,21 +29,8 @@ from .limits import (
 )
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
-from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
 from .request import Case, Injection, Plan, Spec
 from .result import Failure, Measurement, Proof, Run
-from .strategies import (
-    CNN,
-    CNN_BATCH,
-    CNN_BYTES,
-    CNN_SHAPES,
-    EXAMPLE_BYTES,
-    EXAMPLE_CLASSES,
-    EXAMPLE_SIDE,
-    StrategyRun,
-    StrategyTraining,
-    TrainingStrategy,
-)
 from .training import (
     DENSE,
     DENSE_ROWS,
@@ -52,6 +39,22 @@ from .training import (
     TrainingStep,
     dense_step,
     row_bytes,
+)
+from .training_run import (
+    CNN,
+    CNN_BATCH,
+    CNN_BYTES,
+    CNN_SHAPES,
+    EXAMPLE_BYTES,
+    EXAMPLE_CLASSES,
+    EXAMPLE_SIDE,
+    PERCEPTRON_SHAPES,
+    Net,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
+    TrainingStrategy,
+    Updates,
 )
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -94,6 +97,7 @@ __all__ = [
     "MOST_BYTES",
     "MOST_RANKS",
     "MOST_S",
+    "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
     "Baseline",
     "BaselineSession",
@@ -120,9 +124,8 @@ __all__ = [
     "Injection",
     "LaunchId",
     "Measurement",
+    "Net",
     "Outcome",
-    "ParameterServerRun",
-    "ParameterServerTraining",
     "Placement",
     "Plan",
     "Probe",
@@ -133,10 +136,11 @@ __all__ = [
     "SessionOutcome",
     "SessionVerdict",
     "Spec",
-    "StrategyRun",
-    "StrategyTraining",
     "Summary",
     "Topology",
+    "TrainingAnswer",
+    "TrainingRequest",
+    "TrainingRun",
     "TrainingStep",
     "TrainingStrategy",
     "Updates",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .identity import LaunchId
 from .request import Case
-from .strategies import StrategyRun
+from .training_run import TrainingRun
 from .words import FailureKind, Found
 
 # Where nobody was launched, or nobody says which.
@@ -82,7 +82,7 @@ class Run:
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None
     compiled_memory_bytes: int | None = None
-    training: StrategyRun | None = None
+    training: TrainingRun | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

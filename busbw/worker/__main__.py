@@ -55,10 +55,10 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
             compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
-        if capability is not Capability.MEASURE:
+        if capability is Capability.TRAIN:
             from busbw.worker.members import serve_trainer
 
-            trainer = backends.load_trainer(options.framework, capability)
+            trainer = backends.load_trainer(options.framework)
             serve_trainer(channel, trainer, launch=launch)
             return
         from busbw.worker.serve import serve
