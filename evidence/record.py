@@ -43,12 +43,13 @@ def record(options: argparse.Namespace, share: float) -> RecordedSession:
     load, begun_s = os.getloadavg()[0], time.monotonic()
     bundle = driver.Bundle()
     try:
-        duel, probe = _duel(options, share, bundle)
-        duel.run()
+        executor = driver.Executor(driver.LocalTransport(bundle))
+        pairing, probe = _pairs(options, share, executor)
+        pairing.run()
     finally:
         bundle.remove()
-    pairs = zip(*(duel.measurements(side) for side in driver.Side))
-    found = next(iter(duel.cases.values()))
+    pairs = zip(*(pairing.measurements(side) for side in driver.Side))
+    found = next(iter(pairing.cases.values()))
     return RecordedSession(
         id=now if not share else f"{now}+{share:g}",
         recorded=now,
@@ -64,9 +65,9 @@ def record(options: argparse.Namespace, share: float) -> RecordedSession:
     )
 
 
-def _duel(
-    options: argparse.Namespace, share: float, bundle: driver.Bundle
-) -> tuple[driver.Duel, words.Probe]:
+def _pairs(
+    options: argparse.Namespace, share: float, executor: driver.Executor
+) -> tuple[driver.AbstractSchedule, words.Probe]:
     starter = driver.Starter(
         python=sys.executable,
         framework=FRAMEWORK,
@@ -74,8 +75,10 @@ def _duel(
         ranks=options.ranks,
         defaults=FRAMEWORKS[FRAMEWORK].environment,
     )
-    probe = driver.probe(starter, bundle)
-    duel = driver.Duel(
+    probe = driver.probe(starter, executor)
+    injection = words.Injection(extra=Extra.DELAY, share=share) if share else None
+    found = driver.SCHEDULES["pairs"](
+        executor=executor,
         cases=_cases(options, probe),
         plan=Plan(
             launches=options.launches,
@@ -84,12 +87,16 @@ def _duel(
             anchor_budget_s=60.0,
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
-        starters={FRAMEWORK: dict.fromkeys(driver.Side, starter)},
-        bundle=bundle,
-        at_once=True,
-        injection=words.Injection(extra=Extra.DELAY, share=share) if share else None,
+        stacks={
+            side: driver.Stack(
+                starters={FRAMEWORK: starter},
+                injection=injection if side is driver.Side.CANDIDATE else None,
+            )
+            for side in driver.Side
+        },
+        shared=True,
     )
-    return duel, probe
+    return found, probe
 
 
 def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, EnvironmentKey]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -24,8 +22,7 @@ ASKED = "KILLS_ASKED"
 def main() -> int:
     """The exit code of pytest with the given options."""
     for module, name in (
-        ("starting", "START_TIMEOUT_S"),
-        ("training", "START_TIMEOUT_S"),
+        ("executor", "START_TIMEOUT_S"),
         ("probe", "PROBE_TIMEOUT_S"),
     ):
         assert hasattr(import_module(f"busbw.driver.{module}"), name)
@@ -37,8 +34,8 @@ def main() -> int:
 def _tell_who_is_asked(path: str) -> None:
     send = driver.Worker.send
 
-    def told(self: driver.Worker, request: Mapping[str, Any] | None) -> None:
-        if request is not None and request["request"] == "measure":
+    def told(self: driver.Worker, request: driver.Request | None) -> None:
+        if request is not None and request.name == "measure":
             with open(path, "a", encoding="utf-8") as file:
                 file.write(f"{self.launch}\n")
         send(self, request)

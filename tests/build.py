@@ -24,6 +24,7 @@ from busbw.model import (
     FailureKind,
     LaunchId,
     Measurement,
+    Net,
     Outcome,
     Plan,
     Probe,
@@ -31,8 +32,10 @@ from busbw.model import (
     Protocol,
     Run,
     Spec,
-    StrategyRun,
     Summary,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
     Verdict,
     Workload,
 )
@@ -133,9 +136,9 @@ def _with_launch(changes: dict[str, Any]) -> dict[str, Any]:
     return {**changes, "launch": LaunchId.parse(launch)} if isinstance(launch, str) else changes
 
 
-def strategy_run(**changes: Any) -> StrategyRun:
+def training_run(**changes: Any) -> TrainingRun:
     """Two epochs of ten steps, each an update of the one copy of the weights."""
-    ordinary = StrategyRun(
+    ordinary = TrainingRun(
         api="made up",
         epochs_s=(1.0, 0.1),
         steps=10,
@@ -148,6 +151,21 @@ def strategy_run(**changes: Any) -> StrategyRun:
         framework_path="/somewhere/tensorflow",
         versions={"tensorflow": "2.21.0"},
     )
+    return replace(ordinary, **changes)
+
+
+def training_request(net: Net = Net.CNN, **changes: Any) -> TrainingRequest:
+    """Two epochs on one rank; what a perceptron learns from is drawn."""
+    ordinary = TrainingRequest(net=net, ranks=1, epochs=2, batch=128, unseen=297)
+    if net is Net.PERCEPTRON:
+        ordinary = replace(ordinary, batch=100, examples=1000, unseen=500)
+    return replace(ordinary, **changes)
+
+
+def training_answer(run: TrainingRun | None = None, **changes: Any) -> TrainingAnswer:
+    """A member's, with a gradient for each of its updates."""
+    run = run or training_run()
+    ordinary = TrainingAnswer(run=run, gradients=20, processor="Fake CPU", cores=2)
     return replace(ordinary, **changes)
 
 

@@ -42,7 +42,7 @@ VALUES: dict[str, Any] = {
     "plan": model.Plan,
     "summary": model.Summary,
     "run": model.Run,
-    "training": model.StrategyRun,
+    "training": model.TrainingRun,
     "proof": model.Proof,
     "failure": model.Failure,
     "published": model.Reference,
@@ -71,7 +71,7 @@ def _run() -> Run:
         phases_s={"sampling": 0.2},
         peak_memory_bytes=1 << 20,
         compiled_memory_bytes=1 << 14,
-        training=build.strategy_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=143660),
+        training=build.training_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=143660),
     )
 
 

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import sys
 from dataclasses import dataclass
 
 from busbw import driver, report
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Failure, LaunchId, ParameterServerTraining, Updates
+from busbw.model import (
+    Capability,
+    Failure,
+    LaunchId,
+    Net,
+    TrainingRequest,
+    TrainingStrategy,
+)
 from busbw.report import ParameterServerRow, PublishedRow
+from busbw.workloads.training_answers import checked
 
 from . import pages
 
@@ -34,30 +43,47 @@ of Markdown. It takes minutes.
 class _Row:
     """A row as it can be asked for."""
 
-    training: ParameterServerTraining
+    training: TrainingRequest
     published: PublishedRow
 
 
 def _row(
-    updates: Updates, servers: int, workers: int, epoch: str, first: str, accuracy: str
+    servers: int,
+    workers: int,
+    epoch: str,
+    first: str,
+    accuracy: str,
+    *,
+    strategy: TrainingStrategy | None = None,
 ) -> _Row:
     """`epoch` as published, in seconds; where there is one for each worker, their mean counts."""
     times = [float(one) for one in epoch.split(", ")]
+    training = TrainingRequest(
+        net=Net.PERCEPTRON,
+        strategy=strategy,
+        ranks=workers,
+        servers=servers,
+        epochs=10,
+        examples=20000,
+        unseen=5000,
+        batch=100,
+    )
     return _Row(
-        ParameterServerTraining(updates=updates, servers=servers, workers=workers),
+        training,
         PublishedRow(epoch_s=sum(times) / len(times), epoch=epoch, first=first, accuracy=accuracy),
     )
 
 
-_ASYNC, _SYNC = Updates.ASYNCHRONOUS, Updates.SYNCHRONOUS
+# TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are synchronous.
+_asynchronous = functools.partial(_row, strategy=TrainingStrategy.PARAMETER_SERVER)
 _ROWS = {
-    "single": _row(Updates.SINGLE, 0, 1, "1.3", "-", "72 %"),
-    "1ps-1worker": _row(_ASYNC, 1, 1, "3.8", "-", "72 %"),
-    "1ps-2workers": _row(_ASYNC, 1, 2, "5.45", "-", "80 %"),
-    "1ps-2workers-sync": _row(_SYNC, 1, 2, "5.35", "-", "72 %"),
-    "2ps-2workers": _row(_ASYNC, 2, 2, "6.6", "9, 37", "80 %"),
-    "2ps-2workers-sync": _row(_SYNC, 2, 2, "6.9", "40, 38", "72 %"),
-    "1ps-3workers": _row(_ASYNC, 1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
+    "single": _row(0, 1, "1.3", "-", "72 %"),
+    "1ps-1worker": _asynchronous(1, 1, "3.8", "-", "72 %"),
+    "1ps-2workers": _asynchronous(1, 2, "5.45", "-", "80 %"),
+    "1ps-2workers-sync": _row(1, 2, "5.35", "-", "72 %"),
+    "2ps-2workers": _asynchronous(2, 2, "6.6", "9, 37", "80 %"),
+    "2ps-2workers-sync": _row(2, 2, "6.9", "40, 38", "72 %"),
+    "1ps-3workers": _asynchronous(1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
 }
 
 
@@ -146,21 +172,22 @@ def _trained(
     starter = driver.Starter(
         python=sys.executable,
         framework=options.framework,
-        capability=Capability.PARAMETER_SERVER,
+        capability=Capability.TRAIN,
         defaults=FRAMEWORKS[options.framework].environment,
         device="cpu",
     )
+    executor = driver.Executor(driver.LocalTransport(bundle), _say)
     rows = []
     for number, name in enumerate(options.rows, start=1):
         if sys.stderr.isatty():
             print(f"busbw parameter-server: {number}/{len(options.rows)} {name}", file=sys.stderr)
         row = _ROWS[name]
         training = dataclasses.replace(row.training, epochs=options.epochs)
-        start = driver.LocalStart(starter=starter, bundle=bundle, launch=LaunchId(name=name))
-        answer = driver.train(training, start, options.timeout, _say)
+        answers = driver.trained(executor, starter, LaunchId(name=name), training, options.timeout)
+        answer = answers if isinstance(answers, Failure) else checked(training, answers)
         if isinstance(answer, Failure):
             return dataclasses.replace(answer, message=f"{name}: {answer.message}")
-        rows.append(ParameterServerRow(training=training, published=row.published, run=answer))
+        rows.append(ParameterServerRow(training=training, published=row.published, answer=answer))
     return rows
 
 

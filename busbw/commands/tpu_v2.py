@@ -133,9 +133,9 @@ def _page(options: argparse.Namespace, bundle: driver.Bundle) -> list[str]:
         capability=Capability.COMPILE,
         defaults=FRAMEWORKS[options.framework].environment,
     )
-    compiling = driver.Compiling(
+    compiling = driver.Parallel(
+        executor=driver.Executor(driver.LocalTransport(bundle)),
         starters={"": starter},
-        bundle=bundle,
         workers=len(os.sched_getaffinity(0)),
         timeout_s=_TIMEOUT_S,
         cache=driver.cache_folder(options.compile_cache),

@@ -1,46 +1,48 @@
 """Starts, feeds, times out and kills workers. Knows no framework, no pytest and no verdict.
 
-It never imports the worker: it hands a foreign interpreter a private folder and starts it.
+It never imports the worker: it hands a foreign interpreter a private folder and starts it. A
+transport is where processes run, a group those of one launch, the executor has all groups, a
+schedule says in which order and how many at once.
 """
 
-from .alone import BusyError, alone
 from .bundle import Bundle
-from .compiling import Compiling, Job, cache_folder
-from .duel import Duel, Side
-from .endings import Ended, failure_of
-from .group import Answers, Group, LocalStart, Start
-from .parameter_server import train
-from .passes import Progress
-from .places import Place, Role, local_places, roles_of
+from .executor import Executor
+from .exit_status import Ended, failure_of
+from .group import Answers, Group
+from .local import LocalTransport, Worker
+from .machine_lock import BusyError, alone
 from .probe import ProbeCutShort, ProbeFailed, probe
-from .process import Starter, Worker
-from .sweep import Sweep
+from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
+from .schedules.parallel import Job, Parallel, cache_folder
+from .training import trained
+from .transport import Member, Reply, Request, Starter, Transport
 
 __all__ = [
+    "SCHEDULES",
+    "AbstractSchedule",
     "Answers",
     "Bundle",
     "BusyError",
-    "Compiling",
-    "Duel",
     "Ended",
+    "Executor",
     "Group",
     "Job",
-    "LocalStart",
-    "Place",
+    "LocalTransport",
+    "Member",
+    "Parallel",
     "ProbeCutShort",
     "ProbeFailed",
     "Progress",
-    "Role",
+    "Reply",
+    "Request",
     "Side",
-    "Start",
+    "Stack",
     "Starter",
-    "Sweep",
+    "Transport",
     "Worker",
     "alone",
     "cache_folder",
     "failure_of",
-    "local_places",
     "probe",
-    "roles_of",
-    "train",
+    "trained",
 ]

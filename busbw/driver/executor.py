@@ -18,6 +18,9 @@ from busbw.model import ALONE, Cluster, Failure, FailureKind, LaunchId
 from .group import Group
 from .transport import Starter, Transport
 
+# Importing a framework takes long where nothing is cached.
+START_TIMEOUT_S = 180.0
+
 
 class Executor:
     """All groups of a session. `on_note` takes what the user should know of launches.
@@ -72,17 +75,17 @@ class Executor:
         end says nothing of what is to be measured, and would cost every case of the launch. A
         process that ended by itself has said why, and would do so again.
         """
-        failure = group.begin()
+        failure = group.begin(START_TIMEOUT_S)
         if failure is None:
             return group
-        self._forget(group)
+        self.end(group)
         if not cut_short(failure):
             return failure
         self.on_note(started_again(failure))
         other = self.start(starter, group.launch.again, group.cluster)
-        failure = other.begin()
+        failure = other.begin(START_TIMEOUT_S)
         if failure is not None:
-            self._forget(other)
+            self.end(other)
         return failure or other
 
     def opened(
@@ -94,11 +97,11 @@ class Executor:
     def close(self, group: Group) -> None:
         """Let a group end by itself, and say if it had to be killed."""
         if group.is_over:
-            self._forget(group)
+            self.end(group)
             return
         with self.counted("ending"):
             ended = group.close()
-        self._forget(group)
+        self.end(group)
         if not ended:
             name = group.launch
             self.on_note(f"the worker of launch {name} did not end by itself and was killed")
@@ -115,7 +118,7 @@ class Executor:
         """End every group."""
         for group in list(self._alive):
             group.kill()
-            self._forget(group)
+            self.end(group)
 
     @contextlib.contextmanager
     def counted(self, phase: str) -> Iterator[None]:
@@ -126,7 +129,8 @@ class Executor:
         finally:
             self.spent_s[phase] = self.spent_s.get(phase, 0.0) + self.clock() - begun_s
 
-    def _forget(self, group: Group) -> None:
+    def end(self, group: Group) -> None:
+        """End a group at once."""
         group.kill()
         with self._lock:
             self._alive.discard(group)

@@ -10,10 +10,11 @@ import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+
 from busbw.model import ALONE, Cluster, Failure, LaunchId, Role
 
 from .exit_status import Ended, failure_of
-from .transport import START_TIMEOUT_S, Answer, Member, Reply, Request, Starter, Transport
+from .transport import Answer, Member, Reply, Request, Starter, Transport
 
 Answers = Mapping[Role, Answer]
 Requests = Mapping[Role, Request | None]
@@ -58,17 +59,15 @@ class Group:
         """Whether its processes have ended."""
         return not self._members
 
-    def begin(self) -> Failure | None:
+    def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
         """Wait until all have said that they are ready, and those that offer themselves do so."""
-        answers = self.ask_each(dict.fromkeys(self._members), START_TIMEOUT_S, "starting")
+        answers = self.ask_each(dict.fromkeys(self._members), timeout_s, doing)
         if isinstance(answers, Failure):
             return answers
         offers = {
-            role: Request("offer")
-            for role in self._members
-            if role.task in self.cluster.offering
+            role: Request("offer") for role in self._members if role.task in self.cluster.offering
         }
-        answers = self.ask_each(offers, START_TIMEOUT_S, "offering itself to the others")
+        answers = self.ask_each(offers, timeout_s, "offering itself to the others")
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
@@ -79,9 +78,7 @@ class Group:
         answers = self.ask_each(dict.fromkeys(self._members, request), timeout_s, doing)
         return answers if isinstance(answers, Failure) else next(iter(answers.values()))
 
-    def ask_all(
-        self, request: Request, timeout_s: float, doing: str
-    ) -> Answers | Failure:
+    def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
         """Ask those of the cluster that are to be asked."""
         asked = [role for role in self._members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
@@ -143,7 +140,7 @@ class Group:
             if failed:
                 return self._cause(failed, doing)
             answers |= {role: one.answer for role, one in seen.items() if isinstance(one, Reply)}
-        return answers
+        return {role: answers[role] for role in requests}
 
     def _failed(self, answer: Reply | Ended | None) -> bool:
         """Whether that is the end of all: one by itself may answer with a Failure and live."""

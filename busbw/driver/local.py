@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -51,27 +50,23 @@ class LocalTransport(Transport):
 
     def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
         """A process of its own."""
-        if place is not None:
-            environment = {**starter.environment, **_cluster_variable(place)}
-            starter = replace(starter, environment=environment)
-        return Worker(starter, self._bundle, launch)
-
-
-def _cluster_variable(place: Place) -> dict[str, str]:
-    """What tells a process its place before any framework starts."""
-    cluster = {task: list(found) for task, found in place.addresses.items()}
-    task = {"type": place.role.task, "index": place.role.index}
-    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+        return Worker(starter, self._bundle, launch, place)
 
 
 def _command(
-    starter: Starter, bundle: Bundle, launch: LaunchId, requests: int, replies: int
+    starter: Starter,
+    bundle: Bundle,
+    launch: LaunchId,
+    requests: int,
+    replies: int,
+    place: Place | None = None,
 ) -> list[str]:
     """The worker's command line; the descriptors are its ends of the pipes."""
     command = [starter.python, str(bundle.path), f"--framework={starter.framework}"]
     command += [f"--capability={starter.capability.value}"]
     command += [f"--device={starter.device}"] if starter.device else []
     command += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
+    command += [f"--place={json.dumps(wire.to_json(place))}"] if place is not None else []
     command += [f"--launch={launch}", f"--parent={os.getpid()}"]
     return [*command, f"--requests={requests}", f"--replies={replies}"]
 
@@ -122,6 +117,7 @@ class Worker(Member):
         starter: Starter,
         bundle: Bundle,
         launch: LaunchId,
+        place: Place | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch
@@ -136,7 +132,7 @@ class Worker(Member):
         self._replies, replies_in = os.pipe()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                _command(starter, bundle, launch, requests_out, replies_in),
+                _command(starter, bundle, launch, requests_out, replies_in, place),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

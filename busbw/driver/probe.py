@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from busbw import wire
 from busbw.model import Failure, LaunchId, Probe
 
-from .bundle import Bundle
-from .endings import Ended, failure_of
-from .process import Starter, Worker
-from .starting import cut_short, started_again
+from .executor import Executor, cut_short, started_again
+from .group import Group
+from .transport import Request, Starter
 
 PROBE_TIMEOUT_S = 180.0
 
@@ -25,40 +21,41 @@ class ProbeCutShort(ProbeFailed):
     """The worker hung or died of a signal, and so did another: that says nothing of the request."""
 
 
-def probe(
-    starter: Starter, bundle: Bundle, on_note: Callable[[str], None] = lambda note: None
-) -> Probe:
+def probe(starter: Starter, executor: Executor) -> Probe:
     """What the framework of `starter` reaches.
 
     Raises ProbeFailed with the end of the log, and ProbeCutShort for a second worker that hung or
     died of a signal.
     """
-    answer = _asked(starter, bundle, _PROBE)
-    if isinstance(answer, Probe):
-        return answer
-    if cut_short(answer):
-        on_note(started_again(answer))
-        answer = _asked(starter, bundle, _PROBE.again)
-        if isinstance(answer, Probe):
-            return answer
-    if cut_short(answer):
-        raise ProbeCutShort(f"{_words(starter, answer)}; it was tried twice")
-    raise ProbeFailed(_words(starter, answer))
+    answer = _asked(starter, executor, _PROBE)
+    if isinstance(answer, Failure) and cut_short(answer):
+        executor.on_note(started_again(answer))
+        answer = _asked(starter, executor, _PROBE.again)
+        if isinstance(answer, Failure) and cut_short(answer):
+            raise ProbeCutShort(f"{_words(starter, answer)}; it was tried twice")
+    if isinstance(answer, Failure):
+        raise ProbeFailed(_words(starter, answer))
+    return answer
 
 
-def _asked(starter: Starter, bundle: Bundle, launch: LaunchId) -> Probe | Failure:
-    worker = Worker(starter, bundle, launch)
+def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
+    group = executor.start(starter, launch)
     try:
-        answer = worker.ask(None, PROBE_TIMEOUT_S)
-        if not isinstance(answer, Ended):
-            answer = worker.ask({"request": "probe"}, PROBE_TIMEOUT_S)
-        if isinstance(answer, Ended):
-            return failure_of(answer, launch, f"looking for devices with {starter.framework}")
-        return wire.from_json(Probe, answer[1], "probe")
+        doing = f"looking for devices with {starter.framework}"
+        answer = _probed(group, doing)
     finally:
-        worker.kill()
+        executor.end(group)
+    return answer
+
+
+def _probed(group: Group, doing: str) -> Probe | Failure:
+    failure = group.begin(PROBE_TIMEOUT_S, doing)
+    if failure is not None:
+        return failure
+    answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
+    assert isinstance(answer, (Probe, Failure))
+    return answer
 
 
 def _words(starter: Starter, failure: Failure) -> str:
-    last = failure.log.splitlines()[-1] if failure.log else "nothing in its log"
-    return f"{starter.python}: {failure.message}: {last}"
+    return f"{starter.python}: {failure.message}: {failure.last_line}"

@@ -19,10 +19,10 @@ from busbw.model import (
     DeviceSet,
     EnvironmentKey,
     Failure,
-    ParameterServerRun,
     Probe,
     Run,
-    StrategyRun,
+    TrainingAnswer,
+    TrainingRun,
     check_compiled,
     check_key,
     check_seconds,
@@ -46,11 +46,7 @@ _NAMES: Mapping[str, Mapping[str, Any]] = {
     "describe": {"Compiler": Compiler},
     "compile": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},
-    "train": {
-        "StrategyRun": StrategyRun,
-        "ParameterServerRun": ParameterServerRun,
-        "Failure": Failure,
-    },
+    "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},
 }
 
 
@@ -100,12 +96,12 @@ def _check_run(run: Run) -> None:
         _check_trained(run.training)
 
 
-def _check_trained(run: StrategyRun | ParameterServerRun) -> None:
+def _check_trained(run: TrainingRun) -> None:
     if not run.epochs_s:
         raise ValueError("epochs_s: expected one or more")
     for place, seconds in enumerate(run.epochs_s):
         check_seconds(f"epochs_s[{place}]", seconds)
-    if isinstance(run, StrategyRun) and run.steps < 1:
+    if run.steps < 1:
         raise ValueError("steps: expected 1 or more")
 
 
@@ -145,8 +141,7 @@ def _check_devices(devices: DeviceSet, where: str) -> None:
 
 _CHECKS: Mapping[Any, Callable[[Any], None]] = {
     Run: _check_run,
-    StrategyRun: _check_trained,
-    ParameterServerRun: _check_trained,
+    TrainingAnswer: lambda answer: _check_trained(answer.run),
     Probe: _check_probe,
     Compiler: _check_compiler,
     Compiled: check_compiled,

@@ -16,17 +16,13 @@ from busbw.model import (
     Compiler,
     Failure,
     LaunchId,
-    ParameterServerRun,
     Place,
     Probe,
     Run,
-    StrategyRun,
+    TrainingAnswer,
 )
 
 from .exit_status import Ended
-
-# Importing a framework takes long where nothing is cached.
-START_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +43,7 @@ class Starter:
 
 
 # What a worker answers: a value, how it went, or a mere yes.
-Answer = Run | Failure | Compiled | Compiler | Probe | StrategyRun | ParameterServerRun | bool | None
+Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
 
 
 @dataclass(frozen=True, slots=True)

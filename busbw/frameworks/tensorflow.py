@@ -35,6 +35,5 @@ FRAMEWORK = Framework(
     environment={
         Capability.MEASURE: {**_ALWAYS, **_ON_GPUS},
         Capability.TRAIN: {**_ALWAYS, **_ON_GPUS, **_WITH_SERVERS},
-        Capability.PARAMETER_SERVER: {**_ALWAYS, **_WITH_SERVERS},
     },
 )

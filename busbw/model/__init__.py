@@ -8,6 +8,7 @@ bytes; a unit is in the name. No value here knows pytest, a framework, a file or
 from .asked import Asked, GridError, NotHereError
 from .baseline import Baseline, BaselineSession
 from .case import Case, CaseKey, Spec, Workload
+from .cluster import ALONE, Cluster, Place, Role
 from .compiled import (
     Compiled,
     CompiledBaseline,
@@ -31,11 +32,11 @@ from .limits import (
 )
 from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
 from .mesh import AXES, check_axes, extents_of, groups_of
-from .parameter_server import ParameterServerRun, ParameterServerTraining, Updates
+from .own_processes import OwnProcesses
 from .plan import Injection, Plan
 from .result import Failure, Measurement, Proof, Run
 from .stored import StoredCase, StoredSpec
-from .strategies import (
+from .training_run import (
     CNN,
     CNN_BATCH,
     CNN_BYTES,
@@ -43,9 +44,13 @@ from .strategies import (
     EXAMPLE_BYTES,
     EXAMPLE_CLASSES,
     EXAMPLE_SIDE,
-    StrategyRun,
-    StrategyTraining,
+    PERCEPTRON_SHAPES,
+    Net,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
     TrainingStrategy,
+    Updates,
 )
 from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
@@ -70,6 +75,7 @@ from .words import (
 )
 
 __all__ = [
+    "ALONE",
     "AXES",
     "CNN",
     "CNN_BATCH",
@@ -85,6 +91,7 @@ __all__ = [
     "MOST_BYTES",
     "MOST_RANKS",
     "MOST_S",
+    "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
     "Asked",
     "Baseline",
@@ -94,6 +101,7 @@ __all__ = [
     "CaseKey",
     "Ceiling",
     "Clock",
+    "Cluster",
     "CompileSpec",
     "Compiled",
     "CompiledBaseline",
@@ -112,26 +120,29 @@ __all__ = [
     "Injection",
     "LaunchId",
     "Measurement",
+    "Net",
     "NotHereError",
     "Outcome",
-    "ParameterServerRun",
-    "ParameterServerTraining",
+    "OwnProcesses",
+    "Place",
     "Placement",
     "Plan",
     "Probe",
     "Proof",
     "Protocol",
     "Reference",
+    "Role",
     "Run",
     "SessionOutcome",
     "SessionVerdict",
     "Spec",
     "StoredCase",
     "StoredSpec",
-    "StrategyRun",
-    "StrategyTraining",
     "Summary",
     "Topology",
+    "TrainingAnswer",
+    "TrainingRequest",
+    "TrainingRun",
     "TrainingStrategy",
     "Updates",
     "Verdict",

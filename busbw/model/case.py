@@ -26,9 +26,8 @@ class Workload(ABC):
     ``y`` (empty: all).
 
     `kind` is the workload's name in tests, results and requests. `is_bare`: what is timed is the
-    collective and nothing else, so that its time makes a bandwidth. `has_own_processes`: each
-    launch of a case is a group of processes of its own. `has_own_strategies`: they are none of the
-    collective's, and tell its cases apart, which have `own_payload_bytes`.
+    collective and nothing else, so that its time makes a bandwidth. `own_strategies` are none of
+    the collective's, and tell its cases apart, which have `own_payload_bytes`.
     """
 
     collective: str = "all_reduce"
@@ -38,7 +37,6 @@ class Workload(ABC):
 
     kind: ClassVar[str]
     is_bare: ClassVar[bool] = False
-    has_own_processes: ClassVar[bool] = False
     own_strategies: ClassVar[tuple[str, ...]] = ()
     own_payload_bytes: ClassVar[int] = 0
 

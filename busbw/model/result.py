@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .case import Case
 from .identity import LaunchId
-from .strategies import StrategyRun
+from .training_run import TrainingRun
 from .words import FailureKind, Found
 
 # Where nobody was launched, or nobody says which.
@@ -82,7 +82,7 @@ class Run:
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None
     compiled_memory_bytes: int | None = None
-    training: StrategyRun | None = None
+    training: TrainingRun | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +102,11 @@ class Failure:
     needed_bytes: int | None = None
     available_bytes: int | None = None
     capacity_bytes: int | None = None
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its log, where a process mostly says why it ended."""
+        return self.log.splitlines()[-1] if self.log else "nothing in its log"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

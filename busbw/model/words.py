@@ -25,14 +25,12 @@ class Capability(str, enum.Enum):
     """What a worker of a framework is asked to do.
 
     `measure`: time collectives and training steps. `compile`: make programs for chips that need not
-    be there. `train`: take part in training under a strategy, in a group of processes.
-    `parameter_server`: take part in training a perceptron through servers.
+    be there. `train`: take part in training a net, in a group of processes.
     """
 
     MEASURE = "measure"
     COMPILE = "compile"
     TRAIN = "train"
-    PARAMETER_SERVER = "parameter_server"
 
 
 class FailureKind(str, enum.Enum):

@@ -53,21 +53,20 @@ class Resolved:
 def compile_all(
     state: State,
     specs: Sequence[CompileSpec],
-    bundle: driver.Bundle,
+    executor: driver.Executor,
     display: Display,
     skip: str,
 ) -> None:
     """Compile what `specs` ask for; verdicts are in `state`."""
     asked = state.settings.compile
     assert asked is not None
-    compiling = driver.Compiling(
+    compiling = driver.Parallel(
+        executor=executor,
         starters=_starters(state, asked, specs[0].spec.framework),
-        bundle=bundle,
         workers=len(os.sched_getaffinity(0)),
         timeout_s=state.settings.case_timeout_s,
         cache=asked.cache,
         on_progress=display.compiled,
-        on_note=state.notes.append,
     )
     compilers = _described(compiling, specs, asked)
     state.compilers = tuple(compilers.values())
@@ -101,7 +100,7 @@ def _promised(state: State, asked: CompileSettings, compilers: Described) -> tup
 
 
 def _run(
-    state: State, compiling: driver.Compiling, jobs: Sequence[driver.Job], display: Display
+    state: State, compiling: driver.Parallel, jobs: Sequence[driver.Job], display: Display
 ) -> None:
     begun_s = time.monotonic()
     try:
@@ -152,7 +151,7 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
 
 
 def _described(
-    compiling: driver.Compiling, specs: Sequence[CompileSpec], asked: CompileSettings
+    compiling: driver.Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
 ) -> Described:
     """Every compiler for every topology that is selected."""
     topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Case
+from busbw.model import Case, OwnProcesses
 
 _NAME = "digits.bin"
 
@@ -23,7 +23,7 @@ def examples_for(cases: Iterable[Case], folder: Path) -> str:
     Raises pytest.UsageError where scikit-learn, which the digits ship with, is not installed.
     """
     if not any(
-        case.workload.has_own_processes and FRAMEWORKS[case.framework].learns_digits
+        isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
         for case in cases
     ):
         return ""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Clock, Extra, Injection, Spec, payload_text
+from busbw.model import Clock, Extra, Injection, OwnProcesses, Spec, payload_text
 
 
 def refused(injection: Injection, specs: Sequence[Spec]) -> str:
     """Why `injection` is nothing for one of `specs`, the selected cases; empty if it is fine."""
     # Training in groups of processes is skipped beside an injection, and says so.
-    able = [spec for spec in specs if not spec.workload.has_own_processes]
+    able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
     sizes = sorted({spec.payload_bytes for spec in able})
     for size in injection.payloads:
         if size not in sizes:

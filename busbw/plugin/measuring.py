@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +41,15 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         display = Display(session.config)
         skip = _asked_to_skip(session.config)
         with _bundle() as bundle:
+            executor = driver.Executor(driver.LocalTransport(bundle), state.notes.append)
             try:
                 if compiled:
-                    compile_all(state, tuple(dict.fromkeys(compiled)), bundle, display, skip)
+                    compile_all(state, tuple(dict.fromkeys(compiled)), executor, display, skip)
                 if specs:
                     with _alone(state, display):
-                        _measure(state, tuple(dict.fromkeys(specs)), bundle, display, skip)
+                        _measure(
+                            state, tuple(dict.fromkeys(specs)), executor, bundle.path, display, skip
+                        )
             except driver.ProbeCutShort as error:
                 judging.give_up(state, specs, compiled, str(error))
     return (yield)
@@ -83,14 +87,19 @@ def _alone(state: State, display: Display) -> Iterator[None]:
 
 
 def _measure(
-    state: State, specs: Sequence[Spec], bundle: driver.Bundle, display: Display, skip: str
+    state: State,
+    specs: Sequence[Spec],
+    executor: driver.Executor,
+    folder: Path,
+    display: Display,
+    skip: str,
 ) -> None:
     settings = state.settings
-    probes = _probe(state, specs, bundle)
+    probes = _probe(state, specs, executor)
     target = _target(state, probes)
     state.target = target
     cases_of = resolved(state, specs, target)
-    state.examples = examples_for(cases_of.values(), bundle.path)
+    state.examples = examples_for(cases_of.values(), folder)
     state.keys = {spec: target.key(spec) for spec in cases_of}
     # Training on one device and in several processes are cases among others.
     widest = max(state.keys.values(), key=lambda key: (key.ranks, -key.processes), default=None)
@@ -105,10 +114,10 @@ def _measure(
     if settings.against is None:
         _find_baselines(state, cases_of)
     else:
-        _probe_reference(state, cases_of, bundle)
+        _probe_reference(state, cases_of, executor)
     display.header(state)
     if cases_of:
-        rounds.measure(state, cases_of, bundle, display)
+        rounds.measure(state, cases_of, executor, display)
     judging.judge_all(state, tuple(specs), cases_of, skip)
 
 
@@ -118,7 +127,7 @@ def _ranks_asked(settings: Settings) -> int | None:
     return settings.ranks or of_mesh
 
 
-def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[Probe]:
+def _probe(state: State, specs: Sequence[Spec], executor: driver.Executor) -> list[Probe]:
     settings = state.settings
     selected = dict.fromkeys(spec.framework for spec in specs)
     frameworks = [name for name in selected if name not in settings.absent_frameworks]
@@ -128,14 +137,14 @@ def _probe(state: State, specs: Sequence[Spec], bundle: driver.Bundle) -> list[P
     probes = []
     for framework in frameworks:
         starter = rounds.starter_of(state, framework, settings.device, _ranks_asked(settings))
-        probes.append(_probed(state, starter, bundle))
+        probes.append(_probed(starter, executor))
     return probes
 
 
-def _probed(state: State, starter: driver.Starter, bundle: driver.Bundle, side: str = "") -> Probe:
+def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") -> Probe:
     """One framework's answer. None is a usage error, unless its workers were cut short."""
     try:
-        return driver.probe(starter, bundle, state.notes.append)
+        return driver.probe(starter, executor)
     except driver.ProbeCutShort:
         raise
     except driver.ProbeFailed as error:
@@ -158,7 +167,7 @@ def _target(state: State, probes: Sequence[Probe]) -> cases.Target:
         raise pytest.UsageError(f"busbw: {wanted}{error}") from error
 
 
-def _probe_reference(state: State, cases_of: dict[Spec, Case], bundle: driver.Bundle) -> None:
+def _probe_reference(state: State, cases_of: dict[Spec, Case], executor: driver.Executor) -> None:
     """The reference must reach the same devices in the same way, and be another stack if it can."""
     assert state.target is not None
     probes = {}
@@ -170,7 +179,7 @@ def _probe_reference(state: State, cases_of: dict[Spec, Case], bundle: driver.Bu
             _ranks_asked(state.settings),
             side=driver.Side.REFERENCE,
         )
-        probes[framework] = _probed(state, starter, bundle, "the reference: ")
+        probes[framework] = _probed(starter, executor, "the reference: ")
         _check_stacks(state, framework, probes[framework])
     state.reference_probes = tuple(probes.values())
     for spec, case in cases_of.items():

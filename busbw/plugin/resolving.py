@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from busbw import cases
-from busbw.model import Case, GridError, NotHereError, Outcome, Spec, Verdict
+from busbw.model import Case, GridError, NotHereError, Outcome, OwnProcesses, Spec, Verdict
 
 from .settings import Settings, how_to_get
 from .state import State
@@ -42,7 +42,7 @@ def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
-    if not spec.workload.has_own_processes:
+    if not isinstance(spec.workload, OwnProcesses):
         return ""
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"

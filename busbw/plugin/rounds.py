@@ -18,8 +18,6 @@ from . import judging
 from .state import State
 from .terminal import Display
 
-Driving = driver.Sweep | driver.Duel
-
 
 def starter_of(
     state: State,
@@ -45,70 +43,61 @@ def starter_of(
 
 
 def measure(
-    state: State, resolved: Mapping[Spec, Case], bundle: driver.Bundle, display: Display
+    state: State, resolved: Mapping[Spec, Case], executor: driver.Executor, display: Display
 ) -> None:
     """All rounds. What was measured is in `state`, also after an interrupt."""
     assert state.plan is not None
-    driving = _driving(state, resolved, bundle, display)
+    schedule = _schedule(state, resolved, executor, display)
     begun_s = time.monotonic()
     try:
-        driving.run()
-        _keep(state, resolved, driving)
-        _further(state, resolved, driving, display)
+        schedule.run()
+        _keep(state, resolved, schedule)
+        _further(state, resolved, schedule, display)
     except KeyboardInterrupt:
         state.interrupted = True
         raise
     finally:
         state.measuring_s = time.monotonic() - begun_s
-        state.spent_s = driving.spent_s
-        _keep(state, resolved, driving)
+        state.spent_s = executor.spent_s
+        _keep(state, resolved, schedule)
         display.done(state)
 
 
-def _driving(
-    state: State, resolved: Mapping[Spec, Case], bundle: driver.Bundle, display: Display
-) -> Driving:
+def _schedule(
+    state: State, resolved: Mapping[Spec, Case], executor: driver.Executor, display: Display
+) -> driver.AbstractSchedule:
     assert state.plan is not None and state.target is not None
-    device = state.target.device
+    device, paired = state.target.device, state.settings.against is not None
     ranks: dict[str, int] = {}
     for spec in resolved:
         # Training on one device takes fewer than are there for the others.
         ranks[spec.framework] = max(ranks.get(spec.framework, 0), state.keys[spec].ranks)
-    # Two strategies can be two names of one Case: it is measured once.
-    keys = {case: state.keys[spec] for spec, case in resolved.items()}
-    if state.settings.against is None:
-        return driver.Sweep(
-            cases=keys,
-            plan=state.plan,
-            starters={name: starter_of(state, name, device, ranks[name]) for name in ranks},
-            bundle=bundle,
-            handover=device is Device.CPU,
-            injection=state.settings.injection,
-            examples=state.examples,
-            on_progress=display.progress,
-            on_note=state.notes.append,
+    stacks = {
+        side: driver.Stack(
+            starters={
+                name: starter_of(state, name, device, ranks[name], side=side) for name in ranks
+            },
+            # Only what is tried is made slower, not what it is held against.
+            injection=state.settings.injection if side is Side.CANDIDATE else None,
         )
-    return driver.Duel(
-        cases=keys,
+        for side in (Side if paired else (Side.CANDIDATE,))
+    }
+    return driver.SCHEDULES["pairs" if paired else "passes"](
+        executor=executor,
+        # Two strategies can be two names of one Case: it is measured once.
+        cases={case: state.keys[spec] for spec, case in resolved.items()},
         plan=state.plan,
-        starters={
-            name: {side: starter_of(state, name, device, ranks[name], side=side) for side in Side}
-            for name in ranks
-        },
-        bundle=bundle,
-        at_once=device is Device.CPU,
-        injection=state.settings.injection,
+        stacks=stacks,
+        shared=device is Device.CPU,
+        examples=state.examples,
         on_progress=display.progress,
-        on_note=state.notes.append,
     )
 
 
-def _keep(state: State, resolved: Mapping[Spec, Case], driving: Driving) -> None:
-    if isinstance(driving, driver.Sweep):
-        state.measurements = _by_spec(resolved, driving.measurements())
-        return
-    state.measurements = _by_spec(resolved, driving.measurements(Side.CANDIDATE))
-    state.references = _by_spec(resolved, driving.measurements(Side.REFERENCE))
+def _keep(state: State, resolved: Mapping[Spec, Case], schedule: driver.AbstractSchedule) -> None:
+    state.measurements = _by_spec(resolved, schedule.measurements(Side.CANDIDATE))
+    if Side.REFERENCE in schedule.stacks:
+        state.references = _by_spec(resolved, schedule.measurements(Side.REFERENCE))
 
 
 def _by_spec(
@@ -119,7 +108,10 @@ def _by_spec(
 
 
 def _further(
-    state: State, resolved: Mapping[Spec, Case], driving: Driving, display: Display
+    state: State,
+    resolved: Mapping[Spec, Case],
+    schedule: driver.AbstractSchedule,
+    display: Display,
 ) -> None:
     """Launches for the undecided, until all is decided or the time for that is spent."""
     begun_s = time.monotonic()
@@ -136,8 +128,10 @@ def _further(
             )
             return
         display.further(wanted)
-        driving.passes(tuple(dict.fromkeys(resolved[spec] for spec in wanted.specs)), wanted.passes)
-        _keep(state, resolved, driving)
+        schedule.passes(
+            tuple(dict.fromkeys(resolved[spec] for spec in wanted.specs)), wanted.passes
+        )
+        _keep(state, resolved, schedule)
 
 
 def _launches(measurement: Measurement) -> int:

@@ -11,7 +11,15 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import ParameterServerRun, ParameterServerTraining, Updates, plural, seconds_text
+from busbw.model import (
+    PERCEPTRON_SHAPES,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
+    Updates,
+    plural,
+    seconds_text,
+)
 
 from .markdown import markdown_table
 
@@ -71,9 +79,14 @@ class PublishedRow:
 class ParameterServerRow:
     """A row as it is published and as it was measured."""
 
-    training: ParameterServerTraining
+    training: TrainingRequest
     published: PublishedRow
-    run: ParameterServerRun
+    answer: TrainingAnswer
+
+    @property
+    def run(self) -> TrainingRun:
+        """What training gave."""
+        return self.answer.run
 
     @property
     def epoch_s(self) -> float:
@@ -88,7 +101,7 @@ def parameter_server_page(rows: Sequence[ParameterServerRow]) -> list[str]:
         "",
         f"<!-- Written by `{_COMMAND}`, not by hand. -->",
         "",
-        _machine(rows[0].run),
+        _machine(rows[0].answer),
         *_LEDE.splitlines(),
         "",
         "## In short",
@@ -113,9 +126,9 @@ def parameter_server_page(rows: Sequence[ParameterServerRow]) -> list[str]:
     ]
 
 
-def _machine(run: ParameterServerRun) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    return f"Measured on {run.processor} ({plural(run.cores, 'core')}) with {versions}."
+def _machine(answer: TrainingAnswer) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
+    return f"Measured on {answer.processor} ({plural(answer.cores, 'core')}) with {versions}."
 
 
 def _times(rows: Sequence[ParameterServerRow]) -> list[str]:
@@ -147,10 +160,10 @@ def _updates(rows: Sequence[ParameterServerRow]) -> list[str]:
         [
             [
                 row.training.name,
-                str(row.run.gradients),
+                str(row.answer.gradients),
                 str(row.run.updates),
-                str(row.run.global_step),
-                " + ".join(map(str, row.run.server_bytes.values())) or "-",
+                str(row.answer.global_step),
+                " + ".join(map(str, row.answer.server_bytes.values())) or "-",
                 row.run.api,
             ]
             for row in rows
@@ -159,16 +172,19 @@ def _updates(rows: Sequence[ParameterServerRow]) -> list[str]:
 
 
 def _changed(row: ParameterServerRow) -> list[str]:
-    training, run = row.training, row.run
+    training, answer, run = row.training, row.answer, row.run
+    inputs, hidden = PERCEPTRON_SHAPES["hidden_weights"]
+    outputs = PERCEPTRON_SHAPES["weights"][1]
+    processor = f"{answer.processor}, {plural(answer.cores, 'core')}"
     table = markdown_table(
         ["", "published", "here"],
         [
-            ["hardware", "GTX 1080, two hosts", f"{run.processor}, {plural(run.cores, 'core')}"],
+            ["hardware", "GTX 1080, two hosts", processor],
             ["TensorFlow", "1.2.1, GPU", f"{run.versions.get('tensorflow', 'none')}, CPU"],
             ["data", "MNIST", "digits drawn by busbw"],
-            ["net", "two dense layers", f"784 x {training.hidden} x 10, ReLU"],
+            ["net", "two dense layers", f"{inputs} x {hidden} x {outputs}, ReLU"],
             ["batch", "100", str(training.batch)],
-            ["batches of an epoch", "6 (see below)", str(training.batches)],
+            ["batches of an epoch", "6 (see below)", str(run.steps)],
             ["epochs of each worker", "100", str(training.epochs)],
             ["asynchronous", "between-graph replication", "ParameterServerStrategy"],
             ["1 ps, 3 workers", "on two hosts", "on one host"],
@@ -240,7 +256,7 @@ def _shaped(
         return _of(rows, Updates.SINGLE)
     for row in rows:
         asked = row.training
-        if (asked.servers, asked.workers, asked.updates) == (*shape, updates):
+        if (asked.servers, asked.ranks, asked.updates) == (*shape, updates):
             return row
     return None
 

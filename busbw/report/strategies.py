@@ -13,7 +13,7 @@ from busbw.model import (
     Case,
     Measurement,
     Spec,
-    StrategyRun,
+    TrainingRun,
     TrainingStrategy,
     Verdict,
     seconds_text,
@@ -33,7 +33,7 @@ _EXPLAINED = (
 class _Row:
     case: Case
     step_s: float
-    runs: tuple[StrategyRun, ...]
+    runs: tuple[TrainingRun, ...]
 
 
 def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:

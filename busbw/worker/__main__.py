@@ -42,8 +42,8 @@ def main() -> None:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
-    from busbw.model import Capability, LaunchId
-    from busbw.wire import WireError
+    from busbw import wire
+    from busbw.model import Capability, LaunchId, Place
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
 
@@ -55,17 +55,18 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
             compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
-        if capability is not Capability.MEASURE:
+        if capability is Capability.TRAIN:
             from busbw.worker.members import serve_trainer
 
-            trainer = backends.load_trainer(options.framework, capability)
+            place = wire.from_json(Place, wire.parsed(options.place), "place")
+            trainer = backends.load_trainer(options.framework, place)
             serve_trainer(channel, trainer, launch=launch)
             return
         from busbw.worker.serve import serve
 
         backend = backends.load(options.framework, device, options.ranks)
         serve(channel, backend, launch=launch)
-    except (MeasuringError, WireError) as error:
+    except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))
 
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--capability", default="measure", help="what it is asked for")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
+    parser.add_argument("--place", default="", help="as a member of a cluster, in JSON")
     parser.add_argument("--launch", default="")
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.model import Failure, LaunchId
+from busbw.model import Failure, LaunchId, TrainingRequest
 
 from .backends.base import MeasuringError
 from .backends.trainer import AbstractTrainer
 from .channel import Channel, part
 
 
-def serve_trainer(
-    channel: Channel, trainer: AbstractTrainer[Any, Any], *, launch: LaunchId
-) -> None:
+def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:
     """``offer`` this process to the others, ``train``; each request has exactly one reply."""
     channel.send("ready", None)
     for request in channel.received():
@@ -23,9 +21,8 @@ def serve_trainer(
             channel.send("Failure", Failure(kind=error.kind, message=str(error), launch=launch))
 
 
-def _answer(request: dict[str, Any], trainer: AbstractTrainer[Any, Any]) -> tuple[str, Any]:
+def _answer(request: dict[str, Any], trainer: AbstractTrainer) -> tuple[str, Any]:
     if part(request, "request", str) == "offer":
         trainer.offer()
         return "offered", None
-    run = trainer.train(part(request, "training", trainer.takes))
-    return type(run).__name__, run
+    return "TrainingAnswer", trainer.train(part(request, "training", TrainingRequest))

@@ -5,6 +5,7 @@ How many ranks and processes take part follows from the strategy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import (
@@ -17,14 +18,22 @@ from busbw.model import (
     Device,
     DeviceSet,
     EnvironmentKey,
+    Failure,
     GridError,
+    LaunchId,
+    Net,
     NotHereError,
+    OwnProcesses,
     Protocol,
+    Run,
     Spec,
+    TrainingAnswer,
+    TrainingRequest,
     TrainingStrategy,
     Workload,
 )
 
+from . import training_answers
 from .step import check_sums_in_place
 
 # Each rank is a process of its own.
@@ -32,11 +41,10 @@ _OF_PROCESSES = (TrainingStrategy.MULTI_WORKER_MIRRORED, TrainingStrategy.PARAME
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Workload):
+class Training(Workload, OwnProcesses):
     """Plain gradient descent on a convolutional net, its gradient the payload."""
 
     kind = CNN
-    has_own_processes = True
     own_strategies = tuple(strategy.value for strategy in TrainingStrategy)
     own_payload_bytes = CNN_BYTES
 
@@ -76,6 +84,34 @@ class Training(Workload):
             mesh=key.mesh,
             protocol=Protocol(clock=Clock.HOST, program=program, allocator=found.allocator),
         )
+
+    def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
+        """The whole training: 20 epochs, of which the first is not counted."""
+        strategy = TrainingStrategy(case.strategy)
+        return TrainingRequest(
+            net=Net.CNN,
+            strategy=strategy,
+            ranks=case.ranks,
+            servers=1 if strategy is TrainingStrategy.PARAMETER_SERVER else 0,
+            device=device or "cpu",
+            examples_path=examples,
+            epochs=20,
+            batch=CNN_BATCH,
+            unseen=297,
+        )
+
+    def run_of(
+        self,
+        case: Case,
+        request: TrainingRequest,
+        answers: Sequence[TrainingAnswer],
+        launch: LaunchId,
+    ) -> Run | Failure:
+        """A sample is the seconds of a step in an epoch."""
+        found = training_answers.checked(request, answers)
+        if isinstance(found, Failure):
+            return replace(found, launch=launch)
+        return training_answers.run_of(case, found.run, launch)
 
 
 def _check_device(strategy: TrainingStrategy, device: Device) -> None:

@@ -23,10 +23,10 @@ from busbw.model import (
     Capability,
     FailureKind,
     LaunchId,
-    ParameterServerRun,
-    ParameterServerTraining,
-    Updates,
+    Net,
+    TrainingAnswer,
 )
+from tests import build
 
 from .dying import interpreter
 from .processes import processes, wait_until
@@ -139,15 +139,11 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
     bundle: Bundle, tmp_path: Path, soon: None
 ) -> None:
     python = interpreter(tmp_path, "1.worker0", times=1, act=STOP)
-    begin = Starter(
-        python=python, framework="fake", capability=Capability.PARAMETER_SERVER, device="cpu"
-    )
-    training = ParameterServerTraining(
-        updates=Updates.SYNCHRONOUS, workers=2, servers=1, epochs=2, examples=1000, unseen=500
-    )
+    begin = Starter(python=python, framework="fake", capability=Capability.TRAIN, device="cpu")
+    request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
     notes: list[str] = []
     start = LocalStart(starter=begin, bundle=bundle, launch=LaunchId.parse("1"))
-    assert isinstance(train(training, start, 60, notes.append), ParameterServerRun)
+    assert isinstance(train(request, start, 60, notes.append), TrainingAnswer)
     (note,) = notes
     assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 6")
     assert not processes(bundle.path)

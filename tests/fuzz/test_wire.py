@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import judge, report, wire
-from busbw.driver import replies, strategies
+from busbw.driver import replies, training
 from busbw.model import (
     EXAMPLE_BYTES,
     Case,
@@ -22,13 +22,10 @@ from busbw.model import (
     Device,
     Failure,
     LaunchId,
-    ParameterServerRun,
     Plan,
     Probe,
     Run,
-    StrategyRun,
-    StrategyTraining,
-    TrainingStrategy,
+    TrainingAnswer,
 )
 from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
@@ -40,18 +37,7 @@ from .damage import contents, documents
 
 CASE = build.case()
 TERMS = judge.Terms(policy=judge.POLICIES[Device.CPU], cases=1, launches=3)
-COUNTED = ParameterServerRun(
-    api="a",
-    epochs_s=(1.0, 0.1),
-    accuracy=0.9,
-    gradients=20,
-    global_step=20,
-    updates=20,
-    server_bytes={"ps 0": 1024},
-    processor="a",
-    cores=2,
-    versions={},
-)
+COUNTED = build.training_answer(global_step=20, server_bytes={"ps 0": 1024})
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},
@@ -69,7 +55,7 @@ VALID: dict[str, list[tuple[str, Any]]] = {
     "turn": [("enough", True), ("Failure", build.failure())],
     "describe": [("Compiler", Compiler(topology="v5e:2x4", release="a", devices=DEVICES))],
     "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
-    "train": [("StrategyRun", build.strategy_run()), ("ParameterServerRun", COUNTED)],
+    "train": [("TrainingAnswer", build.training_answer()), ("TrainingAnswer", COUNTED)],
 }
 KINDS: dict[str, Any] = {
     "Run": Run,
@@ -77,8 +63,7 @@ KINDS: dict[str, Any] = {
     "probe": Probe,
     "Compiler": Compiler,
     "Compiled": Compiled,
-    "StrategyRun": StrategyRun,
-    "ParameterServerRun": ParameterServerRun,
+    "TrainingAnswer": TrainingAnswer,
 }
 
 
@@ -91,13 +76,10 @@ def _taken(name: str, value: Any) -> None:
     found = wire.from_json(KINDS[name], value, name)
     if isinstance(found, Run | Failure):
         _judged(found)
-    if isinstance(found, StrategyRun):
-        training = StrategyTraining(
-            strategy=TrainingStrategy.ONE_DEVICE, ranks=1, examples="", epochs=2
-        )
-        if not strategies.disagreement(training, [found]):
-            merged = strategies.merged([found])
-            _judged(strategies.run_of(replace(CASE, ranks=1), merged, LaunchId.parse("1")))
+    if isinstance(found, TrainingAnswer):
+        answer = training.checked(build.training_request(), [found])
+        if isinstance(answer, TrainingAnswer):
+            _judged(training.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1")))
 
 
 def _judged(found: Run | Failure) -> None:
@@ -166,9 +148,7 @@ def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
             assert str(error)
 
 
-TRAINING = StrategyTraining(
-    strategy=TrainingStrategy.ONE_DEVICE, ranks=1, examples="", epochs=2, batch=2, unseen=1
-)
+TRAINING = build.training_request(batch=2, unseen=1)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +163,7 @@ def test_any_file_of_examples_is_learned_from_or_refused(content: bytes, folder:
     path.write_bytes(content)
     with unchanged(folder), bounded():
         try:
-            found = examples.course(replace(TRAINING, examples=str(path)))
+            found = examples.course(replace(TRAINING, examples_path=str(path)))
         except MeasuringError as error:
             assert str(error)
         else:

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from busbw.model import ParameterServerRun, ParameterServerTraining, Updates
+from busbw.model import Net, TrainingStrategy
 from busbw.report import ParameterServerRow, PublishedRow, parameter_server_page
+from tests import build
 
 
 def row(
-    updates: Updates, shape: tuple[int, int], epochs_s: tuple[float, ...], published_s: float
+    shape: tuple[int, int], epochs_s: tuple[float, ...], published_s: float
 ) -> ParameterServerRow:
     servers, workers = shape
     return ParameterServerRow(
-        training=ParameterServerTraining(updates=updates, servers=servers, workers=workers),
+        training=build.training_request(
+            Net.PERCEPTRON,
+            strategy=TrainingStrategy.PARAMETER_SERVER if servers else None,
+            servers=servers,
+            ranks=workers,
+        ),
         published=PublishedRow(
             epoch_s=published_s, epoch=str(published_s), first="-", accuracy="72 %"
         ),
-        run=ParameterServerRun(
-            api="made up",
-            epochs_s=epochs_s,
-            accuracy=0.877,
+        answer=build.training_answer(
+            build.training_run(
+                epochs_s=epochs_s, accuracy=0.877, versions={"tensorflow": "9.9"}, updates=2000
+            ),
             gradients=2000,
             global_step=2000,
-            updates=2000,
             server_bytes={"ps 0": 8, "ps 1": 4},
-            processor="Fake CPU",
             cores=1,
-            versions={"tensorflow": "9.9"},
         ),
     )
 
 
-SINGLE = row(Updates.SINGLE, (0, 1), (9.0, 1.0, 2.0, 3.0), 1.0)
-SERVED = row(Updates.ASYNCHRONOUS, (1, 1), (9.0, 5.0), 2.5)
+SINGLE = row((0, 1), (9.0, 1.0, 2.0, 3.0), 1.0)
+SERVED = row((1, 1), (9.0, 5.0), 2.5)
 
 
 def test_an_epoch_is_the_median_after_the_first_and_the_first_where_there_is_no_other() -> None:
     assert SINGLE.epoch_s == 2.0
-    assert row(Updates.SINGLE, (0, 1), (9.0,), 1.0).epoch_s == 9.0
+    assert row((0, 1), (9.0,), 1.0).epoch_s == 9.0
 
 
 def test_ratios_here_stand_beside_the_published_ones() -> None:

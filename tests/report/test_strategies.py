@@ -20,7 +20,7 @@ def _verdict(strategy: str, step_s: float = 1e-3, **changes: Any) -> Verdict:
 
 
 def _measured(verdict: Verdict, *copies: str, **changes: Any) -> tuple[Spec, Measurement]:
-    trained = build.strategy_run(last_digests=dict.fromkeys(copies or ("all",), "d"), **changes)
+    trained = build.training_run(last_digests=dict.fromkeys(copies or ("all",), "d"), **changes)
     assert verdict.case is not None
     runs = (build.run(training=trained),)
     return verdict.spec, Measurement(case=verdict.case, runs=runs)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from busbw.driver.executor import Executor
-from busbw.driver.group import Answers, Group
+from busbw.driver.group import Group
+from busbw.driver.training import trained
 from busbw.driver.transport import Answer, Request, Starter
 from busbw.model import (
     Capability,
@@ -157,18 +158,13 @@ class AbstractSchedule(ABC):
         starter = replace(
             stack.starters[case.framework], capability=Capability.TRAIN, ranks=case.ranks
         )
+        request = workload.request(case, starter.device, self.examples)
         with self.executor.counted("training"):
-            group = self.executor.opened(starter, launch, workload.cluster(case))
-            answers: Answers | Failure = group if isinstance(group, Failure) else {}
-            if not isinstance(group, Failure):
-                training = workload.request(case, starter.device, self.examples)
-                request = Request("train", {"training": training})
-                answers = group.ask_all(request, self.plan.timeout_s, "training")
-                self.executor.end(group)
+            answers = trained(self.executor, starter, launch, request, self.plan.timeout_s)
         if isinstance(answers, Failure):
             self._keep(side, case, replace(answers, launch=launch))
         else:
-            self._keep(side, case, workload.run_of(case, answers, launch))
+            self._keep(side, case, workload.run_of(case, request, answers, launch))
         self._count(case)
 
     def _launch(

@@ -5,9 +5,7 @@ A back end is imported only when it is asked for: it may be absent, heavy, or cr
 
 from __future__ import annotations
 
-from typing import Any
-
-from busbw.model import Capability, Device
+from busbw.model import Device, Place
 
 from .base import AbstractBackend
 from .compiler import AbstractCompiler
@@ -54,23 +52,14 @@ def load_compiler(framework: str) -> AbstractCompiler:
     raise ValueError(f"{framework!r} compiles nothing; jax and fake do")
 
 
-def load_trainer(framework: str, capability: Capability) -> AbstractTrainer[Any, Any]:
-    """What takes part in a group of processes that train: TRAIN or PARAMETER_SERVER."""
-    by_servers = capability is Capability.PARAMETER_SERVER
-    if framework == "tensorflow" and by_servers:
-        from .tensorflow_parameter_server import TensorflowTrainer
-
-        return TensorflowTrainer()
+def load_trainer(framework: str, place: Place) -> AbstractTrainer:
+    """What takes part, at `place`, in a group of processes that train."""
     if framework == "tensorflow":
-        from .tensorflow_strategies import TensorflowStrategyTrainer
+        from .tensorflow_trainer import TensorflowTrainer
 
-        return TensorflowStrategyTrainer()
-    if framework == "fake" and by_servers:
+        return TensorflowTrainer(place)
+    if framework == "fake":
         from .fake_trainer import FakeTrainer
 
-        return FakeTrainer()
-    if framework == "fake":
-        from .fake_strategies import FakeStrategyTrainer
-
-        return FakeStrategyTrainer()
+        return FakeTrainer(place)
     raise ValueError(f"{framework!r} trains nothing in groups; tensorflow and fake do")

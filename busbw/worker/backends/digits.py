@@ -6,7 +6,6 @@ a stroke that belongs to none; so that a net has something to learn and somethin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,25 +47,12 @@ _OF_DIGIT = np.array(
 )
 
 
-@dataclass(frozen=True)
-class Digits:
-    """`images` are bytes, one row of 784 for each of `labels`."""
-
-    images: Any
-    labels: Any
-
-    @property
-    def inputs(self) -> Any:
-        """Images as float32 from 0 to 1."""
-        return self.images.astype(np.float32) / np.float32(255)
-
-
-def draw(count: int, *, seed: int) -> Digits:
-    """So many digits, the same ones for the same seed."""
+def draw(count: int, *, seed: int) -> tuple[Any, Any]:
+    """So many pictures, rows of 784 bytes, and their labels; the same ones for the same seed."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, CLASSES, count, dtype=np.int32)
     parts = [_images(labels[at : at + _AT_ONCE], generator) for at in range(0, count, _AT_ONCE)]
-    return Digits(np.concatenate(parts), labels)
+    return np.concatenate(parts), labels
 
 
 def _images(labels: Any, generator: np.random.Generator) -> Any:

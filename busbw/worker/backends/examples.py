@@ -1,6 +1,6 @@
-"""Handwritten digits as they are handed over in a file, and who is shown which of them when.
+"""What a net learns from, handed over in a file or drawn, and who is shown which examples when.
 
-Numpy only, and no net. Every strategy sees the same batches: only how they are shared out differs.
+Numpy only. Every strategy sees the same batches: only how they are shared out differs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from busbw.model import (
     EXAMPLE_CLASSES,
     EXAMPLE_SIDE,
     FailureKind,
-    StrategyTraining,
+    Net,
+    TrainingRequest,
 )
 
+from . import digits
 from .base import MeasuringError
 
 _BRIGHTEST = 16
@@ -27,7 +29,11 @@ _BRIGHTEST = 16
 
 @dataclass(frozen=True)
 class Examples:
-    """`inputs` are pictures of 8 x 8 with one channel, float32 from 0 to 1; and their `labels`."""
+    """Pictures and their `labels`.
+
+    `inputs` are float32 from 0 to 1, 8 x 8 with one channel, where they were handed over in a
+    file; rows of bytes where they were drawn.
+    """
 
     inputs: Any
     labels: Any
@@ -41,41 +47,56 @@ class Examples:
 class Course:
     """What a training goes over: examples that are shown, and those kept for the accuracy."""
 
-    training: StrategyTraining
+    request: TrainingRequest
     shown: Examples
     unseen: Examples
 
     @property
     def steps(self) -> int:
         """Whole batches in an epoch."""
-        return len(self.shown.labels) // self.training.batch
+        return len(self.shown.labels) // self.request.batch
 
     def batches(self, epoch: int) -> Iterator[list[Examples]]:
         """The epoch's batches, each as the shares of all ranks: a permutation of its own."""
-        training = self.training
-        order = np.random.default_rng([training.seed, epoch]).permutation(len(self.shown.labels))
-        for batch in order[: self.steps * training.batch].reshape(self.steps, training.ranks, -1):
-            yield [self.shown.chosen(share) for share in batch]
+        generator = np.random.default_rng([self.request.seed, epoch])
+        order = generator.permutation(len(self.shown.labels))
+        for batch in order[: self.steps * self.request.batch].reshape(self.steps, -1):
+            yield [self.shown.chosen(share) for share in batch.reshape(self.request.ranks, -1)]
+
+    def batches_of(self, rank: int) -> Iterator[Examples]:
+        """Batches of this rank alone, without end: all examples, in an order of its own."""
+        generator = np.random.default_rng([self.request.seed, rank])
+        size = self.request.batch
+        while True:
+            order = generator.permutation(len(self.shown.labels))
+            for at in range(self.steps):
+                yield self.shown.chosen(order[at * size : (at + 1) * size])
 
 
-def course(training: StrategyTraining) -> Course:
-    """The examples in `training.examples`.
+def course(request: TrainingRequest) -> Course:
+    """What the net that `request` names learns from.
 
     Raises MeasuringError UNAVAILABLE for a file that is damaged or too small, and where a batch
     cannot be shared out evenly.
     """
-    if training.ranks < 1 or training.batch < 1 or training.batch % training.ranks:
-        raise _refused(
-            f"a batch of {training.batch} cannot be shared out evenly to {training.ranks} ranks"
+    if request.net is Net.PERCEPTRON:
+        shown, unseen = (
+            Examples(*digits.draw(count, seed=request.seed + at))
+            for at, count in enumerate((request.examples, request.unseen))
         )
-    found = _read(training.examples)
-    shown = len(found.labels) - training.unseen
-    if training.unseen < 1 or shown < training.batch:
+        return Course(request, shown, unseen)
+    if request.ranks < 1 or request.batch < 1 or request.batch % request.ranks:
         raise _refused(
-            f"{training.examples} has {len(found.labels)} examples: too few for a batch of "
-            f"{training.batch} beside {training.unseen} unseen ones"
+            f"a batch of {request.batch} cannot be shared out evenly to {request.ranks} ranks"
         )
-    return Course(training, found.chosen(slice(shown)), found.chosen(slice(shown, None)))
+    found = _read(request.examples_path)
+    shown_count = len(found.labels) - request.unseen
+    if request.unseen < 1 or shown_count < request.batch:
+        raise _refused(
+            f"{request.examples_path} has {len(found.labels)} examples: too few for a batch of "
+            f"{request.batch} beside {request.unseen} unseen ones"
+        )
+    return Course(request, found.chosen(slice(shown_count)), found.chosen(slice(shown_count, None)))
 
 
 def _read(path: str) -> Examples:

@@ -14,10 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import FailureKind, StrategyTraining, TrainingStrategy
+from busbw.model import FailureKind, TrainingRequest, TrainingStrategy
 
 from .base import MeasuringError
-from .convolutional import GRADIENT_BYTES
+from .nets import GRADIENT_BYTES
 from .tensorflow_proof import nodes_of
 
 _COLLECTIVE = "CollectiveReduceV2"
@@ -41,88 +41,74 @@ class Reductions:
 
 
 def found(
-    training: StrategyTraining, replicas: int, executed: Sequence[Any], traced: Any
+    request: TrainingRequest, replicas: int, executed: Sequence[Any], traced: Any
 ) -> Reductions:
     """What adds up the gradients of the step, `replicas` of whose ranks are in this process.
 
     Raises MeasuringError NOT_A_COLLECTIVE where that is not the whole gradient over all ranks.
     """
-    wanted = _KINDS.get(training.strategy)
-    if wanted is None:
+    if request.strategy not in _KINDS:
         return Reductions()
-    if wanted == _TPU:
-        nodes = [node for node in nodes_of(traced.as_graph_def()) if node.op in _REDUCING]
-        _check_kinds(training, nodes, wanted)
-        return Reductions(kinds=_counted(nodes))
-    everything = [node for graph in executed for node in nodes_of(graph)]
+    name, wanted = request.strategy.value, _KINDS[request.strategy]
+    graphs = [traced.as_graph_def()] if wanted == _TPU else executed
+    everything = [node for graph in graphs for node in nodes_of(graph)]
     nodes = [node for node in everything if node.op in _REDUCING]
-    _check_kinds(training, nodes, wanted)
-    given = _bytes(traced, wanted)
+    kinds = dict(Counter(node.op for node in nodes))
+    _check(
+        set(kinds) == {wanted},
+        f"{name} adds up gradients by {wanted}, TensorFlow put "
+        f"{kinds or 'no reduction'} into the graph",
+    )
+    if wanted == _TPU:
+        return Reductions(kinds=kinds)
+    sizes = _bytes(traced, wanted)
     if wanted == _COLLECTIVE:
-        _check_devices(training, {node.device for node in nodes}, replicas)
-        _check_groups(training, nodes, everything)
-        _check_bytes(training, given.values(), replicas)
+        _check_collectives(request, replicas, nodes, everything)
     else:
-        _check_terms(training, nodes)
-        _check_bytes(training, [sum(given.values())], 1)
-    return Reductions(kinds=_counted(nodes), reduced_bytes=GRADIENT_BYTES)
+        for node in nodes:
+            terms = node.attr["N"].i
+            _check(
+                terms == request.ranks,
+                f"{node.name} adds up {terms} terms, not {request.ranks}",
+            )
+        sizes, replicas = [sum(sizes)], 1
+    _check(
+        sizes == [GRADIENT_BYTES] * replicas,
+        f"{name} adds up {sizes} bytes of gradients, expected {GRADIENT_BYTES} of each rank",
+    )
+    return Reductions(kinds=kinds, reduced_bytes=GRADIENT_BYTES)
 
 
-def _counted(nodes: Sequence[Any]) -> dict[str, int]:
-    return dict(Counter(node.op for node in nodes))
-
-
-def _check_kinds(training: StrategyTraining, nodes: Sequence[Any], wanted: str) -> None:
-    if set(_counted(nodes)) != {wanted}:
-        raise _not_it(
-            f"{training.strategy.value} adds up gradients by {wanted}, TensorFlow put "
-            f"{_counted(nodes) or 'no reduction'} into the graph"
-        )
-
-
-def _check_devices(training: StrategyTraining, devices: set[str], replicas: int) -> None:
-    if len(devices) != replicas:
-        raise _not_it(
-            f"gradients of {training.strategy.value} are reduced on {len(devices)} devices of this "
-            f"process, expected {replicas}: {sorted(devices)}"
-        )
-
-
-def _check_groups(
-    training: StrategyTraining, nodes: Sequence[Any], everything: Sequence[Any]
+def _check_collectives(
+    request: TrainingRequest, replicas: int, nodes: Sequence[Any], everything: Sequence[Any]
 ) -> None:
+    """On every device of this process, each over all ranks."""
+    devices = {node.device for node in nodes}
+    _check(
+        len(devices) == replicas,
+        f"gradients are reduced on {len(devices)} devices of this process, expected {replicas}: "
+        f"{sorted(devices)}",
+    )
     constants = {node.name: node for node in everything if node.op == "Const"}
     for node in nodes:
         size = constants.get(node.input[1])
         ranks = int(tf.make_ndarray(size.attr["value"].tensor)) if size is not None else None
-        if ranks != training.ranks:
-            raise _not_it(f"{node.name} is over {ranks} ranks, expected {training.ranks}")
-
-
-def _check_terms(training: StrategyTraining, nodes: Sequence[Any]) -> None:
-    for node in nodes:
-        if node.attr["N"].i != training.ranks:
-            raise _not_it(f"{node.name} adds up {node.attr['N'].i} terms, not {training.ranks}")
-
-
-def _check_bytes(training: StrategyTraining, given: Any, replicas: int) -> None:
-    sizes = list(given)
-    if sizes != [GRADIENT_BYTES] * replicas:
-        raise _not_it(
-            f"{training.strategy.value} adds up {sizes} bytes of gradients, expected "
-            f"{GRADIENT_BYTES} of each rank"
+        _check(
+            ranks == request.ranks,
+            f"{node.name} is over {ranks} ranks, expected {request.ranks}",
         )
 
 
-def _bytes(traced: Any, kind: str) -> dict[str, int]:
-    """What is handed to reductions, by device."""
+def _bytes(traced: Any, kind: str) -> list[int]:
+    """What is handed to reductions on each device."""
     sizes: Counter[str] = Counter()
     for operation in traced.get_operations():
         if operation.type == kind:
             tensor = operation.inputs[0]
             sizes[operation.device] += tensor.shape.num_elements() * tensor.dtype.size
-    return dict(sizes)
+    return list(sizes.values())
 
 
-def _not_it(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)
+def _check(right: bool, message: str) -> None:
+    if not right:
+        raise MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)

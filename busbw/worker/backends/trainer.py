@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
 
-from busbw.model import (
-    ParameterServerRun,
-    ParameterServerTraining,
-    StrategyRun,
-    StrategyTraining,
-)
-
-Asked = TypeVar("Asked", ParameterServerTraining, StrategyTraining)
-Given = TypeVar("Given", ParameterServerRun, StrategyRun)
+from busbw.model import TrainingAnswer, TrainingRequest
 
 
-class AbstractTrainer(ABC, Generic[Asked, Given]):
-    """One process of a group; its environment (TF_CONFIG) tells its role and all addresses."""
-
-    takes: type[Asked]
+class AbstractTrainer(ABC):
+    """One process of a group, made for its place: its role and all addresses."""
 
     @abstractmethod
     def offer(self) -> None:
@@ -29,7 +18,7 @@ class AbstractTrainer(ABC, Generic[Asked, Given]):
         """
 
     @abstractmethod
-    def train(self, training: Asked) -> Given:
+    def train(self, request: TrainingRequest) -> TrainingAnswer:
         """Train from beginning to end, as far as this process's role goes.
 
         Raises MeasuringError.

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from busbw.model import EXAMPLE_BYTES, FailureKind, StrategyTraining, TrainingStrategy
+from busbw.model import EXAMPLE_BYTES, FailureKind, Net, TrainingRequest
 from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
+from tests import build
 
 from .examples import written
 
@@ -19,37 +20,35 @@ COUNT = 50
 
 
 @pytest.fixture
-def training(tmp_path: Path) -> StrategyTraining:
+def training(tmp_path: Path) -> TrainingRequest:
     path = written(tmp_path / "examples", COUNT)
-    return StrategyTraining(
-        strategy=TrainingStrategy.MIRRORED, ranks=2, examples=str(path), batch=8, unseen=10
-    )
+    return build.training_request(ranks=2, examples_path=str(path), batch=8, unseen=10)
 
 
-def _batches(training: StrategyTraining, epoch: int = 0) -> list[list[bytes]]:
+def _batches(training: TrainingRequest, epoch: int = 0) -> list[list[bytes]]:
     """Each step's pictures, in order, whoever is shown them."""
     found = examples.course(training).batches(epoch)
     return [[one.tobytes() for share in shares for one in share.inputs] for shares in found]
 
 
 def test_pixels_are_from_0_to_1_and_the_last_examples_are_kept_unseen(
-    training: StrategyTraining,
+    training: TrainingRequest,
 ) -> None:
     course = examples.course(training)
-    rows = np.fromfile(training.examples, dtype=np.uint8).reshape(COUNT, EXAMPLE_BYTES)
+    rows = np.fromfile(training.examples_path, dtype=np.uint8).reshape(COUNT, EXAMPLE_BYTES)
     assert course.shown.inputs.shape == (COUNT - 10, 8, 8, 1)
     assert np.array_equal(course.unseen.labels, rows[-10:, -1])
     assert np.array_equal(16 * course.unseen.inputs.reshape(10, 64), rows[-10:, :-1])
 
 
-def test_batches_are_the_same_for_any_number_of_ranks(training: StrategyTraining) -> None:
+def test_batches_are_the_same_for_any_number_of_ranks(training: TrainingRequest) -> None:
     alone = _batches(replace(training, ranks=1))
     assert len(alone) == examples.course(training).steps == 5
     assert _batches(training) == _batches(replace(training, ranks=4)) == alone
 
 
 def test_an_epoch_shows_every_example_once_and_the_next_in_another_order(
-    training: StrategyTraining,
+    training: TrainingRequest,
 ) -> None:
     first, second = (
         [one for batch in _batches(training, epoch) for one in batch] for epoch in (0, 1)
@@ -59,52 +58,65 @@ def test_an_epoch_shows_every_example_once_and_the_next_in_another_order(
     assert first != second
 
 
-def test_every_rank_has_as_much_as_the_others(training: StrategyTraining) -> None:
+def test_every_rank_has_as_much_as_the_others(training: TrainingRequest) -> None:
     for shares in examples.course(replace(training, ranks=4)).batches(0):
         assert [len(share.labels) for share in shares] == [2, 2, 2, 2]
 
 
-def _refusal(training: StrategyTraining) -> str:
+def test_what_a_perceptron_learns_from_is_drawn_in_an_order_of_each_ranks_own() -> None:
+    course = examples.course(build.training_request(Net.PERCEPTRON, ranks=2, examples=300))
+    assert (course.steps, len(course.unseen.labels)) == (3, 500)
+    orders = []
+    for rank in (0, 1, 1):
+        batches = course.batches_of(rank)
+        orders.append([one.tobytes() for _ in range(3) for one in next(batches).inputs])
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[0] != orders[1] == orders[2]
+
+
+def _refusal(training: TrainingRequest) -> str:
     with pytest.raises(MeasuringError) as caught:
         examples.course(training)
     assert caught.value.kind is FailureKind.UNAVAILABLE
     return str(caught.value)
 
 
-def test_ranks_that_do_not_share_a_batch_out_are_refused(training: StrategyTraining) -> None:
+def test_ranks_that_do_not_share_a_batch_out_are_refused(training: TrainingRequest) -> None:
     assert "8 cannot be shared out evenly to 3 ranks" in _refusal(replace(training, ranks=3))
 
 
 @pytest.mark.parametrize(("at", "value"), [(EXAMPLE_BYTES - 1, 10), (3, 17)])
 def test_a_label_or_pixel_that_cannot_be_is_refused(
-    training: StrategyTraining, at: int, value: int
+    training: TrainingRequest, at: int, value: int
 ) -> None:
-    path = Path(training.examples)
+    path = Path(training.examples_path)
     content = bytearray(path.read_bytes())
     content[7 * EXAMPLE_BYTES + at] = value
     path.write_bytes(content)
     assert "is damaged: example 7 has" in _refusal(training)
 
 
-def test_a_file_that_was_cut_off_is_refused(training: StrategyTraining) -> None:
-    path = Path(training.examples)
+def test_a_file_that_was_cut_off_is_refused(training: TrainingRequest) -> None:
+    path = Path(training.examples_path)
     path.write_bytes(path.read_bytes()[:-1])
     assert "3249 bytes are no whole number of examples" in _refusal(training)
 
 
-def test_too_few_examples_are_refused(training: StrategyTraining) -> None:
+def test_too_few_examples_are_refused(training: TrainingRequest) -> None:
     assert "has 50 examples: too few" in _refusal(replace(training, unseen=43))
 
 
-def test_a_file_that_is_not_there_is_refused(training: StrategyTraining) -> None:
-    assert "cannot be read" in _refusal(replace(training, examples=training.examples + "x"))
+def test_a_file_that_is_not_there_is_refused(training: TrainingRequest) -> None:
+    assert "cannot be read" in _refusal(
+        replace(training, examples_path=training.examples_path + "x")
+    )
 
 
 def test_what_is_no_file_of_examples_is_refused_and_not_waited_for(
-    training: StrategyTraining, tmp_path: Path
+    training: TrainingRequest, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero"), tmp_path / "missing", "a\0b"):
         with pytest.raises(MeasuringError, match="the examples cannot be read") as refused:
-            examples.course(replace(training, examples=str(path)))
+            examples.course(replace(training, examples_path=str(path)))
         assert refused.value.kind is FailureKind.UNAVAILABLE

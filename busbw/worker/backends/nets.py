@@ -1,6 +1,6 @@
-"""The convolutional net that strategies train: its starting values, and what proves its updates.
+"""The nets that are trained: starting values, and what proves that no rank was left out.
 
-Numpy only; the net itself is the framework's.
+Numpy only; what a framework computes of them is in its own file, such as `tensorflow_nets`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from busbw.model import CNN_BYTES, CNN_SHAPES, FailureKind, StrategyTraining
+from busbw.model import (
+    CNN_BYTES,
+    CNN_SHAPES,
+    PERCEPTRON_SHAPES,
+    FailureKind,
+    Net,
+    TrainingRequest,
+)
 
 from .base import MeasuringError
 
@@ -20,8 +27,11 @@ from .base import MeasuringError
 # mean over all ranks, times the rate. A rank that is left out makes it less.
 COUNTER = "counter"
 
-# What all variables take, in float32.
+# What all variables of the convolutional net take, in float32.
 GRADIENT_BYTES = CNN_BYTES + 4
+
+_SHAPES = {Net.CNN: CNN_SHAPES, Net.PERCEPTRON: PERCEPTRON_SHAPES}
+_PERCEPTRON_DEVIATION = 0.05
 
 # Rates that are no power of two are rounded; an update without one of a thousand ranks is more.
 _ROUNDING = 1e-3
@@ -31,19 +41,21 @@ _ROUNDING = 1e-3
 _FIRST_UPDATE = 0.02
 
 
-def starting_values(training: StrategyTraining) -> dict[str, Any]:
-    """By name of variable, in the order in which they are made."""
-    generator = np.random.default_rng(training.seed)
-    values = {name: _drawn(generator, name, shape) for name, shape in CNN_SHAPES.items()}
+def starting_values(request: TrainingRequest) -> dict[str, Any]:
+    """By name of variable, in the order in which they are made and handed out to servers."""
+    generator = np.random.default_rng(request.seed)
+    values = {
+        name: np.zeros(shape, dtype=np.float32)
+        if name.endswith("biases")
+        else generator.normal(0, _deviation(request.net, shape), shape).astype(np.float32)
+        for name, shape in _SHAPES[request.net].items()
+    }
     return {**values, COUNTER: np.zeros((), dtype=np.float32)}
 
 
-def _drawn(generator: np.random.Generator, name: str, shape: tuple[int, ...]) -> Any:
-    """Normal with variance 2 over the inputs of a unit, as suits what comes before a ReLU."""
-    if name.endswith("biases"):
-        return np.zeros(shape, dtype=np.float32)
-    deviation = math.sqrt(2 / math.prod(shape[:-1]))
-    return generator.normal(0, deviation, shape).astype(np.float32)
+def _deviation(net: Net, shape: tuple[int, ...]) -> float:
+    """Of the convolutional net: a variance of 2 over the inputs of a unit, as suits a ReLU."""
+    return math.sqrt(2 / math.prod(shape[:-1])) if net is Net.CNN else _PERCEPTRON_DEVIATION
 
 
 def digest(values: Mapping[str, Any]) -> str:

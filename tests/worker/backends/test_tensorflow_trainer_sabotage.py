@@ -24,31 +24,31 @@ STEPS = 5
 SABOTAGES = {
     "nothing": "",
     "a rank's gradient": """
-        whole = tensorflow_cnn.gradients
-        def lost(variables, inputs, labels):
+        whole = tensorflow_nets.gradients
+        def lost(net, variables, inputs, labels):
             context = tf.distribute.get_replica_context()
             kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
-            return [kept * gradient for gradient in whole(variables, inputs, labels)]
-        put(tensorflow_cnn, "gradients", lost)
+            return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
+        put(tensorflow_nets, "gradients", lost)
         """,
     "a rank's gradient, later": """
-        whole = tensorflow_cnn.gradients
-        def lost(variables, inputs, labels):
+        whole = tensorflow_nets.gradients
+        def lost(net, variables, inputs, labels):
             context = tf.distribute.get_replica_context()
             kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
-            return [kept * gradient for gradient in whole(variables, inputs, labels)]
-        put(tensorflow_cnn, "gradients", lost)
-        put(convolutional, "check_first", lambda *given: None)
+            return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
+        put(tensorflow_nets, "gradients", lost)
+        put(nets, "check_first", lambda *given: None)
         """,
     "a rank's examples": """
         shares = examples.Course.batches
         put(examples.Course, "batches", lambda self, epoch: (
             [one[0], one[0]] for one in shares(self, epoch)))
-        whole = tensorflow_strategy_steps.SynchronousSteps.check_first
+        whole = tensorflow_steps.SynchronousSteps.check_first
         def checked(self, copies):
             put(examples.Course, "batches", shares)
             whole(self, copies)
-        put(tensorflow_strategy_steps.SynchronousSteps, "check_first", checked)
+        put(tensorflow_steps.SynchronousSteps, "check_first", checked)
         """,
     "no collective": """
         mirrored = tf.distribute.MirroredStrategy
@@ -57,18 +57,18 @@ SABOTAGES = {
         """,
     "fewer ranks": """
         found = tensorflow_reductions.found
-        put(tensorflow_reductions, "found", lambda training, *given: found(
-            dataclasses.replace(training, ranks=4), *given))
+        put(tensorflow_reductions, "found", lambda request, *given: found(
+            dataclasses.replace(request, ranks=4), *given))
         """,
     "a part of the gradient": """
         put(tensorflow_reductions, "GRADIENT_BYTES", tensorflow_reductions.GRADIENT_BYTES + 4)
         """,
     "one rank's weights": """
-        waited = tensorflow_strategy_steps.SynchronousSteps.wait
+        waited = tensorflow_steps.SynchronousSteps.wait
         def nudged(self):
-            self._local(self._variables["biases"])[1].assign_add([1e-6] * 10)
+            self._local(self.variables["biases"])[1].assign_add([1e-6] * 10)
             waited(self)
-        put(tensorflow_strategy_steps.SynchronousSteps, "wait", nudged)
+        put(tensorflow_steps.SynchronousSteps, "wait", nudged)
         """,
     "fewer replicas": """
         mirrored = tf.distribute.MirroredStrategy
@@ -78,21 +78,23 @@ SABOTAGES = {
 
 _SCRIPT = """
 import dataclasses, json, os, sys
-os.environ.update(TF_CONFIG='{"cluster": {}, "task": {"type": "chief", "index": 0}}')
 from busbw import wire
-from busbw.model import Capability, Device, StrategyTraining, TrainingStrategy
+from busbw.model import (
+    Capability, Device, Net, Place, Role, TrainingRequest, TrainingStrategy
+)
 sys.path.insert(0, os.getcwd())
 from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import (
-    convolutional, examples, load_trainer, tensorflow_cnn, tensorflow_reductions,
-    tensorflow_strategy_steps,
+    examples, load_trainer, nets, tensorflow_nets, tensorflow_reductions,
+    tensorflow_steps,
 )
 from busbw.worker.backends.base import MeasuringError
 
-training = StrategyTraining(
-    strategy=TrainingStrategy.MIRRORED, ranks=2, examples=sys.argv[1], epochs=2, batch=32, unseen=8
+request = TrainingRequest(
+    net=Net.CNN, strategy=TrainingStrategy.MIRRORED, ranks=2, examples_path=sys.argv[1], epochs=2,
+    batch=32, unseen=8,
 )
 for code in json.loads(sys.argv[2]):
     undone = []
@@ -103,7 +105,7 @@ for code in json.loads(sys.argv[2]):
 
     exec(code)
     try:
-        found = wire.to_json(load_trainer("tensorflow", Capability.TRAIN).train(training))
+        found = wire.to_json(load_trainer("tensorflow", Place(role=Role(task="chief"), addresses={})).train(request).run)
     except MeasuringError as error:
         found = {"kind": error.kind.value, "message": str(error)}
     for owner, name, value in reversed(undone):

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from busbw.driver.places import Role, local_places, roles_of
 
 from busbw import wire
 from busbw.driver import Bundle, LocalStart, Starter
 from busbw.driver.group import Group
-from busbw.driver.places import Role, local_places, roles_of
+from busbw.driver.training import members
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     CNN_BYTES,
@@ -23,10 +24,12 @@ from busbw.model import (
     Failure,
     FailureKind,
     LaunchId,
-    StrategyRun,
-    StrategyTraining,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
 )
 from busbw.model import TrainingStrategy as Under
+from tests import build
 from tests.driver.processes import processes, wait_until
 
 from . import real
@@ -35,22 +38,15 @@ from .examples import written
 pytestmark = real.needs("tensorflow")
 
 RANKS = 2
-SMALL = StrategyTraining(
-    strategy=Under.ONE_DEVICE, ranks=RANKS, examples="", epochs=2, batch=32, unseen=64
-)
+SMALL = build.training_request(strategy=Under.ONE_DEVICE, ranks=RANKS, batch=32, unseen=64)
 STEPS = 7
 LONG_S = 120.0
 
-Answers = list[StrategyRun] | Failure
-
-_GROUPS = {
-    Under.MULTI_WORKER_MIRRORED: {"worker": RANKS},
-    Under.PARAMETER_SERVER: {"chief": 1, "worker": RANKS, "ps": 1},
-}
+Answers = list[TrainingRun] | Failure
 
 
 def _answers(
-    training: StrategyTraining,
+    training: TrainingRequest,
     bundle: Bundle,
     meanwhile: Callable[[Group], None] = lambda group: None,
 ) -> Answers:
@@ -62,7 +58,7 @@ def _answers(
         defaults=FRAMEWORKS["tensorflow"].environment,
         device="cpu",
     )
-    roles = roles_of(_GROUPS.get(training.strategy, {"chief": 1}))
+    roles = roles_of(members(training))
     trainers = [role for role in roles if role.task == roles[0].task]
     offers = {role: {"request": "offer"} for role in roles if role.task != roles[0].task}
     request = {"request": "train", "training": wire.to_json(training)}
@@ -78,15 +74,15 @@ def _answers(
     if isinstance(found, Failure):
         return found
     replies = [found[role] for role in trainers]
-    assert {name for name, _ in replies} == {"StrategyRun"}
-    return [wire.from_json(StrategyRun, value) for _, value in replies]
+    assert {name for name, _ in replies} == {"TrainingAnswer"}
+    return [wire.from_json(TrainingAnswer, value).run for _, value in replies]
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> StrategyTraining:
+def small(tmp_path_factory: pytest.TempPathFactory) -> TrainingRequest:
     """A training on few examples."""
     path = written(tmp_path_factory.mktemp("examples") / "examples", STEPS * 32 + 64)
-    return replace(SMALL, examples=str(path))
+    return replace(SMALL, examples_path=str(path))
 
 
 @pytest.fixture(scope="module")
@@ -100,28 +96,32 @@ def bundle() -> Iterator[Bundle]:
 
 
 @pytest.fixture(scope="module")
-def train(small: StrategyTraining, bundle: Bundle) -> Callable[[Under], Answers]:
+def train(small: TrainingRequest, bundle: Bundle) -> Callable[[Under], Answers]:
     """Trains under a strategy, once for all tests."""
     done: dict[Under, Answers] = {}
 
     def once(strategy: Under) -> Answers:
         ranks = 1 if strategy is Under.ONE_DEVICE else RANKS
         if strategy not in done:
-            training = replace(small, strategy=strategy, ranks=ranks)
+            training = replace(small, strategy=strategy, ranks=ranks, servers=_servers(strategy))
             done[strategy] = _answers(training, bundle)
         return done[strategy]
 
     return once
 
 
-def _runs(found: Answers) -> list[StrategyRun]:
+def _servers(strategy: Under) -> int:
+    return 1 if strategy is Under.PARAMETER_SERVER else 0
+
+
+def _runs(found: Answers) -> list[TrainingRun]:
     assert not isinstance(found, Failure), (found.message, found.log)
     return found
 
 
 HERE = [strategy for strategy in Under if strategy is not Under.TPU]
-SYNCHRONOUS = [strategy for strategy in HERE if strategy.is_synchronous]
-MIRRORED = [strategy for strategy in HERE if strategy.is_mirrored]
+SYNCHRONOUS = [strategy for strategy in HERE if strategy is not Under.PARAMETER_SERVER]
+MIRRORED = [Under.MIRRORED, Under.MULTI_WORKER_MIRRORED]
 
 
 @pytest.mark.parametrize("strategy", HERE)
@@ -212,7 +212,7 @@ def test_without_a_tpu_its_strategy_says_so(train: Callable[[Under], Answers]) -
     ],
 )
 def test_a_member_that_is_killed_in_mid_epoch_fails_the_training(
-    small: StrategyTraining, strategy: Under, trainer: str, victim: Role
+    small: TrainingRequest, strategy: Under, trainer: str, victim: Role
 ) -> None:
     bundle = Bundle()
 
@@ -222,7 +222,7 @@ def test_a_member_that_is_killed_in_mid_epoch_fails_the_training(
         if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
             os.kill(pid, signal.SIGKILL)
 
-    endless = replace(small, strategy=strategy, epochs=100_000)
+    endless = replace(small, strategy=strategy, servers=_servers(strategy), epochs=100_000)
     found = _answers(endless, bundle, kill)
     left = processes(bundle.path)
     bundle.remove()
@@ -232,10 +232,10 @@ def test_a_member_that_is_killed_in_mid_epoch_fails_the_training(
     assert not left
 
 
-def test_damaged_examples_are_refused(small: StrategyTraining, bundle: Bundle) -> None:
-    path = Path(f"{small.examples}.damaged")
-    path.write_bytes(Path(small.examples).read_bytes()[:-1])
-    found = _answers(replace(small, ranks=1, examples=str(path)), bundle)
+def test_damaged_examples_are_refused(small: TrainingRequest, bundle: Bundle) -> None:
+    path = Path(f"{small.examples_path}.damaged")
+    path.write_bytes(Path(small.examples_path).read_bytes()[:-1])
+    found = _answers(replace(small, ranks=1, examples_path=str(path)), bundle)
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.UNAVAILABLE
     assert "is damaged" in found.message

@@ -1,4 +1,4 @@
-"""The made-up trainer under strategies: what a real one would say, or what its script says."""
+"""The made-up trainer: what a real one would say, or what its script says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from busbw.model import Capability, FailureKind, StrategyRun, StrategyTraining, TrainingStrategy
+from busbw.model import FailureKind, Net, Place, Role, TrainingRun, TrainingStrategy
 from busbw.worker.backends import load_trainer
 from busbw.worker.backends.base import MeasuringError
+from tests import build
 
 
 def _run(
@@ -17,15 +18,12 @@ def _run(
     role: tuple[str, int] = ("chief", 0),
     launch: str = "1.chief0",
     **script: object,
-) -> StrategyRun:
-    task = {"type": role[0], "index": role[1]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {}, "task": task}))
+) -> TrainingRun:
+    place = Place(role=Role(task=role[0], index=role[1]), addresses={})
     monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
     monkeypatch.setattr("sys.argv", ["worker", f"--launch={launch}"])
-    training = StrategyTraining(strategy=strategy, ranks=2, examples="", epochs=3)
-    found = load_trainer("fake", Capability.TRAIN).train(training)
-    assert isinstance(found, StrategyRun)
-    return found
+    request = build.training_request(strategy=strategy, ranks=2, epochs=3)
+    return load_trainer("fake", place).train(request).run
 
 
 @pytest.mark.parametrize("strategy", list(TrainingStrategy))
@@ -78,3 +76,31 @@ def test_what_befalls_a_role_befalls_no_other(monkeypatch: pytest.MonkeyPatch) -
     assert _run(monkeypatch, role=("worker", 0), roles=script).updates
     with pytest.raises(MeasuringError):
         _run(monkeypatch, role=("worker", 1), roles=script)
+
+
+def test_those_that_only_offer_themselves_have_their_event_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = {"roles": {"ps 0": "unavailable", "worker 0": "unavailable"}}
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
+    for task, other, happens in (
+        ("ps", "worker", True),
+        ("worker", "chief", True),
+        ("worker", "ps", False),
+    ):
+        trainer = load_trainer("fake", Place(role=Role(task=task), addresses={other: ()}))
+        if happens:
+            with pytest.raises(MeasuringError):
+                trainer.offer()
+        else:
+            trainer.offer()
+
+
+def test_a_perceptron_has_figures_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps({"lose_updates": 1}))
+    answer = load_trainer("fake", Place(role=Role(), addresses={})).train(
+        build.training_request(Net.PERCEPTRON, ranks=2, servers=2, epochs=3)
+    )
+    assert (answer.run.epochs_s, answer.run.api) == ((2.0, 1.0, 1.0), "made up, synchronous")
+    assert (answer.run.updates, answer.global_step, answer.gradients) == (29, 30, 30)
+    assert answer.server_bytes == {"ps 0": 1024, "ps 1": 1024}

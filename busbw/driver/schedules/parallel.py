@@ -1,0 +1,144 @@
+"""Cases compiled for topologies: several workers at once, each with one at a time.
+
+Compiling is not timed, so that all cores may work. A compiler that crashes or hangs takes its
+process with it: that costs the one case, and a new worker takes the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.driver.executor import Executor, started_again, stopped
+from busbw.driver.group import Group
+from busbw.driver.probe import ProbeCutShort
+from busbw.driver.transport import Request, Starter
+from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A case to be compiled for one topology by the compiler `compiler`."""
+
+    case: Case
+    topology: Topology
+    compiler: str = ""
+
+
+@dataclass
+class Parallel:
+    """Compiles with up to `workers` processes at once; `starters` has one Starter per compiler.
+
+    `cache` is the folder where programs are kept between sessions, None for none. Whatever ends
+    it, no worker is left.
+    """
+
+    executor: Executor
+    starters: Mapping[str, Starter]
+    workers: int
+    timeout_s: float
+    cache: Path | None = None
+    on_progress: Callable[[int, int, Job], None] = lambda done, total, job: None
+    results: dict[Job, Compiled | Failure] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _number: int = 0
+
+    def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
+        """What `compiler` is for each topology; one that a crash hides is missing, and says so.
+
+        Raises ProbeCutShort if a worker was killed or hung, and so did another.
+        """
+        found = []
+        with self.executor:
+            group: Group | Failure | None = None
+            for topology in topologies:
+                group = group or self._opened(compiler)
+                answer = self._described(group, topology)
+                if isinstance(answer, Failure) and isinstance(group, Group) and stopped(answer):
+                    self.executor.on_note(started_again(answer))
+                    group = self._opened(compiler)
+                    answer = self._described(group, topology)
+                if isinstance(answer, Failure):
+                    if stopped(answer):
+                        raise ProbeCutShort(f"{_words(answer)}; it was tried twice")
+                    answer = Compiler(topology=topology.name, missing=_words(answer))
+                found.append(answer)
+                group = None if answer.missing else group
+        return found
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Compile all `jobs`; what becomes of each is in `results` as soon as it is known."""
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        size = max(1, min(self.workers, len(jobs)))
+        with self.executor, ThreadPoolExecutor(size) as threads:
+            done = [threads.submit(self._work, waiting, len(jobs)) for _ in range(size)]
+            try:
+                for one in done:
+                    one.result()
+            except BaseException:
+                self.executor.stop()
+                raise
+
+    def _described(self, group: Group | Failure, topology: Topology) -> Compiler | Failure:
+        if isinstance(group, Failure):
+            return group
+        request = Request("describe", {"topology": topology})
+        answer = group.ask(request, self.timeout_s, "starting the compiler")
+        assert isinstance(answer, (Compiler, Failure))
+        return answer
+
+    def _work(self, waiting: queue.SimpleQueue[Job], total: int) -> None:
+        """One thread: jobs from the queue, in a worker of its own for each compiler."""
+        groups: dict[str, Group] = {}
+        while not self.executor.is_stopped:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                break
+            answer = self._compiled(job, groups)
+            with self._lock:
+                if self.executor.is_stopped:
+                    break
+                self.results[job] = answer
+                self.on_progress(len(self.results), total, job)
+        for group in groups.values():
+            self.executor.end(group)
+
+    def _compiled(self, job: Job, groups: dict[str, Group]) -> Compiled | Failure:
+        group = groups.get(job.compiler) or self._opened(job.compiler)
+        if isinstance(group, Failure):
+            return group
+        groups[job.compiler] = group
+        cache = str(self.cache) if self.cache else ""
+        request = Request("compile", {"topology": job.topology, "case": job.case, "cache": cache})
+        answer = group.ask(request, self.timeout_s, "compiling")
+        if group.is_over:
+            self.executor.end(groups.pop(job.compiler))
+        assert isinstance(answer, (Compiled, Failure))
+        return answer
+
+    def _opened(self, compiler: str) -> Group | Failure:
+        with self._lock:
+            self._number += 1
+            launch = LaunchId(name=f"compile-{self._number}")
+        return self.executor.opened(self.starters[compiler], launch)
+
+
+def cache_folder(text: str) -> Path | None:
+    """Where compiled programs are kept: ``none`` for nowhere, empty for the user's cache folder."""
+    if text == "none":
+        return None
+    if text:
+        return Path(text).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"
+
+
+def _words(failure: Failure) -> str:
+    return f"{failure.message}: {failure.last_line}"

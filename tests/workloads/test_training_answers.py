@@ -1,0 +1,294 @@
+"""Training in groups: what members' answers become, made up and really with TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.driver import Bundle, LocalStart, Place, Starter, Worker, train
+from busbw.driver.training import checked, request_of, run_of
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import (
+    CNN,
+    Capability,
+    Failure,
+    FailureKind,
+    LaunchId,
+    Net,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingStrategy,
+)
+from tests import build
+from tests.worker.backends.real import needs
+
+from .processes import processes, wait_until
+
+LONG_S = 120.0
+MIRRORED = TrainingStrategy.MIRRORED
+WORKERS = TrainingStrategy.MULTI_WORKER_MIRRORED
+SERVED = TrainingStrategy.PARAMETER_SERVER
+
+SINGLE = build.training_request(Net.PERCEPTRON)
+SYNCHRONOUS = replace(SINGLE, ranks=2, servers=1)
+ASYNCHRONOUS = replace(SYNCHRONOUS, strategy=SERVED)
+
+
+def _request(strategy: TrainingStrategy) -> TrainingRequest:
+    ranks = 1 if strategy is TrainingStrategy.ONE_DEVICE else 2
+    return build.training_request(strategy=strategy, ranks=ranks)
+
+
+def _answer(
+    *ranks: str, gradients: int = 40, last: Mapping[str, str] | None = None, **changes: Any
+) -> TrainingAnswer:
+    same = dict.fromkeys(ranks or ("all",), "same")
+    summed = {"Reduce": 1} if ranks else {}
+    run = build.training_run(
+        **{
+            "first_digests": same,
+            "last_digests": same if last is None else last,
+            "reductions": summed,
+            **changes,
+        }
+    )
+    return build.training_answer(run, gradients=gradients)
+
+
+def _wrong(request: TrainingRequest, answers: list[TrainingAnswer]) -> str:
+    found = checked(request, answers)
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.WRONG_RESULT
+    return found.message
+
+
+@pytest.mark.parametrize(
+    ("strategy", "answers"),
+    [
+        (TrainingStrategy.ONE_DEVICE, [_answer(gradients=20)]),
+        (TrainingStrategy.CENTRAL_STORAGE, [_answer()]),
+        (SERVED, [_answer(updates=40)]),
+        (MIRRORED, [_answer("replica 0", "replica 1")]),
+        (
+            WORKERS,
+            [
+                _answer("worker 0, replica 0", gradients=20),
+                _answer("worker 1, replica 0", gradients=20),
+            ],
+        ),
+    ],
+)
+def test_members_that_agree_have_no_disagreement(
+    strategy: TrainingStrategy, answers: list[TrainingAnswer]
+) -> None:
+    found = checked(_request(strategy), answers)
+    assert isinstance(found, TrainingAnswer)
+    assert found.gradients == sum(answer.gradients for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "answers", "said"),
+    [
+        (
+            MIRRORED,
+            [_answer("replica 0", "replica 1", updates=10)],
+            "the variables saw 10 updates in 2 epochs, expected 20 in 2",
+        ),
+        (
+            WORKERS,
+            [_answer("worker 0", gradients=20), _answer("worker 1", gradients=20, updates=19)],
+            "the variables saw 19 updates in 2 epochs, expected 20 in 2",
+        ),
+        (
+            SERVED,
+            [_answer(updates=20)],
+            "the variables saw 20 updates in 2 epochs, expected 40 in 2",
+        ),
+        (
+            TrainingStrategy.ONE_DEVICE,
+            [_answer(epochs_s=(1.0,))],
+            "the variables saw 20 updates in 1 epoch, expected 20 in 2",
+        ),
+        (
+            MIRRORED,
+            [_answer("replica 0")],
+            "after the first step there are weights of 1 rank, expected of 2",
+        ),
+        (
+            WORKERS,
+            [
+                _answer("worker 0", gradients=20),
+                _answer("worker 1", gradients=20, last={"worker 1": "other"}),
+            ],
+            "at the end the weights of worker 1 are others than those of worker 0",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said(
+    strategy: TrainingStrategy, answers: list[TrainingAnswer], said: str
+) -> None:
+    assert _wrong(_request(strategy), answers) == said
+
+
+def test_strategies_that_mirror_have_reductions() -> None:
+    found = checked(_request(MIRRORED), [_answer("replica 0", "replica 1", reductions={})])
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.NOT_A_COLLECTIVE
+    assert found.message == "mirrored: no reduction of gradients was found in the graph"
+
+
+def test_an_epoch_is_as_long_as_for_the_slowest_and_reductions_and_gradients_add_up() -> None:
+    found = checked(
+        _request(WORKERS),
+        [
+            _answer("worker 0", gradients=20, epochs_s=(2.0, 0.5), compile_s=1.0),
+            _answer("worker 1", gradients=20, epochs_s=(1.0, 0.75), compile_s=2.0),
+        ],
+    )
+    assert isinstance(found, TrainingAnswer)
+    assert (found.run.epochs_s, found.run.compile_s) == ((2.0, 0.75), 2.0)
+    assert (found.run.reductions, found.run.replicas, found.gradients) == ({"Reduce": 2}, 2, 40)
+    assert found.run.last_digests == {"worker 0": "same", "worker 1": "same"}
+
+
+@pytest.mark.parametrize("wrong", ["gradients", "global_step", "updates"])
+def test_one_too_many_of_anything_is_a_wrong_result(wrong: str) -> None:
+    workers = [replace(_answer(gradients=gradients), global_step=20) for gradients in (19, 21)]
+    assert isinstance(checked(SYNCHRONOUS, workers), TrainingAnswer)
+    if wrong == "updates":
+        other = replace(workers[1], run=replace(workers[1].run, updates=21))
+    else:
+        other = replace(workers[1], **{wrong: getattr(workers[1], wrong) + 1})
+    assert "expected 20 of 40" in _wrong(SYNCHRONOUS, [workers[0], other])
+
+
+def test_a_sample_is_a_step_of_an_epoch_after_the_first() -> None:
+    case = build.case(framework="tensorflow", step=CNN, strategy="mirrored", ranks=2)
+    copies = dict.fromkeys(("replica 0", "replica 1"), "same")
+    trained = build.training_run(
+        epochs_s=(3.0, 1.0, 0.5), reduced_bytes=143656, last_digests=copies
+    )
+    run = run_of(case, trained, LaunchId.parse("1.tensorflow.mirrored"))
+    assert run.samples_s == (0.1, 0.05)
+    assert (run.iterations, run.first_call_s, run.clock) == (10, 3.0, "host")
+    assert run.values_checked == 2 * 143656 // 4
+    assert (run.proof.algorithm, run.proof.array_bytes) == ("mirrored", 143656)
+    assert run.training == trained
+
+
+def test_a_single_copy_of_the_weights_is_compared_with_nothing() -> None:
+    case = build.case(framework="tensorflow", step=CNN, strategy="one_device", ranks=1)
+    assert run_of(case, build.training_run(), LaunchId.parse("1")).values_checked == 0
+
+
+def test_what_is_asked_for_is_the_case_on_its_device() -> None:
+    case = build.case(framework="tensorflow", step=CNN, strategy="central_storage", ranks=4)
+    asked = request_of(case, "gpu", "digits.bin")
+    assert (asked.strategy, asked.ranks) == (TrainingStrategy.CENTRAL_STORAGE, 4)
+    assert (asked.device, asked.examples_path) == ("gpu", "digits.bin")
+    assert (asked.net, asked.batch, asked.unseen, asked.epochs) == (Net.CNN, 128, 297, 20)
+
+
+def starts(bundle: Bundle, framework: str) -> tuple[Callable[[Place], Worker], dict[str, Worker]]:
+    """How members are started, and those that have been, by role."""
+    starter = Starter(
+        python=sys.executable,
+        framework=framework,
+        capability=Capability.TRAIN,
+        defaults=FRAMEWORKS[framework].environment,
+        device="cpu",
+    )
+    started: dict[str, Worker] = {}
+
+    def start(place: Place) -> Worker:
+        worker = LocalStart(starter=starter, bundle=bundle, launch=LaunchId.parse("1"))(place)
+        started[place.role.name] = worker
+        return worker
+
+    return start, started
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (SINGLE, {"chief 0"}),
+        (ASYNCHRONOUS, {"chief 0", "worker 0", "worker 1", "ps 0"}),
+        (SYNCHRONOUS, {"worker 0", "worker 1", "ps 0"}),
+        (_request(MIRRORED), {"chief 0"}),
+        (_request(WORKERS), {"worker 0", "worker 1"}),
+    ],
+    ids=["single", "asynchronous", "synchronous", "mirrored", "multi_worker_mirrored"],
+)
+def test_each_way_has_its_roles_and_one_answer(
+    bundle: Bundle, request_: TrainingRequest, expected: set[str]
+) -> None:
+    start, started = starts(bundle, "fake")
+    answer = train(request_, start, LONG_S)
+    assert isinstance(answer, TrainingAnswer), answer
+    assert set(started) == expected
+    assert answer.gradients == 2 * answer.run.steps * request_.ranks
+    assert not processes(bundle.path)
+
+
+REAL = "tensorflow"
+
+
+@needs(REAL)
+def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
+    start, _ = starts(bundle, REAL)
+    answer = train(SINGLE, start, LONG_S)
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert answer.gradients == answer.run.updates == answer.global_step == 20
+    assert (answer.run.api, answer.server_bytes) == ("tf.function, no strategy", {})
+
+
+@needs(REAL)
+@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
+    bundle: Bundle, request_: TrainingRequest
+) -> None:
+    start, _ = starts(bundle, REAL)
+    answer = train(replace(request_, servers=2), start, LONG_S)
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
+    assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
+    assert answer.server_bytes == {"ps 0": 406532, "ps 1": 552}
+    assert not processes(bundle.path)
+
+
+@needs(REAL)
+@pytest.mark.parametrize(
+    ("request_", "trainer", "victim"),
+    [
+        (ASYNCHRONOUS, "chief 0", "ps 0"),
+        (ASYNCHRONOUS, "chief 0", "worker 1"),
+        (SYNCHRONOUS, "worker 0", "ps 0"),
+        (SYNCHRONOUS, "worker 0", "worker 1"),
+    ],
+)
+def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
+    bundle: Bundle, request_: TrainingRequest, trainer: str, victim: str
+) -> None:
+    endless = replace(request_, epochs=100_000)
+    start, started = starts(bundle, REAL)
+
+    def kill() -> None:
+        log = bundle.log_path(f"1.{trainer.replace(' ', '')}.{REAL}")
+        if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
+            os.kill(started[victim].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    failure = train(endless, start, 2 * LONG_S)
+    killer.join()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.KILLED
+    assert failure.message == f"{victim}: the worker was killed (SIGKILL) while training"
+    assert not processes(bundle.path)
