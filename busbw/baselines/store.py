@@ -28,7 +28,6 @@ class Found:
     `other_strategy` is one that the same case has a baseline with, where it has none of its own.
     """
 
-    path: Path
     baseline: Baseline | None = None
     nearest: str = ""
     other_strategy: str = ""
@@ -61,9 +60,9 @@ def find(
         document = files.read_checked(path, key, case)
         entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
     if entry is not None:
-        return Found(path=path, baseline=baseline_of(case, entry))
+        return Found(baseline=baseline_of(case, entry))
     nearest = "" if there else _nearest(root, key, case)
-    return Found(path=path, nearest=nearest, other_strategy=_other_strategy(root, key, case))
+    return Found(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:

@@ -3,7 +3,7 @@
 Reads no file and no clock, knows no pytest; what it needs is handed in as values.
 """
 
-from .case import Judged, Terms, judge_case, may_become_baseline, summary_of
+from .case import Ruling, Terms, judge_case, may_become_baseline, summary_of
 from .ceilings import with_ceiling
 from .compiled import (
     COMPILE_POLICY,
@@ -31,11 +31,11 @@ __all__ = [
     "Curve",
     "Further",
     "Group",
-    "Judged",
     "Located",
     "Looks",
     "Moved",
     "Policy",
+    "Ruling",
     "Shift",
     "SizeShift",
     "Terms",

@@ -65,7 +65,7 @@ def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class Ruling:
     """The verdict as it stands; `wanted` launches in all would make it firmer, None for no more.
 
     `suspected`: it looks slower, and waits to be seen again.
@@ -84,7 +84,7 @@ def judge_case(
     *,
     nearest: str = "",
     reference: Reference | None = None,
-) -> Judged:
+) -> Ruling:
     """One measured case, as it stands. `nearest` is said where `baseline` is None."""
     case = measurement.case
     if baseline is not None and measurement.failures and not _same_limit(baseline, terms):
@@ -126,18 +126,18 @@ def may_become_baseline(verdict: Verdict) -> bool:
 
 def _judge(
     spec: Spec, measurement: Measurement, baseline: Baseline | None, terms: Terms, nearest: str
-) -> Judged:
+) -> Ruling:
     found = broken(spec, measurement)
     if found is not None:
-        return Judged(verdict=found)
+        return Ruling(verdict=found)
     if baseline is not None and baseline.case.protocol != measurement.case.protocol:
-        return Judged(verdict=_other_protocol(spec, measurement, baseline, terms))
+        return Ruling(verdict=_other_protocol(spec, measurement, baseline, terms))
     if measurement.failures:
-        return Judged(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
+        return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
     if baseline is None:
-        return Judged(verdict=_no_baseline(spec, terms, nearest))
+        return Ruling(verdict=_no_baseline(spec, terms, nearest))
     if baseline.oom:
-        return Judged(verdict=_fits_now(spec, baseline))
+        return Ruling(verdict=_fits_now(spec, baseline))
     return _compare(spec, measurement, baseline, terms)
 
 
@@ -198,7 +198,7 @@ def _out_of_memory(
     return replace(base, text=text, failed=not terms.accept_all)
 
 
-def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms) -> Judged:
+def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms) -> Ruling:
     case = measurement.case
     found = compare(
         launches_of(baseline),
@@ -222,7 +222,7 @@ def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Te
         limit=math.exp(found.limit),
         provisional=found.provisional,
     )
-    return Judged(verdict=verdict, wanted=found.wanted, suspected=found.suspected)
+    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.suspected)
 
 
 def ratio_text(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model import Spec
 
-from .case import Judged
+from .case import Ruling
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,7 +18,7 @@ class Further:
     passes: int
 
 
-def further(judged: Mapping[Spec, Judged], launches: Mapping[Spec, int]) -> Further:
+def further(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Further:
     """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
 
     `launches` is how many there are by now. So many passes that the first case has what it wants.
@@ -38,7 +38,7 @@ def further(judged: Mapping[Spec, Judged], launches: Mapping[Spec, int]) -> Furt
     return Further(specs=ordered, passes=min(lacking.values()))
 
 
-def _neighbours(spec: Spec, judged: Mapping[Spec, Judged]) -> Iterator[Spec]:
+def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
     """The next smaller and the next larger payload of the same kind that were measured."""
     alike = sorted(
         other.payload_bytes

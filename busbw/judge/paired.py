@@ -11,7 +11,7 @@ from busbw import stats
 from busbw.model import Measurement, Outcome, Run, Spec, Summary, Verdict, plural, seconds_text
 
 from . import clocks
-from .case import Judged, Terms, summary_of_runs
+from .case import Ruling, Terms, summary_of_runs
 from .estimate import Estimate, of_launches, shift_of_samples
 from .failures import broken, memory_text
 from .sequence import Decision, Looks, decide
@@ -26,7 +26,7 @@ _TAIL_GROWTH = math.log(1.2)
 _WHOSE = "the reference: "
 
 
-def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Judged:
+def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
     """One case of two stacks measured in turn, as it stands."""
     judged = _judge(spec, reference, candidate, terms)
     verdict = judged.verdict
@@ -40,12 +40,12 @@ def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms
     return replace(judged, verdict=whole)
 
 
-def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Judged:
+def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
     found = broken(spec, candidate) or broken(spec, reference, _WHOSE)
     if found is not None:
-        return Judged(verdict=found)
+        return Ruling(verdict=found)
     if candidate.failures or reference.failures:
-        return Judged(verdict=_out_of_memory(spec, reference, candidate))
+        return Ruling(verdict=_out_of_memory(spec, reference, candidate))
     pairs = pairs_of(reference.runs, candidate.runs)
     looks = _looks(terms)
     least_s = statistics.median(stats.launch_time_s(run) for run in reference.runs)
@@ -75,7 +75,7 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
             ratio_error=estimate.error,
             limit=None if decision.limit is None else math.exp(decision.limit),
         )
-    return Judged(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
+    return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
 
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:

@@ -7,10 +7,10 @@ from .benchmark import pytest_benchmark_update_json, pytest_collection_modifyite
 from .ending import pytest_sessionfinish
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
 from .items import SessionItem, compiled, verdict
-from .measuring import pytest_runtestloop
+from .loop import pytest_runtestloop
 from .options import pytest_addoption
 from .outcomes import pytest_report_teststatus, pytest_runtest_makereport
-from .state import pytest_configure
+from .selecting import pytest_configure
 from .terminal import pytest_report_header, pytest_terminal_summary
 
 __all__ = [

@@ -13,7 +13,8 @@ import pytest
 
 from busbw.model import Measurement, Run
 
-from .state import STATE, spec_of
+from .selecting import spec_of
+from .session import judged_of
 
 
 class Clock:
@@ -88,9 +89,10 @@ def pytest_benchmark_update_json(
     config: pytest.Config, benchmarks: list[Any], output_json: dict[str, Any]
 ) -> None:
     """Add GB/s to every benchmark of ours: the table's own columns are times only."""
+    judged = judged_of(config)
     by_name = {
         f"[{spec.id}]": verdict.now
-        for spec, verdict in config.stash[STATE].verdicts.items()
+        for spec, verdict in (judged.verdicts if judged else {}).items()
         if verdict.now is not None
     }
     for row in output_json["benchmarks"]:

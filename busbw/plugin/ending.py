@@ -7,65 +7,77 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from busbw import report, stats, writing
 
-from . import updating, updating_compiled
-from .state import STATE, State, under_xdist
+from .accepting import accepted
+from .selecting import under_xdist
+from .session import SESSION, Judged, Measured, Programs
 
 _WRITE_AFTER = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Nothing is written after an interrupt, and no baseline unasked."""
-    state = session.config.stash.get(STATE, None)
-    if state is None or under_xdist(session.config):
+    judged = session.config.stash.get(SESSION, None)
+    if under_xdist(session.config) or not isinstance(judged, Judged):
         return
-    if state.interrupted or exitstatus not in _WRITE_AFTER:
+    if exitstatus not in _WRITE_AFTER or not _is_there(judged):
         return
-    results = state.settings.results
-    if state.compiled:
-        session.exitstatus = updating_compiled.write(state) or exitstatus
-        if results is not None:
-            _write_results(state, results, _compiled(state))
-    if state.measurements:
-        session.exitstatus = updating.write(state) or session.exitstatus
-        if results is not None:
-            _write_results(state, results, _measured(state))
-    if state.errors and session.exitstatus == pytest.ExitCode.OK:
+    written, exit_code = accepted(judged)
+    error = _results(judged)
+    written = replace(written, errors=(*written.errors, *error))
+    session.exitstatus = exit_code or exitstatus
+    if written.errors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    session.config.stash[SESSION] = written
 
 
-def _write_results(state: State, path: Path, document: dict[str, Any]) -> None:
+def _is_there(judged: Judged) -> bool:
+    """Whether anything was measured, or was to be compiled."""
+    measured = judged.observed
+    return bool(judged.compiled) or (isinstance(measured, Measured) and bool(measured.measurements))
+
+
+def _results(judged: Judged) -> tuple[str, ...]:
+    """Write --results; what went wrong."""
+    path = judged.settings.results
+    if path is None:
+        return ()
+    measured = judged.observed
+    document = _measured(judged, measured) if isinstance(measured, Measured) else _compiled(judged)
     document = report.without_homes(document, os.path.expanduser("~"))
     try:
         writing.write(path, json.dumps(document, indent=1) + "\n")
     except OSError as error:
-        state.errors.append(f"--results: no results were written: {writing.reason(error)}")
+        return (f"--results: no results were written: {writing.reason(error)}",)
+    return ()
 
 
-def _measured(state: State) -> dict[str, Any]:
-    assert state.environment is not None and state.plan is not None
+def _measured(judged: Judged, measured: Measured) -> dict[str, Any]:
     return report.results(
-        environment=state.environment,
-        plan=state.plan,
-        session=state.session_verdict,
-        verdicts=tuple(state.verdicts.values()),
-        measurements=state.measurements,
-        measuring_s=state.measuring_s,
-        spent_s=state.spent_s,
-        references=state.references,
+        environment=measured.resolved.environment,
+        plan=measured.resolved.plan,
+        session=judged.session,
+        verdicts=tuple(judged.verdicts.values()),
+        measurements=measured.measurements,
+        measuring_s=measured.measuring_s,
+        spent_s=measured.spent_s,
+        references=measured.references,
         quantiles_s={
             spec: [stats.quantiles_s(run) for run in measurement.runs]
-            for spec, measurement in state.measurements.items()
+            for spec, measurement in measured.measurements.items()
         },
     )
 
 
-def _compiled(state: State) -> dict[str, Any]:
-    verdicts = tuple(state.compiled.values())
-    return report.compiled_document(verdicts, state.session_verdict, state.compilers)
+def _compiled(judged: Judged) -> dict[str, Any]:
+    programs = judged.observed
+    compilers = programs.resolved.compilers if isinstance(programs, Programs) else {}
+    return report.compiled_document(
+        tuple(judged.compiled.values()), judged.session, tuple(compilers.values())
+    )

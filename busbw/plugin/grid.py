@@ -23,8 +23,9 @@ from busbw.model import Asked, CompileSpec, Extra, GridError, Spec
 from . import injecting
 from .compiling import labels_of
 from .items import SessionItem
+from .selecting import is_perf, spec_of, under_xdist
+from .session import SESSION, Collected
 from .settings import Settings, how_to_get
-from .state import STATE, is_perf, spec_of, under_xdist
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
@@ -37,10 +38,11 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     Nor are those of training steps unless they are asked for: a session without them is as long as
     ever.
     """
-    if not (inspect.isfunction(obj) and collector.config.stash.get(STATE, None)):
+    if not (inspect.isfunction(obj) and SESSION in collector.config.stash):
         return None
-    state = collector.config.stash[STATE]
-    other = MEASURED if state.settings.compile is not None else COMPILED
+    collected = _collected(collector.config)
+    settings = collected.settings
+    other = MEASURED if settings.compile is not None else COMPILED
     parameters = inspect.signature(obj).parameters
     own = list(getattr(obj, "pytestmark", []))
     marks = [mark for mark in own if mark.name == "training"]
@@ -48,10 +50,11 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if marks and not _training_asked(collector.config.option.markexpr, everywhere):
         return []
     if marks:
-        nothing = _has_no_training(state.settings, **marks[0].kwargs)
+        nothing = _has_no_training(settings, **marks[0].kwargs)
     else:
-        nothing = MEASURED in parameters and _has_no_collective(state.settings)
-    state.nothing_asked = state.nothing_asked or nothing
+        nothing = MEASURED in parameters and _has_no_collective(settings)
+    if nothing:
+        collector.config.stash[SESSION] = replace(collected, nothing_asked=True)
     return [] if nothing or other in parameters else None
 
 
@@ -98,27 +101,42 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     An impossible grid is only noted: an error raised here would pass for a broken test file.
     Under pytest-xdist that is all that can be said.
     """
-    state = metafunc.config.stash[STATE]
-    name = MEASURED if state.settings.compile is None else COMPILED
+    collected = _collected(metafunc.config)
+    name = MEASURED if collected.settings.compile is None else COMPILED
     if name not in metafunc.fixturenames:
         return
     specs: tuple[Spec, ...] | tuple[CompileSpec, ...] = ()
-    marker = metafunc.definition.get_closest_marker("training")
     try:
-        if marker is not None:
-            specs = _of_training(state.settings, **marker.kwargs)
-            if not marker.kwargs.get("alone"):
-                state.grid = _joined(state.grid, specs)
-        else:
-            grid = cases.specs(_asked(state.settings))
-            state.grid = _joined(state.grid, grid)
-            state.compile_grid = _compile_specs(state.settings, grid)
-            specs = state.compile_grid if name == COMPILED else grid
+        collected, specs = _with_specs(
+            collected, metafunc.definition.get_closest_marker("training")
+        )
     except GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error
-        state.grid_error = str(error)
+        collected = replace(collected, error=str(error))
+    metafunc.config.stash[SESSION] = collected
     metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
+
+
+def _collected(config: pytest.Config) -> Collected:
+    found = config.stash[SESSION]
+    assert isinstance(found, Collected)
+    return found
+
+
+def _with_specs(
+    collected: Collected, marker: pytest.Mark | None
+) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
+    """With the Specs of one test, which are given too. Raises GridError."""
+    settings = collected.settings
+    if marker is not None:
+        steps = _of_training(settings, **marker.kwargs)
+        more = () if marker.kwargs.get("alone") else steps
+        return replace(collected, grid=_joined(collected.grid, more)), steps
+    grid = cases.specs(_asked(settings))
+    programs = _compile_specs(settings, grid)
+    found = replace(collected, grid=_joined(collected.grid, grid), compile_grid=programs)
+    return found, programs if settings.compile is not None else grid
 
 
 def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileSpec, ...]:
@@ -192,11 +210,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
     """What is wrong with what was selected, before anything is started; empty if nothing is."""
-    state = config.stash[STATE]
-    if state.grid_error:
-        return state.grid_error
-    if state.nothing_asked and not state.grid:
-        return _nothing(state.settings)
+    collected = _collected(config)
+    settings = collected.settings
+    if collected.error:
+        return collected.error
+    if collected.nothing_asked and not collected.grid:
+        return _nothing(settings)
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
     if measured and without_tests:
         return (
@@ -204,6 +223,6 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
             "be judged; --collect-only shows the tests"
         )
     specs = [spec for spec in map(spec_of, measured) if spec is not None]
-    if specs and state.settings.injection is not None:
-        return injecting.refused(state.settings.injection, specs)
+    if specs and settings.injection is not None:
+        return injecting.refused(settings.injection, specs)
     return ""

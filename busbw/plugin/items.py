@@ -21,7 +21,8 @@ from busbw.model import (
 
 from .benchmark import replay
 from .properties import compiled_properties_of, properties_of, training_properties_of
-from .state import STATE, VERDICT, is_perf, under_xdist
+from .selecting import VERDICT, is_perf, under_xdist
+from .session import SESSION, Measured, judged_of
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "
@@ -33,14 +34,15 @@ RUN_WITHOUT_XDIST = (
 def verdict(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; measuring is over when the first test runs."""
     spec: Spec = request.param
-    state = request.config.stash[STATE]
+    judged = judged_of(request.config)
     reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not measured"
-    found = state.verdicts.get(spec) or _unmeasured(spec, reason)
+    found = (judged.verdicts.get(spec) if judged else None) or _unmeasured(spec, reason)
     request.node.stash[VERDICT] = found
     request.node.user_properties.extend(properties_of(found))
-    if spec in state.measurements:
-        request.node.user_properties.extend(training_properties_of(state.measurements[spec]))
-        replay(request, state.measurements[spec])
+    measured = judged.observed if judged else None
+    if isinstance(measured, Measured) and spec in measured.measurements:
+        request.node.user_properties.extend(training_properties_of(measured.measurements[spec]))
+        replay(request, measured.measurements[spec])
     return found
 
 
@@ -48,9 +50,9 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 def compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
     """The CompiledVerdict of the parameter's CompileSpec; compiling is over by now."""
     spec: CompileSpec = request.param
-    state = request.config.stash[STATE]
+    judged = judged_of(request.config)
     reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not compiled"
-    found = state.compiled.get(spec) or CompiledVerdict(
+    found = (judged.compiled.get(spec) if judged else None) or CompiledVerdict(
         spec=spec, outcome=Outcome.FAILED, failed=True, text=reason
     )
     request.node.stash[VERDICT] = found
@@ -80,13 +82,14 @@ class SessionItem(pytest.Item):
         """Read the session's verdict."""
         if under_xdist(self.config):
             pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
-        state = self.config.stash[STATE]
-        if state.session_verdict is None:
+        judged = judged_of(self.config)
+        if judged is None:
             pytest.fail("nothing was measured or compiled", pytrace=False)
-        state.session_verdict = _read_by_all(state.session_verdict, self.session.items)
-        self.stash[VERDICT] = state.session_verdict
-        if state.session_verdict.failed:
-            pytest.fail(state.session_verdict.headline(), pytrace=False)
+        found = _read_by_all(judged.session, self.session.items)
+        self.config.stash[SESSION] = replace(judged, session=found)
+        self.stash[VERDICT] = found
+        if found.failed:
+            pytest.fail(found.headline(), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands in reports."""

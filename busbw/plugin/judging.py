@@ -1,4 +1,4 @@
-"""What was measured and what it is compared with, handed to the judge; verdicts for the state."""
+"""Measured → Judged: what was measured and what it is compared with, handed to the judge."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from busbw import judge, stats
 from busbw.model import (
-    Case,
+    BaselineSession,
     CompiledVerdict,
     CompileSpec,
+    Measurement,
     Outcome,
     SessionOutcome,
     SessionVerdict,
@@ -17,83 +18,104 @@ from busbw.model import (
     Verdict,
 )
 
-from . import machine, updating
+from . import accepting, machine
+from .session import Judged, Measured, Resolved, TimedJob
 from .settings import Settings
-from .state import State
 
 
-def judged(state: State, resolved: Mapping[Spec, Case]) -> dict[Spec, judge.Judged]:
+def rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
     """Every measured case, as it stands."""
-    return {spec: _judged(state, spec, len(resolved)) for spec in resolved}
+    return {spec: _ruling(measured, spec, job) for spec, job in measured.resolved.jobs.items()}
 
 
-def _judged(state: State, spec: Spec, number: int) -> judge.Judged:
-    """One case as it stands, held against what the hardware allows."""
-    assert state.target is not None
-    found = _compared(state, spec, number)
-    verdict = judge.with_ceiling(
-        found.verdict,
-        state.target.slice_key(spec),
-        state.measurements[spec].runs,
-        paired=state.settings.against is not None,
+def judged(measured: Measured, skip: str) -> Judged:
+    """The verdicts of all cases and of the session; `skip` names an option that asks for none."""
+    resolved, found = measured.resolved, rulings(measured)
+    verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
+    verdicts = {spec: verdicts[spec] for spec in resolved.specs}
+    groups = judge.groups_of_cases(
+        list(verdicts.values()),
+        judge.POLICIES[resolved.machine.target.device],
+        paired=resolved.paired,
     )
-    if verdict.outcome is Outcome.FAILED:
-        # More launches make no failure firmer.
-        return judge.Judged(verdict=verdict)
-    return replace(found, verdict=verdict)
-
-
-def _compared(state: State, spec: Spec, number: int) -> judge.Judged:
-    assert state.plan is not None and state.target is not None
-    policy = judge.POLICIES[state.target.device]
-    terms = judge.Terms(policy=policy, cases=number, launches=state.plan.launches)
-    measurement = state.measurements[spec]
-    if state.settings.against is not None:
-        return judge.judge_pair(spec, state.references[spec], measurement, terms)
-    stored, published = state.found[spec]
-    terms = judge.Terms(
-        policy=policy,
-        cases=number,
-        launches=state.plan.launches,
-        require_baselines=state.settings.require_baselines,
-        accept_all=updating.takes_slower(
-            state.settings, stored.baseline, measurement, policy.budget
-        ),
-        accept_new=state.settings.update_baselines == "new",
-        memory_limit_bytes=state.settings.memory_limit_bytes,
-    )
-    return judge.judge_case(
-        spec, measurement, stored.baseline, terms, nearest=stored.nearest, reference=published
-    )
-
-
-def judge_all(
-    state: State, specs: tuple[Spec, ...], resolved: Mapping[Spec, Case], skip: str
-) -> None:
-    """The verdicts of all cases and of the session."""
-    assert state.plan is not None
-    found = judged(state, resolved)
-    state.verdicts.update({spec: one.verdict for spec, one in found.items()})
-    state.verdicts = {spec: state.verdicts[spec] for spec in specs}
-    _locate(state, specs)
-    state.session_verdict = judge.judge_session(
-        [state.verdicts[spec] for spec in specs],
-        list(state.measurements.values()),
+    verdicts = _located(verdicts, groups)
+    session = judge.judge_session(
+        list(verdicts.values()),
+        list(measured.measurements.values()),
         judge.Circumstances(
-            launches=state.plan.launches,
-            expecting=state.settings.against is None,
-            accepting=_accepting(state.settings),
+            launches=resolved.plan.launches,
+            expecting=not resolved.paired,
+            accepting=_accepting(resolved.settings),
             asked_to_skip=skip,
-            missing=_missing(state, specs),
-            fallen_back=_fallen_back(state, resolved),
+            missing=_missing(resolved, verdicts),
+            fallen_back=_fallen_back(resolved),
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
-            shifted=_shifted(state, resolved),
+            shifted=_shifted(measured),
             curve=tuple(
                 f"{group.case.group_name}: {group.shifted.text}"
-                for group in state.groups
+                for group in groups
                 if group.shifted is not None
             ),
         ),
+    )
+    return Judged(
+        settings=resolved.settings,
+        session=session,
+        verdicts=verdicts,
+        observed=measured,
+        groups=groups,
+    )
+
+
+def given_up(
+    settings: Settings, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
+) -> Judged:
+    """Nobody can say what there is: every case fails, and the session has no verdict."""
+    return Judged(
+        settings=settings,
+        session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
+        verdicts={
+            spec: Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+            for spec in specs
+        },
+        compiled={
+            spec: CompiledVerdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+            for spec in compiled
+        },
+    )
+
+
+def _ruling(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
+    """One case as it stands, held against what the hardware allows."""
+    found = _compared(measured, spec, job)
+    verdict = judge.with_ceiling(
+        found.verdict,
+        job.slice_key,
+        measured.measurements[spec].runs,
+        paired=measured.resolved.paired,
+    )
+    if verdict.outcome is Outcome.FAILED:
+        # More launches make no failure firmer.
+        return judge.Ruling(verdict=verdict)
+    return replace(found, verdict=verdict)
+
+
+def _compared(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
+    resolved, measurement = measured.resolved, measured.measurements[spec]
+    settings, policy = resolved.settings, judge.POLICIES[resolved.machine.target.device]
+    terms = judge.Terms(policy=policy, cases=len(resolved.jobs), launches=resolved.plan.launches)
+    if resolved.paired:
+        return judge.judge_pair(spec, measured.references[spec], measurement, terms)
+    baseline = job.stored.baseline
+    terms = replace(
+        terms,
+        require_baselines=settings.require_baselines,
+        accept_all=accepting.takes_slower(settings, baseline, measurement, policy.budget),
+        accept_new=settings.update_baselines == "new",
+        memory_limit_bytes=settings.memory_limit_bytes,
+    )
+    return judge.judge_case(
+        spec, measurement, baseline, terms, nearest=job.stored.nearest, reference=job.published
     )
 
 
@@ -102,95 +124,75 @@ def _accepting(settings: Settings) -> bool:
     return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
-def give_up(state: State, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str) -> None:
-    """Nobody can say what there is: every case fails, and the session has no verdict."""
-    for spec in specs:
-        state.verdicts[spec] = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
-    for one in compiled:
-        state.compiled[one] = CompiledVerdict(
-            spec=one, outcome=Outcome.FAILED, failed=True, text=why
-        )
-    state.session_verdict = SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why)
+def _located(
+    verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.Group]
+) -> dict[Spec, Verdict]:
+    """Below each case that got slower, where over the sizes that sits."""
+    located = {group.case.group_name: group.located for group in groups if group.located}
+    found = dict(verdicts)
+    for spec, verdict in verdicts.items():
+        shape = located.get(verdict.case.group_name) if verdict.case else None
+        if shape is not None and verdict.outcome is Outcome.REGRESSED:
+            text = f"over the sizes: {shape.where.value}: {shape.text}"
+            found[spec] = replace(verdict, notes=(*verdict.notes, text))
+    return found
 
 
-def _locate(state: State, specs: tuple[Spec, ...]) -> None:
-    """The curves, and below each case that got slower where over the sizes that sits."""
-    assert state.target is not None
-    state.groups = judge.groups_of_cases(
-        [state.verdicts[spec] for spec in specs],
-        judge.POLICIES[state.target.device],
-        paired=state.settings.against is not None,
-    )
-    located = {group.case.group_name: group.located for group in state.groups if group.located}
-    for spec in specs:
-        verdict = state.verdicts[spec]
-        found = located.get(verdict.case.group_name) if verdict.case else None
-        if found is not None and verdict.outcome is Outcome.REGRESSED:
-            text = f"over the sizes: {found.where.value}: {found.text}"
-            state.verdicts[spec] = replace(verdict, notes=(*verdict.notes, text))
-
-
-def _missing(state: State, specs: tuple[Spec, ...]) -> tuple[str, ...]:
+def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
     """Selected cases that have baselines here but were skipped, by framework."""
-    assert state.target is not None
-    out_of_reach = {*state.target.unreached, *state.settings.absent_frameworks}
+    unreached = resolved.machine.target.unreached
+    out_of_reach = {*unreached, *resolved.settings.absent_frameworks}
     skipped = {
-        spec.framework: state.verdicts[spec].text
-        for spec in specs
-        if state.verdicts[spec].outcome is Outcome.SKIPPED and spec.framework in out_of_reach
+        spec.framework: verdict.text
+        for spec, verdict in verdicts.items()
+        if verdict.outcome is Outcome.SKIPPED and spec.framework in out_of_reach
     }
-    return tuple(text for name, text in skipped.items() if name in state.stored_frameworks)
+    return tuple(text for name, text in skipped.items() if name in resolved.stored_frameworks)
 
 
-def _fallen_back(state: State, resolved: Mapping[Spec, Case]) -> tuple[str, ...]:
+def _fallen_back(resolved: Resolved) -> tuple[str, ...]:
     """Clocks and algorithms that are others than those of the baseline, though nobody asked."""
-    if state.settings.against is not None:
-        return ()
     found = []
-    for spec, case in resolved.items():
-        stored, _ = state.found[spec]
-        before = stored.baseline
+    for spec, job in resolved.jobs.items():
+        case, before = job.case, job.stored.baseline
         if before is not None and before.case.clock is not case.clock and spec.clock == "default":
             found.append(
                 f"{case.framework}: the clock fell back to {case.clock.value}, "
                 f"the baseline was read from {before.case.clock.value}"
             )
-        if before is None and stored.other_strategy and spec.strategy == "default":
+        if before is None and job.stored.other_strategy and spec.strategy == "default":
             found.append(
                 f"{case.framework}: the default is {case.strategy} now, "
-                f"the baseline is of {stored.other_strategy}"
+                f"the baseline is of {job.stored.other_strategy}"
             )
     return tuple(dict.fromkeys(found))
 
 
-def _shifted(state: State, resolved: Mapping[Spec, Case]) -> str:
+def _shifted(measured: Measured) -> str:
     """Whether the whole machine runs at another speed, and what else is not as it was."""
-    assert state.target is not None
-    if state.settings.against is not None:
-        return ""
-    moved, before = [], None
-    for spec in resolved:
-        stored, runs = state.found[spec][0].baseline, state.measurements[spec].runs
-        anchors_s = stats.anchors_s(runs)
-        if stored is None or stored.oom or not runs or not anchors_s:
-            continue
-        with_anchor = [one for one in stored.sessions if one.anchors_s]
-        if with_anchor:
+    resolved, moved, before = measured.resolved, [], None
+    for spec, job in resolved.jobs.items():
+        stored, runs = job.stored.baseline, measured.measurements[spec].runs
+        with_anchor = [] if stored is None else [one for one in stored.sessions if one.anchors_s]
+        if with_anchor and stats.anchors_s(runs):
             before = with_anchor[-1]
-            moved.append(
-                judge.moved(
-                    [stats.launch_time_s(run) for run in runs],
-                    anchors_s,
-                    [time_s for one in with_anchor for time_s in one.times_s],
-                    [anchor_s for one in with_anchor for anchor_s in one.anchors_s],
-                )
-            )
-    text = judge.environment_shift(moved, judge.POLICIES[state.target.device])
-    if not text or before is None or state.environment is None:
+            moved.append(_moved(measured.measurements[spec], with_anchor))
+    text = judge.environment_shift(moved, judge.POLICIES[resolved.machine.target.device])
+    if not text or before is None:
         return text
-    now = {name: text for one in state.environment.versions.values() for name, text in one.items()}
+    environment = resolved.environment
+    now = {name: text for one in environment.versions.values() for name, text in one.items()}
     differences = judge.differences(
         {**before.versions, **before.surroundings},
-        {**now, **machine.surroundings(state.environment)},
+        {**now, **machine.surroundings(environment)},
     )
     return f"{text}; {'; '.join(differences) or 'versions and flags are as they were'}"
+
+
+def _moved(measurement: Measurement, sessions: Sequence[BaselineSession]) -> judge.Moved:
+    return judge.moved(
+        [stats.launch_time_s(run) for run in measurement.runs],
+        stats.anchors_s(measurement.runs),
+        [time_s for one in sessions for time_s in one.times_s],
+        [anchor_s for one in sessions for anchor_s in one.anchors_s],
+    )

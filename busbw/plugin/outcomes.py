@@ -13,7 +13,7 @@ import pytest
 
 from busbw.model import CompiledVerdict, Outcome, SessionVerdict, Verdict
 
-from .state import VERDICT
+from .selecting import VERDICT
 
 _NOT_JUDGED = (
     Outcome.NOISY,

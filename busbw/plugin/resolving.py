@@ -1,26 +1,99 @@
-"""Specs to Cases on the machine that was found; what cannot be measured there, and why."""
+"""Machine → Resolved: what each Spec is there, what it is held against, and what is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from busbw import cases
-from busbw.model import Case, GridError, NotHereError, Outcome, OwnProcesses, Spec, Verdict
+from busbw import baselines, cases, driver
+from busbw.model import (
+    Case,
+    GridError,
+    NotHereError,
+    Outcome,
+    OwnProcesses,
+    Plan,
+    Probe,
+    Spec,
+    Verdict,
+)
 
+from . import machine, probing
+from .examples import examples_for
+from .session import Collected, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get
-from .state import State
+
+# In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
+_SAMPLING_IN_TURN: Mapping[str, Any] = {
+    "samples": 40,
+    "budget_s": 1.5,
+    "anchor_budget_s": 0.0,
+}
 
 
-def resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict[Spec, Case]:
-    """The Cases; a Spec that is for other devices or other sessions is SKIPPED, and says why.
+def resolved(
+    collected: Collected,
+    found: Machine,
+    specs: tuple[Spec, ...],
+    executor: driver.Executor,
+    folder: Path,
+) -> Resolved:
+    """All that is to be measured; examples to learn from are written into `folder`.
 
-    Raises pytest.UsageError for a Spec that nothing can be made of.
+    Raises pytest.UsageError for a Spec that nothing can be made of, for a damaged baseline, and
+    for another stack that would measure other cases.
     """
-    found = {}
+    settings = collected.settings
+    skipped, case_of = _cases(settings, found.target, specs)
+    references: tuple[Probe, ...] = ()
+    if settings.against is not None:
+        frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
+        references = probing.reference_probes(settings, found, frameworks, executor)
+        _check_same_cases(settings, found.target, case_of, references)
+    jobs = _jobs(settings, found.target, case_of)
+    # Training on one device and in several processes are cases among others.
+    keys = [job.key for job in jobs.values()]
+    widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
+    environment = machine.environment(found.target, found.probes, widest)
+    root = settings.baselines
+    nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
+    return Resolved(
+        collected=collected,
+        machine=Machine(target=found.target, probes=found.probes, references=references),
+        specs=specs,
+        jobs=jobs,
+        skipped=skipped,
+        environment=environment,
+        plan=_plan(settings),
+        examples=examples_for(case_of.values(), folder),
+        stored_frameworks=frozenset()
+        if settings.against is not None
+        else baselines.frameworks_at(root, environment.key),
+        notes=tuple(dict.fromkeys(nearest)),
+    )
+
+
+def _plan(settings: Settings) -> Plan:
+    return Plan(
+        launches=settings.launches,
+        **_SAMPLING_IN_TURN if settings.against is not None else {},
+        timeout_s=settings.case_timeout_s,
+        seed=int.from_bytes(os.urandom(4), "big"),
+        memory_limit_bytes=settings.memory_limit_bytes,
+    )
+
+
+def _cases(
+    settings: Settings, target: cases.Target, specs: Sequence[Spec]
+) -> tuple[dict[Spec, Verdict], dict[Spec, Case]]:
+    """The Cases; a Spec that is for other devices or other sessions is SKIPPED, and says why."""
+    skipped, found = {}, {}
     for spec in specs:
-        reason = _left_out(spec, state.settings, target)
+        reason = _left_out(spec, settings, target)
         try:
             case = None if reason else cases.resolve(spec, target)
         except NotHereError as error:
@@ -28,12 +101,10 @@ def resolved(state: State, specs: Sequence[Spec], target: cases.Target) -> dict[
         except GridError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         if case is None:
-            state.verdicts[spec] = Verdict(
-                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=reason
-            )
+            skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=reason)
         else:
             found[spec] = case
-    return found
+    return skipped, found
 
 
 def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
@@ -49,3 +120,61 @@ def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
     if settings.injection is not None:
         return "--inject: nothing is injected into groups of processes"
     return ""
+
+
+def _check_same_cases(
+    settings: Settings,
+    ours: cases.Target,
+    case_of: Mapping[Spec, Case],
+    references: Sequence[Probe],
+) -> None:
+    """The reference must reach the same devices, and measure in the same way there."""
+    probes = {probe.framework: probe for probe in references}
+    for spec, case in case_of.items():
+        try:
+            target = cases.choose_target(
+                device=ours.device,
+                ranks=settings.ranks,
+                probes=[probes[spec.framework]],
+                named=[spec.framework],
+            )
+            theirs = cases.resolve(spec, target)
+        except GridError as error:
+            raise pytest.UsageError(f"busbw: the reference: {error}") from error
+        if theirs != case or target.key(spec) != ours.key(spec):
+            raise pytest.UsageError(
+                f"busbw: --against: the reference would measure another case: {theirs.name} with "
+                f"protocol {theirs.protocol} on {target.key(spec)}, here {case.name} with "
+                f"{case.protocol} on {ours.key(spec)}"
+            )
+
+
+def _jobs(
+    settings: Settings, target: cases.Target, case_of: Mapping[Spec, Case]
+) -> dict[Spec, TimedJob]:
+    """With baselines, read before anything is measured: a damaged file is found at once."""
+    jobs = {
+        spec: TimedJob(case=case, key=target.key(spec), slice_key=target.slice_key(spec))
+        for spec, case in case_of.items()
+    }
+    if settings.against is not None:
+        return jobs
+    root = settings.baselines
+    try:
+        jobs = {spec: _held_against(settings, job) for spec, job in jobs.items()}
+        if settings.writes_baselines:
+            baselines.check_writable(root, [(job.key, job.case) for job in jobs.values()])
+    except (baselines.BaselineError, OSError) as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
+    return jobs
+
+
+def _held_against(settings: Settings, job: TimedJob) -> TimedJob:
+    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
+    return TimedJob(
+        case=job.case,
+        key=job.key,
+        slice_key=job.slice_key,
+        stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
+        published=baselines.find_published(root, job.key, job.case),
+    )

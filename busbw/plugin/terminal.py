@@ -14,19 +14,28 @@ import pytest
 
 from busbw import baselines, judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.judge import Further
-from busbw.model import Case, Compiler, Summary, payload_text, plural
+from busbw.model import Case, Compiler, Summary, payload_text
 
 from .compile_settings import CompileSettings
 from .compilers import FAMILIES, missing
-from .state import STATE, State
+from .session import (
+    SESSION,
+    Collected,
+    Judged,
+    Measured,
+    Programs,
+    Resolved,
+    Session,
+    Written,
+    settings_of_session,
+)
 
 QUIET_STEP_S = 10.0
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """What will be measured; on which device is known when the probe has looked."""
-    settings = config.stash[STATE].settings
+    settings = settings_of_session(config)
     if settings.compile is not None:
         return _compile_header(settings.compile, len(settings.payloads))
     device = settings.device.value if settings.device else "auto"
@@ -63,28 +72,26 @@ class Display:
             self._reporter.write_line(text)
             self._reporter.flush()
 
-    def header(self, state: State) -> None:
+    def header(self, resolved: Resolved) -> None:
         """Device, ranks, versions and where the baselines are."""
-        assert state.environment is not None and state.target is not None
-        folder = baselines.folder_of(state.environment.key)
+        settings, environment = resolved.settings, resolved.environment
         for text in report.header_lines(
-            state.environment,
-            None if state.settings.against else state.settings.baselines,
-            folder,
-            state.target.unreached,
+            environment,
+            None if resolved.paired else settings.baselines,
+            baselines.folder_of(environment.key),
+            resolved.machine.target.unreached,
         ):
             self.line(text)
-        for text in report.reference_lines(state.reference_probes, os.path.expanduser("~")):
+        references = resolved.machine.references
+        for text in report.reference_lines(references, os.path.expanduser("~")):
             self.line(text)
-        if state.settings.injection is not None:
-            self.line(f"busbw injected: {state.settings.injection.text}; these are no true times")
+        if settings.injection is not None:
+            self.line(f"busbw injected: {settings.injection.text}; these are no true times")
 
-    def further(self, wanted: Further) -> None:
-        """Which cases are measured again, and how often."""
+    def say(self, text: str) -> None:
+        """A line of its own in the midst of progress."""
         self._close()
-        shown = ", ".join(spec.id for spec in wanted.specs[:3])
-        more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
-        self.line(f"busbw: {plural(wanted.passes, 'further launch')} of {shown}{more}")
+        self.line(text)
 
     def progress(self, progress: Progress) -> None:
         """Which pass, which case, how long to go."""
@@ -114,11 +121,11 @@ class Display:
         self._close()
         self.line(f"busbw: compiled in {seconds:.0f} s")
 
-    def done(self, state: State) -> None:
+    def done(self, measured: Measured) -> None:
         """Close the progress line."""
         self._close()
-        word = "interrupted after" if state.interrupted else "measured in"
-        self.line(f"busbw: {word} {state.measuring_s:.0f} s")
+        word = "interrupted after" if measured.interrupted else "measured in"
+        self.line(f"busbw: {word} {measured.measuring_s:.0f} s")
 
     def _close(self) -> None:
         if self._reporter is not None and self._open:
@@ -137,65 +144,77 @@ def _progress_text(progress: Progress) -> str:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One line per case, then what was written; where interrupted, what there is."""
-    state = config.stash.get(STATE, None)
-    if state is not None and state.compiled:
-        _compile_summary(terminalreporter, state)
-    if state is None or state.plan is None:
+    found = config.stash.get(SESSION, None)
+    if found is None or isinstance(found, Collected):
         return
-    terminalreporter.section("busbw")
-    verdicts = tuple(state.verdicts.values())
-    for line in report.table(verdicts):
-        terminalreporter.write_line(line.text, **line.markup)
-    for text in report.training_lines(verdicts, state.measurements):
-        terminalreporter.write_line(text)
-    for text in report.curve_lines(_curves(state)):
-        terminalreporter.write_line(text)
-    if state.interrupted:
-        for text in report.measured_lines(_measured(state), state.plan.launches):
-            terminalreporter.write_line(text)
-    for note in state.notes:
-        terminalreporter.write_line(f"note: {note}", yellow=True)
-    changes = [(str(c.path), c.case, c.before, c.after) for c in state.changes]
-    for text in report.change_lines(changes):
-        terminalreporter.write_line(text)
-    _session_line(terminalreporter, state)
+    judged = found.judged if isinstance(found, Written) else found
+    observed = judged.observed if isinstance(judged, Judged) else judged
+    if isinstance(observed, Measured):
+        _section(terminalreporter, _timed_lines(judged, observed), found)
+    elif isinstance(judged, Programs) or (isinstance(judged, Judged) and judged.compiled):
+        _section(terminalreporter, _compiled_lines(judged), found)
 
 
-def _compile_summary(terminalreporter: Any, state: State) -> None:
-    terminalreporter.section("busbw")
-    verdicts = tuple(state.compiled.values())
-    for line in report.compiled_table(verdicts):
-        terminalreporter.write_line(line.text, **line.markup)
-    for text in report.release_lines(verdicts):
-        terminalreporter.write_line(text)
-    for note in state.notes:
-        terminalreporter.write_line(f"note: {note}", yellow=True)
-    changes = [(str(one.path), one.before, one.after) for one in state.compiled_changes]
-    for text in report.compiled_change_lines(changes):
-        terminalreporter.write_line(text)
-    _session_line(terminalreporter, state)
+def _section(reporter: Any, lines: Sequence[report.Line], found: Session) -> None:
+    """`lines`, notes, what was written, the session's verdict, errors."""
+    reporter.section("busbw")
+    for line in lines:
+        reporter.write_line(line.text, **line.markup)
+    for note in _notes(found):
+        reporter.write_line(f"note: {note}", yellow=True)
+    written = found if isinstance(found, Written) else None
+    for text in _changes(written) if written else ():
+        reporter.write_line(text)
+    judged = written.judged if written else found
+    if isinstance(judged, Judged):
+        session = judged.session
+        reporter.write_line(session.headline(), red=session.failed or session.failed_cases > 0)
+    for error in written.errors if written else ():
+        reporter.write_line(f"ERROR: {error}", red=True)
 
 
-def _session_line(terminalreporter: Any, state: State) -> None:
-    if state.session_verdict is not None:
-        found = state.session_verdict
-        red = found.failed or found.failed_cases > 0
-        terminalreporter.write_line(found.headline(), red=red)
-    for error in state.errors:
-        terminalreporter.write_line(f"ERROR: {error}", red=True)
+def _notes(found: Session) -> tuple[str, ...]:
+    if isinstance(found, Written):
+        return (*found.judged.notes, *found.notes)
+    return () if isinstance(found, Collected) else found.notes
 
 
-def _curves(state: State) -> list[report.CurveGroup]:
+def _changes(written: Written) -> list[str]:
+    changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
+    compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
+    return [*report.change_lines(changes), *report.compiled_change_lines(compiled)]
+
+
+def _timed_lines(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Line]:
+    found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
+    verdicts = tuple(found.values())
+    texts = report.training_lines(verdicts, measured.measurements)
+    if isinstance(judged, Judged):
+        texts += report.curve_lines(_curves(judged))
+    if measured.interrupted:
+        texts += report.measured_lines(_summaries(measured), measured.resolved.plan.launches)
+    return [*report.table(verdicts), *(report.Line(text=text) for text in texts)]
+
+
+def _compiled_lines(judged: Judged | Programs | Measured) -> list[report.Line]:
+    found = judged.resolved.skipped if isinstance(judged, Programs) else {}
+    found = judged.compiled if isinstance(judged, Judged) else found
+    verdicts = tuple(found.values())
+    releases = report.release_lines(verdicts)
+    return [*report.compiled_table(verdicts), *(report.Line(text=text) for text in releases)]
+
+
+def _curves(judged: Judged) -> list[report.CurveGroup]:
     return [
         report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
-        for group in state.groups
+        for group in judged.groups
         if group.now is not None
     ]
 
 
-def _measured(state: State) -> list[tuple[Case, Summary]]:
+def _summaries(measured: Measured) -> list[tuple[Case, Summary]]:
     found = []
-    for measurement in state.measurements.values():
+    for measurement in measured.measurements.values():
         if measurement.runs:
             times_s = [stats.launch_time_s(run) for run in measurement.runs]
             found.append((measurement.case, judge.summary_of(measurement.case, times_s)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from busbw import baselines
-from busbw.baselines import Accepted, BaselineError, Occasion, Rules
+from busbw.baselines import Accepted, BaselineError, Occasion, Rules, files
 from busbw.model import Baseline
 from tests import build
 
@@ -40,8 +40,12 @@ def found(root: Path, **case: Any) -> Baseline | None:
     return baselines.find(root, KEY, build.case(**case)).baseline
 
 
+def at(root: Path, **case: Any) -> Path:
+    return files.path_of(root, KEY, build.case(**case))
+
+
 def history(root: Path) -> list[dict[str, Any]]:
-    path = baselines.find(root, KEY, build.case()).path
+    path = at(root)
     updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
     return updates
 
@@ -61,22 +65,22 @@ def test_prune_leaves_files_that_no_kept_case_is_in(root: Path) -> None:
 
 
 def test_prune_writes_nothing_where_nothing_goes(root: Path) -> None:
-    before = baselines.find(root, KEY, build.case()).path.read_bytes()
+    before = at(root).read_bytes()
     kept = [(KEY, build.case(payload_bytes=size)) for size in (4096, 8192)]
     assert written(baselines.prune, root, kept, occasion=TODAY) == ()
-    assert baselines.find(root, KEY, build.case()).path.read_bytes() == before
+    assert at(root).read_bytes() == before
 
 
 def test_prune_removes_a_file_in_which_nothing_is_left(root: Path) -> None:
     gone = written(baselines.prune, root, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
     assert len(gone) == 2
-    assert not baselines.find(root, KEY, build.case()).path.exists()
+    assert not at(root).exists()
 
 
 @pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
 def test_a_bad_file_is_an_error_and_no_file_is_touched(root: Path, act: Any) -> None:
-    good = baselines.find(root, KEY, build.case()).path
-    bad = baselines.find(root, KEY, build.case(strategy="ring")).path
+    good = at(root)
+    bad = at(root, strategy="ring")
     bad.write_text("{}")
     before = good.read_bytes()
     cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from busbw import judge
-from busbw.judge import Judged, Looks, Policy, Terms, Tier
+from busbw.judge import Looks, Policy, Ruling, Terms, Tier
 from busbw.model import MIB, Baseline, Measurement
 from tests import build
 
@@ -34,7 +34,7 @@ def judged(
     policy: Policy = POLICY,
     nearest: str = "",
     **given: Any,
-) -> Judged:
+) -> Ruling:
     """What the rules make of `measurement`; `given` are other Terms."""
     terms = Terms(policy=policy, **given)
     return judge.judge_case(build.spec(), measurement, baseline, terms, nearest=nearest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge import Further, Judged, further
+from busbw.judge import Further, Ruling, further
 from busbw.model import Outcome, Spec
 from tests import build
 
@@ -12,13 +12,13 @@ SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
 THREE = dict.fromkeys(SPECS, 3)
 
 
-def _judged(spec: Spec, wanted: int | None = None, **changes: Any) -> Judged:
+def _judged(spec: Spec, wanted: int | None = None, **changes: Any) -> Ruling:
     suspected = changes.pop("suspected", False)
     verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
-    return Judged(verdict=verdict, wanted=wanted, suspected=suspected)
+    return Ruling(verdict=verdict, wanted=wanted, suspected=suspected)
 
 
-def _grid(**of_place: Judged) -> dict[Spec, Judged]:
+def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
     """Decided cases, but those at these places, such as ``at2``."""
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import Judged, Terms, judge_pair
+from busbw.judge import Ruling, Terms, judge_pair
 from busbw.judge.paired import pairs_of
 from busbw.model import Found, Measurement, Outcome, Run
 from tests import build
@@ -33,11 +33,11 @@ def _side(side: str, factor: float, number: int, *samples_s: float) -> Measureme
     return Measurement(case=build.case(), runs=_runs(side, factor, number, *samples_s))
 
 
-def _judged(candidate: Measurement, reference: Measurement, terms: Terms = TERMS) -> Judged:
+def _judged(candidate: Measurement, reference: Measurement, terms: Terms = TERMS) -> Ruling:
     return judge_pair(build.spec(), reference, candidate, terms)
 
 
-def _of(factor: float, number: int, terms: Terms = TERMS) -> Judged:
+def _of(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
     return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
 
 

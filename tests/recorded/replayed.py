@@ -6,13 +6,13 @@ What stands in the results is read back; what the options said is handed to the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from busbw import baselines, judge, report, wire
+from busbw import baselines, report, wire
 from busbw.model import (
-    Case,
     Compiled,
     CompiledVerdict,
     Compiler,
@@ -32,7 +32,16 @@ from busbw.model import (
     Verdict,
 )
 from busbw.plugin import compiling, judging
-from busbw.plugin.state import State
+from busbw.plugin.session import (
+    Collected,
+    CompileResolved,
+    Measured,
+    ProgramJob,
+    Programs,
+    Resolved,
+    TimedJob,
+)
+from busbw.plugin.settings import Settings
 
 from .corpus import Recorded
 
@@ -44,89 +53,99 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
-    specs = [wire.from_json(StoredSpec, one).spec for one in given["specs"]]
+    specs = tuple(wire.from_json(StoredSpec, one).spec for one in given["specs"])
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
-    stored = _known(specs, given["cases"], StoredCase)
-    cases = {spec: one.case for spec, one in stored.items()}
-    state = _state(recorded, _known(specs, given["slice_keys"], EnvironmentKey))
-    state.keys = _known(specs, given["keys"], EnvironmentKey)
-    state.measurements = {
-        spec: Measurement(
-            case=case,
-            runs=_all(Run, rows[spec]["launches"]),
-            failures=_all(Failure, rows[spec]["failures"]),
-        )
-        for spec, case in cases.items()
-    }
-    state.references = {
-        spec: Measurement(case=case, runs=_all(Run, rows[spec]["reference_launches"]))
-        for spec, case in cases.items()
-    }
-    state.verdicts = {
-        spec: Verdict(
-            spec=spec,
-            outcome=Outcome(row["outcome"]),
-            failed=row["failed"],
-            text=row["text"],
-        )
-        for spec, row in rows.items()
-        if spec not in cases
-    }
-    if not given["settings"]["paired"]:
-        _find(state, cases, root, given["settings"]["memory_limit_bytes"])
-    judging.judge_all(state, tuple(specs), cases, given["skip"])
-    assert state.environment is not None and state.plan is not None
+    jobs = _jobs(given, specs, root)
+    environment = wire.from_json(Environment, recorded.results["environment"])
+    machine = SimpleNamespace(
+        target=SimpleNamespace(device=Device(given["device"]), unreached=given["unreached"])
+    )
+    resolved = Resolved(
+        collected=Collected(settings=_settings(given)),
+        machine=machine,  # type: ignore[arg-type]
+        specs=specs,
+        jobs=jobs,
+        skipped={
+            spec: Verdict(
+                spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
+            )
+            for spec, row in rows.items()
+            if spec not in jobs
+        },
+        environment=environment,
+        plan=wire.from_json(Plan, given["plan"]),
+        stored_frameworks=frozenset()
+        if given["settings"]["paired"]
+        else baselines.frameworks_at(root, environment.key),
+    )
+    measured = Measured(
+        resolved=resolved,
+        measurements={
+            spec: Measurement(
+                case=job.case,
+                runs=_all(Run, rows[spec]["launches"]),
+                failures=_all(Failure, rows[spec]["failures"]),
+            )
+            for spec, job in jobs.items()
+        },
+        references={
+            spec: Measurement(case=job.case, runs=_all(Run, rows[spec]["reference_launches"]))
+            for spec, job in jobs.items()
+        },
+    )
+    judged = judging.judged(measured, given["skip"])
     return report.results(
-        environment=state.environment,
-        plan=state.plan,
-        session=state.session_verdict,
-        verdicts=tuple(state.verdicts.values()),
-        measurements=state.measurements,
+        environment=environment,
+        plan=resolved.plan,
+        session=judged.session,
+        verdicts=tuple(judged.verdicts.values()),
+        measurements=measured.measurements,
         measuring_s=0.0,
         spent_s={},
         quantiles_s={},
-        references=state.references,
+        references=measured.references,
     )
 
 
-def _state(recorded: Recorded, slices: Mapping[Spec, EnvironmentKey]) -> State:
-    given = recorded.given
-    settings = SimpleNamespace(
-        against=given["settings"]["paired"] or None,
-        require_baselines=given["settings"]["require_baselines"],
-        update_baselines=given["settings"]["update_baselines"],
-        accept_regression=given["settings"]["accept_regression"],
-        memory_limit_bytes=given["settings"]["memory_limit_bytes"],
-        absent_frameworks=tuple(given["settings"]["absent_frameworks"]),
-    )
-    target = SimpleNamespace(
-        device=Device(given["device"]), unreached=given["unreached"], slice_key=slices.__getitem__
-    )
-    return State(
-        settings=settings,  # type: ignore[arg-type]
-        target=target,  # type: ignore[arg-type]
-        environment=wire.from_json(Environment, recorded.results["environment"]),
-        plan=wire.from_json(Plan, given["plan"]),
-    )
-
-
-def _find(
-    state: State, cases: Mapping[Spec, Case], root: Path, memory_limit_bytes: int | None
-) -> None:
-    state.found = {
-        spec: (
-            baselines.find(root, state.keys[spec], case, memory_limit_bytes=memory_limit_bytes),
-            baselines.find_published(root, state.keys[spec], case),
-        )
-        for spec, case in cases.items()
+def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
+    keys = _known(specs, given["keys"], EnvironmentKey)
+    slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
+    jobs = {
+        spec: TimedJob(case=one.case, key=keys[spec], slice_key=slice_keys[spec])
+        for spec, one in _known(specs, given["cases"], StoredCase).items()
     }
-    assert state.environment is not None
-    state.stored_frameworks = baselines.frameworks_at(root, state.environment.key)
+    if given["settings"]["paired"]:
+        return jobs
+    limit = given["settings"]["memory_limit_bytes"]
+    return {
+        spec: replace(
+            job,
+            stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit),
+            published=baselines.find_published(root, job.key, job.case),
+        )
+        for spec, job in jobs.items()
+    }
+
+
+def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
+    """What the options said."""
+    said = given["settings"]
+    settings = SimpleNamespace(
+        against=said.get("paired") or None,
+        require_baselines=said["require_baselines"],
+        update_baselines=said["update_baselines"],
+        accept_regression=said.get("accept_regression"),
+        memory_limit_bytes=said.get("memory_limit_bytes"),
+        absent_frameworks=tuple(said.get("absent_frameworks", ())),
+        writes_baselines=False,
+        **more,
+    )
+    return settings  # type: ignore[return-value]
 
 
 def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
-    specs = [_compile_spec(one) for one in given["compile_specs"]]
+    specs = tuple(_compile_spec(one) for one in given["compile_specs"])
     compilers = _all(Compiler, [{**one, "devices": None} for one in given["compilers"]])
     topologies = _all(Topology, given["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
@@ -135,43 +154,38 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     asked = SimpleNamespace(
         accept_changes=given["settings"]["accept_changes"], topologies=topologies
     )
-    settings = SimpleNamespace(
-        baselines=root,
-        compile=asked,
-        require_baselines=given["settings"]["require_baselines"],
-        update_baselines=given["settings"]["update_baselines"],
-        writes_baselines=False,
-    )
-    state = State(settings=settings)  # type: ignore[arg-type]
-    resolved: dict[CompileSpec, compiling.Resolved] = {}
+    jobs: dict[CompileSpec, ProgramJob] = {}
     found: dict[CompileSpec, Compiled | Failure] = {}
     by_name = {one.name: one for one in topologies}
     for place, (key, case, kind, answer) in zip(given["results_of"], given["results"], strict=True):
         spec = specs[place]
-        resolved[spec] = compiling.Resolved(
+        job = ProgramJob(
             topology=by_name[spec.topology],
             case=wire.from_json(StoredCase, case).case,
             key=wire.from_json(EnvironmentKey, key),
         )
+        jobs[spec] = replace(job, stored=baselines.find_compiled(root, job.key, job.case))
         found[spec] = (
             wire.from_json(Compiled, answer)
             if kind == "Compiled"
             else wire.from_json(Failure, answer)
         )
-    for spec, row in zip(specs, recorded.results["cases"], strict=True):
-        if spec not in resolved:
-            state.compiled[spec] = CompiledVerdict(
-                spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
-            )
-    stored = compiling._stored(state, resolved)
-    compiling._judge(state, resolved, found, stored, described)
-    state.compiled = {spec: state.compiled[spec] for spec in specs}
-    session = judge.judge_compiled_session(
-        list(state.compiled.values()),
-        asked_to_skip=given["skip"],
-        missing=compiling._promised(state, asked, described),  # type: ignore[arg-type]
+    skipped = {
+        spec: CompiledVerdict(
+            spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
+        )
+        for spec, row in zip(specs, recorded.results["cases"], strict=True)
+        if spec not in jobs
+    }
+    resolved = CompileResolved(
+        collected=Collected(settings=_settings(given, compile=asked, baselines=root)),
+        specs=specs,
+        compilers=described,
+        jobs=jobs,
+        skipped=skipped,
     )
-    return report.compiled_document(tuple(state.compiled.values()), session, compilers)
+    judged = compiling.judged(Programs(resolved=resolved, results=found), given["skip"])
+    return report.compiled_document(tuple(judged.compiled.values()), judged.session, compilers)
 
 
 def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:

@@ -76,7 +76,7 @@ def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
     target = cases.choose_target(
         device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
     )
-    spec = build.spec(payload_bytes=2**20, **changes)
+    spec = build.spec(**{"payload_bytes": 2**20, **changes})
     return cases.resolve(spec, target)
 
 

@@ -3,61 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from busbw import baselines, cases
 from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
-from busbw.plugin import updating
+from busbw.plugin.accepting import accepted, takes_slower
+from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
 from busbw.plugin.settings import Settings
-from busbw.plugin.state import State
 from tests import build
 
 
-class Asked:
-    """The settings that decide what is written."""
-
-    def __init__(self, root: Path, **settings: Any) -> None:
-        self.baselines = root
-        self.update_baselines = "all"
-        self.accept_regression = self.rebase = ""
-        self.prune_baselines = False
-        self.memory_limit_bytes = None
-        vars(self).update(settings)
-
-
 def settings(root: Path, **changes: Any) -> Settings:
-    return cast(Settings, Asked(root, **changes))
+    """Those that decide what is written."""
+    usual: dict[str, Any] = {
+        "baselines": root,
+        "writes_baselines": True,
+        "update_baselines": "all",
+        "accept_regression": "",
+        "rebase": "",
+        "prune_baselines": False,
+        "memory_limit_bytes": None,
+    }
+    return cast(Settings, SimpleNamespace(**{**usual, **changes}))
 
 
-def state(
+def judged(
     root: Path,
     *,
     outcome: Outcome = Outcome.NO_BASELINE,
     session: SessionOutcome = SessionOutcome.FINE,
-) -> State:
+) -> Judged:
     """A session that measured one case, at its end."""
-    spec = build.spec()
+    spec, asked, key = build.spec(), settings(root), build.key()
     target = cases.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
-    return State(
-        settings=settings(root),
-        grid=(spec,),
-        target=target,
+    resolved = Resolved(
+        collected=Collected(settings=asked, grid=(spec,)),
+        machine=Machine(target=target, probes=()),
+        specs=(spec,),
+        jobs={spec: TimedJob(case=build.case(), key=key, slice_key=key)},
+        skipped={},
         environment=build.environment(commit="abc"),
-        keys={spec: build.key()},
-        measurements={spec: build.measurement(1e-3, 1.1e-3)},
+        plan=build.plan(),
+    )
+    measurements = {spec: build.measurement(1e-3, 1.1e-3)}
+    return Judged(
+        settings=asked,
+        session=SessionVerdict(outcome=session, text="because"),
         verdicts={spec: build.verdict(outcome)},
-        session_verdict=SessionVerdict(outcome=session, text="because"),
+        observed=Measured(resolved=resolved, measurements=measurements),
     )
 
 
+def write(found: Judged) -> Written:
+    """What was written; the exit code stays as it was."""
+    written, exit_code = accepted(found)
+    assert exit_code is None
+    return written
+
+
 def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
-    ended = state(tmp_path)
-    assert updating.write(ended) is None
-    (change,) = ended.changes
+    (change,) = write(judged(tmp_path)).changes
     assert change.after is not None
     assert change.after.times_s == (1e-3, 1.1e-3)
     assert change.after.sessions[0].commit == "abc"
@@ -69,17 +79,15 @@ def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
 def test_no_other_session_writes_anything_and_it_says_why(
     tmp_path: Path, session: SessionOutcome
 ) -> None:
-    ended = state(tmp_path, session=session)
-    assert updating.write(ended) is None
-    assert ended.notes == [f"no baseline was written: {session.value}: because"]
+    written = write(judged(tmp_path, session=session))
+    assert written.notes == (f"no baseline was written: {session.value}: because",)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
-    ended = state(tmp_path, outcome=Outcome.NOISY)
-    assert updating.write(ended) is None
-    assert ended.notes == ["jax.all_reduce.psum.float32.4K: the baseline was not written: NOISY"]
-    assert ended.changes == ()
+    written = write(judged(tmp_path, outcome=Outcome.NOISY))
+    assert written.notes == ("jax.all_reduce.psum.float32.4K: the baseline was not written: NOISY",)
+    assert written.changes == ()
 
 
 @pytest.mark.parametrize(
@@ -89,8 +97,8 @@ def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
 def test_only_what_passed_joins_what_is_stored(
     tmp_path: Path, outcome: Outcome, sessions: int
 ) -> None:
-    updating.write(state(tmp_path))
-    updating.write(state(tmp_path, outcome=outcome))
+    write(judged(tmp_path))
+    write(judged(tmp_path, outcome=outcome))
     found = baselines.find(tmp_path, build.key(), build.case()).baseline
     assert found is not None
     assert len(found.sessions) == sessions
@@ -110,11 +118,11 @@ def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
     tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
 ) -> None:
     asked = settings(tmp_path, **changes)
-    found = updating.takes_slower(asked, build.baseline(1e-3), build.measurement(time_s), 0.10)
+    found = takes_slower(asked, build.baseline(1e-3), build.measurement(time_s), 0.10)
     assert found is taken
 
 
 def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
     asked, slow = settings(tmp_path), build.measurement(9.0)
     for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
-        assert updating.takes_slower(asked, stored, slow, 0.10)
+        assert takes_slower(asked, stored, slow, 0.10)

@@ -1,0 +1,215 @@
+"""Judged → Written: what is written to baselines, only what was asked for and deserves it.
+
+Decides which cases are handed on; files, levels and budgets are the business of
+`busbw.baselines`. Nothing is written from a session without a verdict.
+"""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+
+import pytest
+
+from busbw import baselines, cases, judge, stats, writing
+from busbw.model import (
+    Baseline,
+    Case,
+    CompiledVerdict,
+    EnvironmentKey,
+    Failure,
+    FailureKind,
+    GridError,
+    Measurement,
+    Outcome,
+    SessionOutcome,
+)
+
+from . import machine
+from .session import Judged, Measured, Programs, TimedJob, Written
+from .settings import Settings
+
+_Outcome = tuple[Written, pytest.ExitCode | None]
+
+
+def takes_slower(
+    settings: Settings, stored: Baseline | None, measurement: Measurement, budget: float
+) -> bool:
+    """Whether the update that was asked for would store today's times even if they are slower."""
+    if settings.update_baselines != "all":
+        return False
+    if settings.accept_regression or stored is None or stored.pinned_s is None:
+        return True
+    if stored.case.protocol != measurement.case.protocol:
+        return True
+    times_s = _times_s(measurement)
+    return bool(times_s) and not baselines.beyond(
+        statistics.median(times_s), stored.pinned_s, budget
+    )
+
+
+def accepted(judged: Judged) -> _Outcome:
+    """Written, once, and the exit code that it calls for; None: as it was."""
+    nothing = Written(judged=judged)
+    if not judged.settings.writes_baselines:
+        return nothing, None
+    found = judged.session
+    if found.outcome is not SessionOutcome.FINE:
+        note = f"no baseline was written: {found.outcome.value}: {found.text}"
+        return Written(judged=judged, notes=(note,)), None
+    try:
+        if isinstance(judged.observed, Programs):
+            return _programs(judged, judged.observed), None
+        return _times(judged, judged.observed) if judged.observed else (nothing, None)
+    except baselines.BaselineError as error:
+        note = f"no baseline was written: {error}"
+        return Written(judged=judged, notes=(note,)), pytest.ExitCode.USAGE_ERROR
+    except OSError as error:
+        return Written(judged=judged, errors=(_unwritten(error),)), pytest.ExitCode.TESTS_FAILED
+
+
+def _unwritten(error: OSError) -> str:
+    """Files are written all or none; where even that went wrong, the error says which were."""
+    if isinstance(error, writing.PartlyWrittenError):
+        return f"not all baselines were written: {error}"
+    return f"no baseline was written: {writing.reason(error)}"
+
+
+def _times(judged: Judged, measured: Measured) -> _Outcome:
+    settings, saved = judged.settings, baselines.Saved()
+    changes: tuple[baselines.Change, ...] = ()
+    notes: list[str] = []
+    with baselines.drafted(settings.baselines) as draft:
+        if settings.update_baselines:
+            wanted, notes = _wanted(judged, measured)
+            saved = _save(measured, wanted, draft)
+        if settings.rebase:
+            jobs = _storable(judged, measured)
+            occasion = _occasion(measured, settings.rebase)
+            changes += baselines.rebase(
+                draft, [(job.key, job.case) for job in jobs], occasion=occasion
+            )
+        if settings.prune_baselines:
+            occasion = _occasion(measured, "pruned")
+            changes += baselines.prune(draft, _asked(measured), occasion=occasion)
+    refused = [refusal.text for refusal in saved.refusals]
+    found = Written(judged=judged, changes=(*saved.changes, *changes), notes=(*notes, *refused))
+    return found, pytest.ExitCode.TESTS_FAILED if refused else None
+
+
+def _save(
+    measured: Measured, wanted: list[baselines.Accepted], draft: baselines.Draft
+) -> baselines.Saved:
+    settings = measured.resolved.settings
+    device = measured.resolved.machine.target.device
+    return baselines.save(
+        draft,
+        wanted,
+        occasion=_occasion(measured, settings.accept_regression),
+        rules=baselines.Rules(
+            budget=judge.POLICIES[device].budget,
+            accept_regression=bool(settings.accept_regression),
+            only_new=settings.update_baselines == "new",
+        ),
+    )
+
+
+def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
+    environment = measured.resolved.environment
+    return baselines.Occasion(
+        date=datetime.date.today().isoformat(),
+        commit=environment.commit,
+        reason=reason,
+        surroundings=machine.surroundings(environment),
+    )
+
+
+def _storable(judged: Judged, measured: Measured) -> list[TimedJob]:
+    """The jobs whose verdict is no failure of measuring, each Case once."""
+    found = {
+        job.case: job
+        for spec, job in measured.resolved.jobs.items()
+        if judge.may_become_baseline(judged.verdicts[spec])
+    }
+    return list(found.values())
+
+
+def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
+    """What is to be stored, and a note for each case that cannot be."""
+    settings, found, notes = judged.settings, [], []
+    spec_of = {job.case: spec for spec, job in measured.resolved.jobs.items()}
+    for job in _storable(judged, measured):
+        spec = spec_of[job.case]
+        outcome, measurement = judged.verdicts[spec].outcome, measured.measurements[spec]
+        if settings.update_baselines == "improved" and outcome is not Outcome.IMPROVED:
+            continue
+        if outcome is Outcome.NOISY:
+            notes.append(f"{job.case.name}: the baseline was not written: NOISY")
+            continue
+        found.append(
+            baselines.Accepted(
+                key=job.key,
+                measurement=measurement,
+                times_s=_times_s(measurement),
+                anchors_s=stats.anchors_s(measurement.runs),
+                # The level did not change: these launches are more of the same.
+                append=outcome is Outcome.PASS,
+                memory_limit_bytes=settings.memory_limit_bytes,
+            )
+        )
+    return found, notes
+
+
+def _times_s(measurement: Measurement) -> tuple[float, ...]:
+    return tuple(stats.launch_time_s(run) for run in measurement.runs)
+
+
+def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
+    """Every case of the options' grid, deselected or not, whose file a measured case is in."""
+    resolved = measured.resolved
+    touched = {_file_of(job.key, job.case) for job in resolved.jobs.values()}
+    asked = []
+    for spec in resolved.collected.grid:
+        target = resolved.machine.target
+        try:
+            case, key = cases.resolve(spec, target), target.key(spec)
+        except GridError:
+            # No case on this device: there is no baseline of it here that could be meant.
+            continue
+        if _file_of(key, case) in touched:
+            asked.append((key, case))
+    return asked
+
+
+def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str]:
+    return key, case.key.file_name
+
+
+def _programs(judged: Judged, programs: Programs) -> Written:
+    """Programs, and cases that are out of memory; an error or a lost collective is no baseline."""
+    asked, wanted = judged.settings.update_baselines, []
+    for spec, now in programs.results.items():
+        job, verdict = programs.resolved.jobs[spec], judged.compiled[spec]
+        if _may_be_stored(verdict, now) and _was_asked(verdict, asked):
+            wanted.append(
+                baselines.AcceptedCompiled(
+                    key=job.key, case=job.case, now=now, release=verdict.release
+                )
+            )
+    changes = baselines.save_compiled(
+        judged.settings.baselines,
+        wanted,
+        date=datetime.date.today().isoformat(),
+        only_new=asked == "new",
+    )
+    return Written(judged=judged, compiled_changes=changes)
+
+
+def _may_be_stored(verdict: CompiledVerdict, now: object) -> bool:
+    if verdict.failed:
+        return False
+    return not isinstance(now, Failure) or now.kind is FailureKind.OUT_OF_MEMORY
+
+
+def _was_asked(verdict: CompiledVerdict, asked: str) -> bool:
+    return asked != "improved" or verdict.outcome is Outcome.IMPROVED

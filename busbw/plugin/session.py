@@ -1,0 +1,198 @@
+"""What a session knows, phase by phase: each value is made of the one before it, and none changes.
+
+Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
+CompileResolved and Programs stand between. pytest's config holds the last one under one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from busbw.baselines import Change, CompiledChange, Found
+from busbw.cases import Target
+from busbw.judge import Group
+from busbw.model import (
+    Case,
+    Compiled,
+    CompiledBaseline,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    Environment,
+    EnvironmentKey,
+    Failure,
+    Measurement,
+    Plan,
+    Probe,
+    Reference,
+    SessionVerdict,
+    Spec,
+    Topology,
+    Verdict,
+)
+
+from .settings import Settings
+
+# By the compiler's label and the topology's name.
+Described = Mapping[tuple[str, str], Compiler]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collected:
+    """What the options ask for, as far as collecting has come; `error` is what is wrong with it.
+
+    `nothing_asked`: a test had nothing of what is asked for.
+    """
+
+    settings: Settings
+    grid: tuple[Spec, ...] = ()
+    compile_grid: tuple[CompileSpec, ...] = ()
+    error: str = ""
+    nothing_asked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What the probes found; `references` are those of the stack that is held against."""
+
+    target: Target
+    probes: tuple[Probe, ...]
+    references: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedJob:
+    """A case that is measured, where, and what it is held against.
+
+    `slice_key` has the shape in which the devices lie. `stored` and `published` are empty where two
+    stacks are compared with each other.
+    """
+
+    case: Case
+    key: EnvironmentKey
+    slice_key: EnvironmentKey
+    stored: Found = field(default_factory=Found)
+    published: Reference | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolved:
+    """What is measured of the selected `specs`, how hard, and what is left out."""
+
+    collected: Collected
+    machine: Machine
+    specs: tuple[Spec, ...]
+    jobs: Mapping[Spec, TimedJob]
+    skipped: Mapping[Spec, Verdict]
+    environment: Environment
+    plan: Plan
+    examples: str = ""
+    stored_frameworks: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> Settings:
+        """What the user asked for."""
+        return self.collected.settings
+
+    @property
+    def paired(self) -> bool:
+        """Whether two stacks are compared with each other."""
+        return self.settings.against is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What was measured so far, or in all; `references` of the other stack, if there is one."""
+
+    resolved: Resolved
+    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
+    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    measuring_s: float = 0.0
+    spent_s: Mapping[str, float] = field(default_factory=dict)
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramJob:
+    """A CompileSpec with its topology, and what is stored of it."""
+
+    topology: Topology
+    case: Case
+    key: EnvironmentKey
+    stored: CompiledBaseline | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileResolved:
+    """What is compiled of the selected `specs`, by which compilers, and what is left out."""
+
+    collected: Collected
+    specs: tuple[CompileSpec, ...]
+    compilers: Described
+    jobs: Mapping[CompileSpec, ProgramJob]
+    skipped: Mapping[CompileSpec, CompiledVerdict]
+
+    @property
+    def settings(self) -> Settings:
+        """What the user asked for."""
+        return self.collected.settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Programs:
+    """What compilers made of the cases so far, or in all."""
+
+    resolved: CompileResolved
+    results: Mapping[CompileSpec, Compiled | Failure] = field(default_factory=dict)
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """Verdicts on what was `observed`; None: nobody could say what there is."""
+
+    settings: Settings
+    session: SessionVerdict
+    verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
+    compiled: Mapping[CompileSpec, CompiledVerdict] = field(default_factory=dict)
+    observed: Measured | Programs | None = None
+    groups: tuple[Group, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What was written at the end, and what could not be."""
+
+    judged: Judged
+    changes: tuple[Change, ...] = ()
+    compiled_changes: tuple[CompiledChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+Session = Collected | Measured | Programs | Judged | Written
+
+SESSION = pytest.StashKey[Session]()
+
+
+def settings_of_session(config: pytest.Config) -> Settings:
+    """What the user asked for."""
+    found = config.stash[SESSION]
+    if isinstance(found, (Collected, Judged)):
+        return found.settings
+    return found.judged.settings if isinstance(found, Written) else found.resolved.settings
+
+
+def judged_of(config: pytest.Config) -> Judged | None:
+    """The verdicts, once there are any."""
+    found = config.stash.get(SESSION, None)
+    if isinstance(found, Written):
+        return found.judged
+    return found if isinstance(found, Judged) else None
