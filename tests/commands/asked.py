@@ -49,11 +49,6 @@ class Answer:
         return json.loads(self.out)
 
 
-def trace(*arguments: str | Path) -> Answer:
-    """`python -m busbw trace` over `arguments`."""
-    return command("trace", *arguments)
-
-
 def command(*arguments: str | Path) -> Answer:
     """`python -m busbw`; whatever is said, it is never Python's own stack."""
     done = subprocess.run(
@@ -77,6 +72,11 @@ def asked_here(*arguments: str | Path) -> Answer:
         except SystemExit as ending:
             code = int(ending.code or 0)
     return Answer(code=code, out=out.getvalue(), err=err.getvalue())
+
+
+def trace(*arguments: str | Path) -> Answer:
+    """`trace` over `arguments`, in this process."""
+    return asked_here("trace", *arguments)
 
 
 def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:
