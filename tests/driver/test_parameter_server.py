@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -104,6 +105,27 @@ def test_one_too_many_of_anything_is_a_wrong_result(wrong: str) -> None:
     assert failure.kind is FailureKind.WRONG_RESULT
 
 
+# Who offers itself and is not asked again is watched, and dies of the script only as it trains.
+@pytest.mark.parametrize(
+    ("updates", "victim"),
+    [
+        (Updates.ASYNCHRONOUS, "chief 0"),
+        (Updates.SYNCHRONOUS, "worker 0"),
+        (Updates.SYNCHRONOUS, "worker 1"),
+    ],
+)
+def test_who_is_killed_as_it_trains_is_named_and_the_others_are_ended(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, updates: Updates, victim: str
+) -> None:
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps({"roles": {victim: "kill"}}))
+    start, _ = starts(bundle, "fake")
+    failure = train(replace(SMALL, updates=updates), start, LONG_S)
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.KILLED
+    assert failure.message == f"{victim}: the worker was killed (SIGKILL) while training"
+    assert not processes(bundle.path)
+
+
 TENSORFLOW = "tensorflow"
 REAL = "tensorflow"
 
@@ -122,15 +144,12 @@ def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
     assert not processes(bundle.path)
 
 
+# Those who train would wait for a worker. They are told of a server that is gone: by TF 1's session
+# here, by TF 2's coordinator in tests/worker/backends/test_tensorflow_strategies.py.
 @needs(TENSORFLOW)
 @pytest.mark.parametrize(
     ("updates", "trainer", "victim"),
-    [
-        (Updates.ASYNCHRONOUS, "chief 0", "ps 0"),
-        (Updates.ASYNCHRONOUS, "chief 0", "worker 1"),
-        (Updates.SYNCHRONOUS, "worker 0", "ps 0"),
-        (Updates.SYNCHRONOUS, "worker 0", "worker 1"),
-    ],
+    [(Updates.ASYNCHRONOUS, "chief 0", "worker 1"), (Updates.SYNCHRONOUS, "worker 0", "ps 0")],
 )
 def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
     bundle: Bundle, updates: Updates, trainer: str, victim: str
