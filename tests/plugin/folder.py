@@ -22,7 +22,6 @@ import pytest
 
 from busbw import locks
 from busbw.model import payload_text
-from busbw.worker import huge_pages
 
 from .forked import Forked, Session
 from .written import Written
@@ -118,8 +117,6 @@ class Folder:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("TMPDIR", str(self.temporary))
         monkeypatch.setenv(locks.MACHINE, str(self.path))
-        # Else each worker starts twice, for this, which is tested by itself.
-        monkeypatch.setenv("GLIBC_TUNABLES", huge_pages.TUNABLE)
         self.ini({})
 
     def ini(self, settings: Mapping[str, str]) -> None:

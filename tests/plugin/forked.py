@@ -10,6 +10,7 @@ Run as a program, this file is the process that forks: a request a line, and a r
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -102,19 +103,29 @@ def _import_all(folder: str) -> None:
     gc.freeze()
 
 
-def _become(session: Session) -> None:
-    """Be what ``python -m pytest`` is once Python has started."""
+def _become(session: Session) -> NoReturn:
+    """Be what ``python -m pytest`` is once Python has started, until Python would end.
+
+    Then all modules would be taken apart, which costs as much as making copies of them.
+    """
     for descriptor, path in ((1, session.out), (2, session.err)):
-        written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(written, descriptor)
-        os.close(written)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(opened, descriptor)
+        os.close(opened)
     os.chdir(session.folder)
     os.environ.clear()
     os.environ.update(session.environment)
     tempfile.tempdir = None
     sys.path[0] = session.folder
     sys.argv = ["pytest", *session.options]
-    runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        atexit._run_exitfuncs()
+        for written in (sys.stdout, sys.stderr):
+            written.flush()
+        os._exit(int(ending.code or 0))
+    raise AssertionError("pytest's program ends by SystemExit")
 
 
 def _too_long(*_: object) -> NoReturn:
@@ -146,8 +157,7 @@ def _serve(folder: str) -> None:
         session = Session(**json.loads(line))
         child = os.fork()
         if not child:
-            # It ends as pytest's own program does: by SystemExit.
-            return _become(session)
+            _become(session)
         replies.write(json.dumps(_status(child, session.timeout_s)) + "\n")
         replies.flush()
 
