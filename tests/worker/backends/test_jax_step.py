@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,9 +20,7 @@ from .real import TIMEOUT_S, needs
 
 pytestmark = needs("jax")
 
-needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed"
-)
+needs_libtpu = needs("libtpu")
 
 V2_8 = hardware.topology_of("v2:2x2")
 STEP = TrainingStep(inputs=6, outputs=5, rows=3, ranks=4)
