@@ -16,7 +16,7 @@ from .written import Written
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
     """What this process of tests forks its sessions from."""
-    found = Forked(tmp_path_factory.mktemp("forked"))
+    found = Forked("pytest", tmp_path_factory.mktemp("forked"))
     yield found
     found.end()
 

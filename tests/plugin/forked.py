@@ -1,7 +1,7 @@
-"""Sessions that are forked from a process that has imported pytest and the plugin already.
+"""Sessions and commands that are forked from a process that has imported what they need already.
 
-Importing them takes longer than all the rest of a small session, so that a process of tests does
-it once. A session is a process of its own all the same, and all that a session imports or sets is
+Importing it takes longer than all the rest of a small session, so that a process of tests does it
+once. A session is a process of its own all the same, and all that a session imports or sets is
 gone with it. Only what Python itself does as it starts is not its own: what would change that, such
 as PYTHONOPTIMIZE, wants ``python -m pytest``.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -38,7 +39,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What is asked: pytest with `options`, and where its stdout and stderr go."""
+    """What is asked: ``python -m program`` with `options`, and where its stdout and stderr go."""
 
     options: Sequence[str]
     folder: str
@@ -49,10 +50,13 @@ class Session:
 
 
 class Forked:
-    """The process that forks, started with the first session. `folder` is empty, for itself."""
+    """The process that forks `program`, pytest or busbw, started when that is first asked for.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    `folder` is empty, for itself; `flags` are Python's.
+    """
+
+    def __init__(self, program: str, folder: Path, *flags: str) -> None:
+        self._command = [sys.executable, *flags, __file__, program, str(folder)]
         self._environment = {
             name: text for name, text in os.environ.items() if not name.startswith(_OF_THE_TESTS)
         }
@@ -75,7 +79,7 @@ class Forked:
 
     def _started(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, __file__, str(self._folder)],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -88,23 +92,26 @@ class Forked:
             self._process.communicate(timeout=60)
 
 
-def _import_all(folder: str) -> None:
-    """Import what a session does, by one that has no tests."""
-    import pytest
-
+def _import_all(program: str, folder: str) -> None:
+    """Import what the program does; pytest by a session that has no tests."""
     sys.path[0] = folder
     before = list(sys.path)
     os.chdir(folder)
-    options = [*_PLUGINS, "--collect-only", "--quiet", f"--rootdir={folder}"]
-    assert pytest.main(options) is pytest.ExitCode.NO_TESTS_COLLECTED
+    if program == "pytest":
+        import pytest
+
+        options = [*_PLUGINS, "--collect-only", "--quiet", f"--rootdir={folder}"]
+        assert pytest.main(options) is pytest.ExitCode.NO_TESTS_COLLECTED
+    else:
+        importlib.import_module(f"{program}.commands")
     sys.path[:] = before
     # What there is now is shared by all sessions, and not looked through by each.
     gc.collect()
     gc.freeze()
 
 
-def _become(session: Session) -> NoReturn:
-    """Be what ``python -m pytest`` is once Python has started, until Python would end.
+def _become(program: str, session: Session) -> NoReturn:
+    """Be what ``python -m program`` is once Python has started, until Python would end.
 
     Then all modules would be taken apart, which costs as much as making copies of them.
     """
@@ -117,15 +124,15 @@ def _become(session: Session) -> NoReturn:
     os.environ.update(session.environment)
     tempfile.tempdir = None
     sys.path[0] = session.folder
-    sys.argv = ["pytest", *session.options]
+    sys.argv = [program, *session.options]
     try:
-        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
     except SystemExit as ending:
         atexit._run_exitfuncs()
         for written in (sys.stdout, sys.stderr):
             written.flush()
         os._exit(int(ending.code or 0))
-    raise AssertionError("pytest's program ends by SystemExit")
+    raise AssertionError("both programs end by SystemExit")
 
 
 def _too_long(*_: object) -> NoReturn:
@@ -147,20 +154,20 @@ def _status(child: int, timeout_s: float) -> int | None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def _serve(folder: str) -> None:
+def _serve(program: str, folder: str) -> None:
     requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    _import_all(folder)
+    _import_all(program, folder)
     for line in requests:
         session = Session(**json.loads(line))
         child = os.fork()
         if not child:
-            _become(session)
+            _become(program, session)
         replies.write(json.dumps(_status(child, session.timeout_s)) + "\n")
         replies.flush()
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])
