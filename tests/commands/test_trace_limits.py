@@ -44,6 +44,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_little_memory(
     tmp_path: Path, name: str
@@ -58,6 +59,7 @@ def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_lit
     assert (answer.code, len(answer.table)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_read_in_little_memory(tmp_path: Path) -> None:
     """110 MB of text."""
     collectives = []
