@@ -1,13 +1,22 @@
-"""What tests leave lies in pytest's folder for temporary files, and keeps no session waiting."""
+"""What tests leave lies in pytest's folder for temporary files, and keeps no session waiting.
+
+Which of them start a framework is marked, so that they can be left out, and seen to.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from busbw import locks
+from busbw.worker import huge_pages
+from tests.watch import sitecustomize as watch
+from tests.worker.backends import real
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,3 +31,53 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("TMPDIR", folder)
         patch.setenv(locks.MACHINE, folder)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a file for each framework that a process of this session has imported."""
+    folder = tmp_path_factory.mktemp("imported")
+    path = [str(Path(watch.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(watch.SEEN, str(folder))
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def without_framework(request: pytest.FixtureRequest, imported: Path) -> Iterator[None]:
+    """Of a test that is not marked no process imports a framework, and no worker starts twice.
+
+    A real one does, so that the C library is told of huge pages.
+    """
+    if request.node.get_closest_marker("framework"):
+        yield
+        return
+    for seen in imported.iterdir():
+        seen.unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLIBC_TUNABLES", huge_pages.TUNABLE)
+        yield
+    names = {seen.name for seen in imported.iterdir()} | watch.FRAMEWORKS & set(sys.modules)
+    assert not names, f"imports {sorted(names)} and is not marked with `framework`"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a framework that is not installed; begin with what takes longest.
+
+    Last, it would leave a processor idle: files are run whole, by one process of tests.
+    """
+    for item in items:
+        for mark in item.iter_markers("framework"):
+            missing = [name for name in mark.args if not real.is_there(name)]
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=f"{missing[0]} is not installed"))
+        if "folder" in getattr(item, "fixturenames", ()):
+            item.add_marker("sessions")
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    names = ("framework", "sessions")
+    found = (turn for turn, name in enumerate(names) if item.get_closest_marker(name))
+    return next(found, len(names))

@@ -5,10 +5,13 @@ A foreign interpreter must not see our site-packages, or our jax would shadow th
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import busbw
@@ -26,8 +29,32 @@ from busbw.worker.__main__ import main
 main()
 """
 _ROOMS = ("model", "collectives", "workloads", "traces", "worker")
-_NEVER_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
+_FILES = ("__init__.py", "wire.py", "writing.py")
 _PREFIX = f"busbw-{os.getuid()}."
+
+
+def _copy_package(source: Path, package: Path) -> None:
+    """Copy what a worker may import, and the byte code of it that our own interpreter has kept.
+
+    Else every bundle's first worker compiles all of it again. Each file keeps its time: Python
+    takes byte code only of this very version, and only of a source of the same time and size.
+    """
+    package.mkdir()
+    for name in _FILES:
+        shutil.copy2(source / name, package / name)
+    for name in _ROOMS:
+        if not sys.dont_write_bytecode:
+            # Nothing in here imports the worker, which would compile it. A package that must not
+            # be written to is copied as it is.
+            compileall.compile_dir(source / name, quiet=2)
+        shutil.copytree(source / name, package / name, ignore=_not_copied)
+
+
+def _not_copied(folder: str, names: Iterable[str]) -> set[str]:
+    """Byte code that our interpreter does not read as it is: of another one, or half written."""
+    if Path(folder).name == "__pycache__":
+        return {name for name in names if not name.endswith(f".{sys.implementation.cache_tag}.pyc")}
+    return {name for name in names if name.endswith(".pyc")}
 
 
 def _remove_orphans(parent: Path) -> None:
@@ -71,13 +98,7 @@ class Bundle:
         _remove_orphans(Path(tempfile.gettempdir()))
         self._folder, self._held = _locked_folder()
         self.path = Path(self._folder.name)
-        source = Path(busbw.__file__).parent
-        package = self.path / "busbw"
-        package.mkdir()
-        for name in ("__init__.py", "wire.py", "writing.py"):
-            shutil.copy(source / name, package / name)
-        for name in _ROOMS:
-            shutil.copytree(source / name, package / name, ignore=_NEVER_COPIED)
+        _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
         (self.path / "__main__.py").write_text(_DOOR)
         self.temporary = self.path / "temporary"
         self.temporary.mkdir()

@@ -6,8 +6,11 @@ starts it anew, if it must, before anything is.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from busbw.worker import huge_pages
@@ -40,6 +43,20 @@ def main() -> None:
         _serve(Channel(requests=requests, replies=replies), options, device)
 
 
+@contextlib.contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """What is imported meanwhile stays for good, and is never looked through for garbage.
+
+    Of TensorFlow's import that is a sixth.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
     from busbw import wire
@@ -52,19 +69,22 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
         if capability is Capability.COMPILE:
             from busbw.worker.compilers import serve_compiler
 
-            compiler = backends.load_compiler(options.framework)
+            with collecting_nothing():
+                compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
         if capability is Capability.TRAIN:
             from busbw.worker.members import serve_trainer
 
             place = wire.from_json(Place, wire.parsed(options.place), "place")
-            trainer = backends.load_trainer(options.framework, place)
+            with collecting_nothing():
+                trainer = backends.load_trainer(options.framework, place)
             serve_trainer(channel, trainer, launch=launch)
             return
         from busbw.worker.serve import serve
 
-        backend = backends.load(options.framework, device, options.ranks)
+        with collecting_nothing():
+            backend = backends.load(options.framework, device, options.ranks)
         serve(channel, backend, launch=launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.worker.backends.real import needs
+
+pytestmark = needs("jax")
+
 ROOT = Path(__file__).parents[2]
 
 # Every kind of round, right and wrong; an error's words stand on a line of their own.

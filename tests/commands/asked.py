@@ -8,16 +8,18 @@ again, under another name, on that of TensorFlow's.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
-import subprocess
-import sys
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from busbw.commands import main
+from tests.plugin.forked import Forked, Session
 from tests.traces.written import Line, Made, complete, packed, plane, process, space
 
 ROOT = Path(__file__).parents[2]
@@ -49,23 +51,29 @@ class Answer:
         return json.loads(self.out)
 
 
-def trace(*arguments: str | Path) -> Answer:
-    """`python -m busbw trace` over `arguments`."""
-    return command("trace", *arguments)
+@functools.cache
+def _forked() -> Forked:
+    """What this process of tests forks its commands from; it ends with this one."""
+    return Forked("busbw", ROOT, "-W", "error")
 
 
 def command(*arguments: str | Path) -> Answer:
     """`python -m busbw`; whatever is said, it is never Python's own stack."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "busbw", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=ROOT,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Answer(code=done.returncode, out=done.stdout, err=done.stderr)
+    assert _forked().fits(os.environ)
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = (Path(folder, name) for name in ("out", "err"))
+        session = Session(
+            options=[str(argument) for argument in arguments],
+            folder=str(ROOT),
+            environment=dict(os.environ),
+            out=str(out),
+            err=str(err),
+            timeout_s=60,
+        )
+        code = _forked().run(session)
+        answer = Answer(code=code, out=out.read_text(), err=err.read_text())
+    assert "Traceback" not in answer.err, answer.err
+    return answer
 
 
 def asked_here(*arguments: str | Path) -> Answer:
@@ -77,6 +85,11 @@ def asked_here(*arguments: str | Path) -> Answer:
         except SystemExit as ending:
             code = int(ending.code or 0)
     return Answer(code=code, out=out.getvalue(), err=err.getvalue())
+
+
+def trace(*arguments: str | Path) -> Answer:
+    """`trace` over `arguments`, in this process."""
+    return asked_here("trace", *arguments)
 
 
 def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:

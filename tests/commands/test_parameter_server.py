@@ -28,6 +28,7 @@ def script(to: pytest.MonkeyPatch, **fields: object) -> None:
     to.setenv("BUSBW_FAKE", json.dumps(fields))
 
 
+@pytest.mark.slow
 def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) -> None:
     said = page("--epochs=3")
     assert (said.code, said.err) == (0, "")
@@ -40,6 +41,7 @@ def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) 
     assert ["2 ps, 2 workers, asynchronous", *counted] in said.table
 
 
+@pytest.mark.slow
 def test_no_line_of_words_is_wider_than_the_others(scripted: pytest.MonkeyPatch) -> None:
     lines = [line for line in page().out.splitlines() if not line.startswith(("|", "<!--"))]
     assert max(map(len, lines)) <= 100

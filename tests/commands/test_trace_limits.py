@@ -14,7 +14,7 @@ from busbw.traces import MOST_BYTES
 from tests.fuzz.bounds import bounded
 from tests.traces.written import complete, numbered, process, sized
 
-from .asked import asked_here, of_2019, of_today, put, trace
+from .asked import asked_here, command, of_2019, of_today, put
 
 GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
 MIB = 2**20
@@ -44,6 +44,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_little_memory(
     tmp_path: Path, name: str
@@ -58,6 +59,7 @@ def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_lit
     assert (answer.code, len(answer.table)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_read_in_little_memory(tmp_path: Path) -> None:
     """110 MB of text."""
     collectives = []
@@ -149,7 +151,7 @@ def test_what_bears_the_name_of_a_recording_and_is_none_is_named_and_the_rest_is
     inner = put(tmp_path, session="s", a_xplane=of_today(GOOD)) / "plugins" / "profile" / "s"
     become(inner / name)
     for named in (tmp_path, inner / name):
-        answer = trace(named, "--payload=1M")
+        answer = command("trace", named, "--payload=1M")
         assert answer.errors[0] == f"{inner / name}: {NONE[become]}"
         assert answer.code == 1
         assert len(answer.table) == (2 if named is tmp_path else 0)
@@ -166,6 +168,6 @@ def test_a_link_is_read_whatever_it_leads_to_is_called(tmp_path: Path) -> None:
 def test_a_folder_whose_name_is_no_text_is_shown_escaped(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     put(folder, a_xplane=of_today([[1.0, 2.0]]))
-    answer = trace(folder, "--payload=1M")
+    answer = command("trace", folder, "--payload=1M")
     assert (answer.code, answer.err) == (0, "")
     assert "\\udcff" in answer.out

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import multiprocessing
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,15 +15,18 @@ import tempfile
 import venv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import busbw
 from busbw import locks
 from busbw.driver import Bundle, Starter, Worker
 from busbw.model import LaunchId
 
 from .scripts import starter
 
+ROOMS = ("collectives", "model", "traces", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 
@@ -32,7 +37,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "writing.py"]
-    assert package == sorted([*files, "collectives", "model", "traces", "worker", "workloads"])
+    assert package == sorted([*files, *ROOMS])
 
 
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
@@ -44,9 +49,63 @@ def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundl
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
 
 
-def test_it_holds_no_byte_code_of_another_interpreter(bundle: Bundle) -> None:
-    assert not list(bundle.path.rglob("*.pyc"))
-    assert {path.suffix for path in bundle.path.rglob("*.*")} == {".py"}
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of busbw without byte code, of which bundles are made."""
+    found = tmp_path / "busbw"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(busbw.__file__).parent, found, ignore=ignored)
+    monkeypatch.setattr(busbw, "__file__", str(found / "__init__.py"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    return found
+
+
+def byte_code(bundle: Bundle) -> dict[Path, bytes]:
+    """The byte code of the rooms."""
+    return {
+        path: path.read_bytes()
+        for path in bundle.path.glob("busbw/*/**/*.pyc")
+        if path.parent.parent.name != "busbw"
+    }
+
+
+def test_it_holds_no_byte_code_of_another_interpreter(package: Path) -> None:
+    words = package / "model" / "words.py"
+    own = Path(importlib.util.cache_from_source(str(words)))
+    own.parent.mkdir()
+    for name in ("words.cpython-38.pyc", f"{own.name}.1234", f"{own.stem}-pytest-9.0.0.pyc"):
+        (own.parent / name).write_text("of another")
+    words.with_suffix(".pyc").write_text("of another")
+    bundle = Bundle()
+    there = {path.name for path in bundle.path.rglob("words.*")}
+    assert there == {"words.py", own.name}
+    ours = (".py", f".{sys.implementation.cache_tag}.pyc")
+    assert all(path.name.endswith(ours) for path in bundle.path.rglob("*.*"))
+    bundle.remove()
+
+
+def test_what_our_interpreter_has_compiled_is_compiled_by_no_worker(package: Path) -> None:
+    bundle = Bundle()
+    before = byte_code(bundle)
+    assert {path.parts[-3] for path in before} == {*ROOMS, "backends"}
+    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
+    assert worker.ask(None, 60) == ("ready", None)
+    worker.kill()
+    assert byte_code(bundle) == before
+    bundle.remove()
+
+
+def test_byte_code_of_what_stood_in_a_file_before_is_not_taken(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bundle().remove()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    door = package / "worker" / "__main__.py"
+    door.write_text(door.read_text() + "\nimport sys\nprint('path: [0]', file=sys.stderr)\n")
+    bundle = Bundle()
+    assert any(path.name.startswith("__main__") for path in byte_code(bundle))
+    assert path_of(starter(), bundle) == [0]
+    bundle.remove()
 
 
 def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle) -> None:
@@ -66,7 +125,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def path_of(begin: Starter, bundle: Bundle) -> list[str]:
+def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
     """Where a worker that shows it imports from."""
     worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
@@ -224,6 +283,7 @@ def _bundles(times: int) -> None:
         made.remove()
 
 
+@pytest.mark.slow
 def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

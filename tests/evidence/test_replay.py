@@ -99,6 +99,7 @@ def stopwatch() -> Iterator[None]:
     assert time.process_time() - begun_s < 30
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopwatch")
 def test_two_thousand_replays_of_every_rule_take_far_less_than_a_minute() -> None:
     sessions = synthetic.corpus(40)

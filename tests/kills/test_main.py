@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.sessions
 def test_some_hits_leave_nothing_and_stand_on_the_page() -> None:
     # By this seed two workers, the probe and twice the session; who is stopped takes long to end.
     command = [sys.executable, "-m", "kills", "--framework=fake", "--kills=5", "--seed=18"]

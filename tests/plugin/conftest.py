@@ -9,12 +9,30 @@ import pytest
 from tests.driver.processes import processes, wait_until
 
 from .folder import Folder
+from .forked import Forked
+from .written import Written
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
+    """What this process of tests forks its sessions from."""
+    found = Forked("pytest", tmp_path_factory.mktemp("forked"))
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="session")
+def written() -> Written:
+    """What sessions of this process of tests have stored."""
+    return Written()
 
 
 @pytest.fixture
-def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+def folder(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: Forked, written: Written
+) -> Iterator[Folder]:
     """A folder of its own; at the end no worker runs and no bundle lies there any more."""
-    found = Folder(pytester, monkeypatch)
+    found = Folder(pytester, monkeypatch, forked=forked, written=written)
     yield found
     found.end()
     assert wait_until(lambda: not processes(found.temporary), 5), "a worker is left"

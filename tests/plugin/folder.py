@@ -1,12 +1,13 @@
 """A private folder with perf/ and conftest.py in which pytest is run, and what came of it.
 
-Every session runs in a process of its own; its bundles lie in the folder, and it waits for no
-session of another folder.
+Every session runs in a process of its own, forked or started; its bundles lie in the folder, and it
+waits for no session of another folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +23,9 @@ import pytest
 from busbw import locks
 from busbw.model import payload_text
 
+from .forked import Forked, Session
+from .written import Written
+
 ROOT = Path(__file__).parents[2]
 STRICT = {"addopts": "--strict-markers --strict-config", "filterwarnings": "error"}
 _LAUNCHER = Path(__file__).with_name("unprivileged.py")
@@ -29,6 +33,7 @@ FAKE = ("perf", "--frameworks=fake", "--payloads=1M", "--launches=1")
 WITHOUT_CACHE = ("-p", "no:cacheprovider")
 # Takes longer to import than all the rest of a session.
 NOT_NEEDED = ("-p", "no:hypothesispytest")
+TIMEOUT_S = 120
 # Samples of a millisecond and more: the floor of 20 us for a difference decides nothing.
 SLOW = {"latency_s": 1e-3}
 
@@ -89,8 +94,16 @@ class Ran:
 class Folder:
     """Where sessions run. `ini` and `script` hold for the sessions that follow."""
 
-    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self,
+        pytester: pytest.Pytester,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        forked: Forked,
+        written: Written,
+    ) -> None:
         self.pytester = pytester
+        self._forked, self._written = forked, written
         self.environment = monkeypatch
         self.path = pytester.path
         self.temporary = self.path / "temporary"
@@ -134,15 +147,34 @@ class Folder:
         for path in (junit, results):
             path.unlink(missing_ok=True)
         written = (f"--junitxml={junit}", f"--results={results}") if reports else ()
-        done = self.pytester.run(*self.command(*written, *options), timeout=120)
-        text = "\n".join([*done.outlines, *done.errlines])
-        assert done.ret == exit_code, text
+        status, text = self._done(*written, *options)
+        assert status == exit_code, text
         return Ran(
-            exit_code=int(done.ret),
+            exit_code=status,
             text=text,
             results=json.loads(results.read_text()) if results.exists() else None,
             junit=ElementTree.parse(junit).getroot() if junit.exists() else None,
         )
+
+    def _done(self, *options: str) -> tuple[int, str]:
+        """How a session ended and what it said, stderr last."""
+        if self._before or not self._forked.fits(os.environ):
+            done = self.pytester.run(*self.command(*options), timeout=TIMEOUT_S)
+            return int(done.ret), "\n".join([*done.outlines, *done.errlines])
+        folder, out, err = os.getcwd(), self.path / "stdout", self.path / "stderr"
+        # As pytester does.
+        path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
+        asked = Session(
+            options=self._options(*options),
+            folder=folder,
+            environment={**os.environ, "PYTHONPATH": path},
+            out=str(out),
+            err=str(err),
+            timeout_s=TIMEOUT_S,
+        )
+        status = self._forked.run(asked)
+        lines = [line for path in (out, err) for line in path.read_text().splitlines()]
+        return status, "\n".join(lines)
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Begin a session like `run`'s; its output goes to ``output.txt`` in the folder."""
@@ -165,9 +197,11 @@ class Folder:
 
     def command(self, *options: str) -> list[str]:
         """How pytest is started in this folder."""
-        basetemp = f"--basetemp={self.path / 'base'}"
-        command = [sys.executable, "-m", "pytest", basetemp, *NOT_NEEDED, *options]
-        return [*self._before, *command]
+        return [*self._before, sys.executable, "-m", "pytest", *self._options(*options)]
+
+    def _options(self, *options: str) -> list[str]:
+        """Those of every session in this folder too."""
+        return [f"--basetemp={self.path / 'base'}", *NOT_NEEDED, *options]
 
     @property
     def output(self) -> str:
@@ -179,9 +213,14 @@ class Folder:
         """All files below baselines/."""
         return sorted(path for path in (self.path / "baselines").rglob("*") if path.is_file())
 
-    def with_baselines(self, *options: str) -> Ran:
+    def updated(self, *options: str) -> Ran:
         """A session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)
+
+    def with_baselines(self, *options: str) -> None:
+        """Have what such a session stores, by one or from an earlier one just like it."""
+        begun_by = (*self._before, *options)
+        self._written.or_by(lambda: self.updated(*options), begun_by, self.path)
 
     def scale_baseline(self, factor: float, payload: str = "1M") -> None:
         """Change the times of one line by hand."""

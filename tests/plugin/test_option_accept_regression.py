@@ -23,7 +23,7 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     folder.script(**SLOW)
     folder.with_baselines()
     folder.script(**SLOW, cases=[{"slower": 3}])
-    ran = folder.with_baselines("--accept-regression", "a slower switch")
+    ran = folder.updated("--accept-regression", "a slower switch")
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert "not written" not in ran.text
     after = document(folder)

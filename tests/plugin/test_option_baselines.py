@@ -10,7 +10,7 @@ from .folder import Folder
 
 
 def test_another_folder_is_read_and_written(folder: Folder) -> None:
-    ran = folder.with_baselines("--baselines=elsewhere")
+    ran = folder.updated("--baselines=elsewhere")
     assert not folder.baseline_files
     (path,) = (folder.path / "elsewhere").rglob("*.json")
     assert f"baselines written: {path}" in ran.text

@@ -8,7 +8,7 @@ from .folder import Folder
 
 
 def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder) -> None:
-    ran = folder.with_baselines("--placement=out_of_place,in_place")
+    ran = folder.updated("--placement=out_of_place,in_place")
     assert ran.results is not None
     assert [(c["id"], c["case"]["placement"]) for c in ran.results["cases"]] == [
         ("fake-out_of_place-default-float32-1M", "out_of_place"),

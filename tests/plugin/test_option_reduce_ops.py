@@ -6,7 +6,7 @@ from .folder import Folder
 
 
 def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: Folder) -> None:
-    ran = folder.with_baselines("--reduce-ops=sum,max,min")
+    ran = folder.updated("--reduce-ops=sum,max,min")
     assert ran.results is not None
     assert [(c["id"], c["case"]["reduce_op"]) for c in ran.results["cases"]] == [
         ("fake-default-float32-1M", "sum"),

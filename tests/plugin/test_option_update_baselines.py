@@ -39,7 +39,7 @@ def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
 
 def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
     folder.with_baselines("--launches=3")
-    ran = folder.with_baselines("--launches=3")
+    ran = folder.updated("--launches=3")
     assert ran.outcomes == {"1M": "PASS"}
     assert len(stored(folder)["1M"]) == 6
     (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
@@ -55,7 +55,7 @@ def test_a_loss_within_the_budget_is_accepted_with_exit_0_and_shown_before_and_a
     for _ in range(3):
         folder.with_baselines(*options)
     folder.script(**TPU, cases=[{"slower": 1.08}])
-    ran = folder.with_baselines(*options)
+    ran = folder.updated(*options)
     assert ran.outcomes == {"2M": "REGRESSED"}
     (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 2M"))
     before, after = (float(text) for text in re.findall(r"([\d.]+) ms \(", line))
@@ -161,7 +161,7 @@ def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
 
 def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
-    ran = folder.with_baselines()
+    ran = folder.updated()
     assert stored(folder) == {"1M": "oom"}
     assert "none -> out of memory" in ran.text
 

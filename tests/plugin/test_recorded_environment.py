@@ -37,7 +37,7 @@ def written(folder: Folder, ran: Ran) -> str:
 
 
 def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> None:
-    ran = full.with_baselines()
+    ran = full.updated()
     assert SECRET not in written(full, ran)
     assert ran.results is not None
     flags = ran.results["environment"]["flags"]
@@ -51,7 +51,7 @@ def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> Non
 
 
 def test_no_home_directory_is_written(full: Folder) -> None:
-    ran = full.with_baselines()
+    ran = full.updated()
     assert "/home/somebody" not in written(full, ran)
     assert "people/me" not in written(full, ran)
     assert ran.results is not None

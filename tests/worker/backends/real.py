@@ -5,6 +5,7 @@ pytest imports no framework, so that these tests look at what comes back over th
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -19,7 +20,18 @@ import pytest
 
 from busbw import cases, driver, wire
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Case, Device, Failure, Injection, Measurement, Plan, Run, Spec
+from busbw.model import (
+    Capability,
+    Case,
+    Device,
+    Failure,
+    Injection,
+    Measurement,
+    Plan,
+    Probe,
+    Run,
+    Spec,
+)
 from busbw.worker import environ
 from tests import build
 
@@ -33,7 +45,7 @@ STALLED = "the host's clock cannot tell them apart"
 
 def needs(module: str) -> pytest.MarkDecorator:
     """Skip where a framework, or a compiler, is not installed: none needs the other."""
-    return pytest.mark.skipif(not is_there(module), reason=f"{module} is not installed")
+    return pytest.mark.framework(module)
 
 
 def is_there(module: str) -> bool:
@@ -73,7 +85,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     try:
         start = starter(framework, ranks)
         target = cases.choose_target(
-            device=Device.CPU, ranks=ranks, probes=[driver.probe(start, bundle)], named=[framework]
+            device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
         )
         keys = {cases.resolve(spec, target): target.key(spec) for spec in specs}
         found: dict[Case, Run | Failure] = {}
@@ -86,6 +98,16 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
                 sweep.run()
                 found |= {one.case: _only(one) for one in sweep.measurements()}
         return [found[case] for case in keys]
+    finally:
+        bundle.remove()
+
+
+@functools.cache
+def _probe(framework: str, ranks: int) -> Probe:
+    """What a framework finds here, which is the same for all tests."""
+    bundle = driver.Bundle()
+    try:
+        return driver.probe(starter(framework, ranks), bundle)
     finally:
         bundle.remove()
 

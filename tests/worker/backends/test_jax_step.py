@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 import subprocess
@@ -22,9 +21,7 @@ from .real import TIMEOUT_S, needs
 
 pytestmark = needs("jax")
 
-needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed"
-)
+needs_libtpu = needs("libtpu")
 
 V2_8 = hardware.topology_of("v2:2x2")
 STEP = build.step(payload_bytes=4 * 6 * 5, outputs=5, rows=3, ranks=4)

@@ -1,0 +1,1 @@
+"""What every process that a test starts imports first, to see what else it imports."""
