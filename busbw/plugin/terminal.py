@@ -144,28 +144,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("busbw")
     verdicts = tuple(state.verdicts.values())
-    for line in report.table(verdicts):
-        terminalreporter.write_line(line.text, **line.markup)
-    for text in report.training_lines(verdicts, state.measurements):
-        terminalreporter.write_line(text)
-    for text in report.curve_lines(_curves(state)):
-        terminalreporter.write_line(text)
+    _put(terminalreporter, report.session_tables(verdicts, state.measurements, _curves(state)))
     if state.interrupted:
-        for text in report.measured_lines(_measured(state), state.plan.launches):
-            terminalreporter.write_line(text)
+        _put(terminalreporter, [report.measured_table(_measured(state), state.plan.launches)])
     for note in state.notes:
         terminalreporter.write_line(f"note: {note}", yellow=True)
     changes = [(str(c.path), c.case, c.before, c.after) for c in state.changes]
-    for text in report.change_lines(changes):
-        terminalreporter.write_line(text)
+    _put(terminalreporter, report.change_tables(changes))
     _session_line(terminalreporter, state)
 
 
 def _compile_summary(terminalreporter: Any, state: State) -> None:
     terminalreporter.section("busbw")
     verdicts = tuple(state.compiled.values())
-    for line in report.compiled_table(verdicts):
-        terminalreporter.write_line(line.text, **line.markup)
+    _put(terminalreporter, report.compiled_tables(verdicts))
     for text in report.release_lines(verdicts):
         terminalreporter.write_line(text)
     for note in state.notes:
@@ -174,6 +166,12 @@ def _compile_summary(terminalreporter: Any, state: State) -> None:
     for text in report.compiled_change_lines(changes):
         terminalreporter.write_line(text)
     _session_line(terminalreporter, state)
+
+
+def _put(terminalreporter: Any, tables: Sequence[report.Table]) -> None:
+    for table in tables:
+        for line in report.RENDERERS["text"](table):
+            terminalreporter.write_line(line.text, **line.markup)
 
 
 def _session_line(terminalreporter: Any, state: State) -> None:
