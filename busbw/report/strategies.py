@@ -40,7 +40,7 @@ _EXPLAINED = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Trained:
+class _StrategyRow:
     case: Case
     step_s: float
     runs: tuple[StrategyRun, ...]
@@ -56,15 +56,15 @@ def strategy_tables(
     return explained(tables, _EXPLAINED)
 
 
-def _trained(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_Trained]:
+def _trained(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_StrategyRow]:
     case, measurement = verdict.case, measured.get(verdict.spec)
     if case is None or case.step != CNN or verdict.now is None or measurement is None:
         return []
     runs = tuple(run.training for run in measurement.runs if run.training is not None)
-    return [_Trained(case=case, step_s=verdict.now.median_s, runs=runs)] if runs else []
+    return [_StrategyRow(case=case, step_s=verdict.now.median_s, runs=runs)] if runs else []
 
 
-def _table(alike: Sequence[_Trained]) -> Table:
+def _table(alike: Sequence[_StrategyRow]) -> Table:
     alone_s = next((one.step_s for one in alike if _is_alone(one.case)), None)
     return Table(
         title=TextLine(_title(alike[0])),
@@ -77,7 +77,7 @@ def _is_alone(case: Case) -> bool:
     return case.strategy == TrainingStrategy.ONE_DEVICE.value
 
 
-def _title(one: _Trained) -> str:
+def _title(one: _StrategyRow) -> str:
     run = one.runs[0]
     return (
         f"{one.case.framework}, a small net trained under strategies, {run.steps} steps an epoch, "
@@ -85,7 +85,7 @@ def _title(one: _Trained) -> str:
     )
 
 
-def _values(one: _Trained, alone_s: float | None) -> dict[str, object]:
+def _values(one: _StrategyRow, alone_s: float | None) -> dict[str, object]:
     later_s = [epoch_s for run in one.runs for epoch_s in run.epochs_s[1:]]
     return {
         "strategy": one.case.strategy,
