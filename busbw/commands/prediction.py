@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -109,7 +108,7 @@ def _lines(options: argparse.Namespace) -> list[str]:
         rows += _rows(found, curves_in(path)[1] if named is None else named)
         machines[_machine(found.key)] = None
     if options.json:
-        return [json.dumps(report.prediction_document(rows), indent=1)]
+        return report.rendered("json", report.prediction_table(rows))
     return report.prediction_page(rows, tuple(machines), notes)
 
 

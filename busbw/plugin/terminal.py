@@ -14,7 +14,7 @@ import pytest
 
 from busbw import baselines, judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import Case, Compiler, Summary, payload_text
+from busbw.model import Case, CompiledVerdict, Compiler, Summary, payload_text
 
 from .compile_settings import CompileSettings
 from .compilers import FAMILIES, missing
@@ -150,21 +150,26 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     judged = found.judged if isinstance(found, Written) else found
     observed = judged.observed if isinstance(judged, Judged) else judged
     if isinstance(observed, Measured):
-        _section(terminalreporter, _timed_lines(judged, observed), found)
+        _section(terminalreporter, _timed_tables(judged, observed), [], found)
     elif isinstance(judged, Programs) or (isinstance(judged, Judged) and judged.compiled):
-        _section(terminalreporter, _compiled_lines(judged), found)
+        verdicts = _compiled(judged)
+        tables, releases = report.compiled_tables(verdicts), report.release_lines(verdicts)
+        _section(terminalreporter, tables, releases, found)
 
 
-def _section(reporter: Any, lines: Sequence[report.Line], found: Session) -> None:
-    """`lines`, notes, what was written, the session's verdict, errors."""
+def _section(
+    reporter: Any, tables: Sequence[report.Table], texts: Sequence[str], found: Session
+) -> None:
+    """Tables, notes, what was written, the session's verdict, errors."""
     reporter.section("busbw")
-    for line in lines:
-        reporter.write_line(line.text, **line.markup)
+    _put(reporter, tables)
+    for text in texts:
+        reporter.write_line(text)
     for note in _notes(found):
         reporter.write_line(f"note: {note}", yellow=True)
     written = found if isinstance(found, Written) else None
-    for text in _changes(written) if written else ():
-        reporter.write_line(text)
+    if written is not None:
+        _put_changes(reporter, written)
     judged = written.judged if written else found
     if isinstance(judged, Judged):
         session = judged.session
@@ -173,35 +178,40 @@ def _section(reporter: Any, lines: Sequence[report.Line], found: Session) -> Non
         reporter.write_line(f"ERROR: {error}", red=True)
 
 
+def _put(reporter: Any, tables: Sequence[report.Table]) -> None:
+    for table in tables:
+        for line in report.RENDERERS["text"](table):
+            reporter.write_line(line.text, **line.markup)
+
+
+def _put_changes(reporter: Any, written: Written) -> None:
+    changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
+    _put(reporter, report.change_tables(changes))
+    compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
+    for text in report.compiled_change_lines(compiled):
+        reporter.write_line(text)
+
+
 def _notes(found: Session) -> tuple[str, ...]:
     if isinstance(found, Written):
         return (*found.judged.notes, *found.notes)
     return () if isinstance(found, Collected) else found.notes
 
 
-def _changes(written: Written) -> list[str]:
-    changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
-    compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
-    return [*report.change_lines(changes), *report.compiled_change_lines(compiled)]
-
-
-def _timed_lines(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Line]:
+def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Table]:
     found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
-    verdicts = tuple(found.values())
-    texts = report.training_lines(verdicts, measured.measurements)
-    if isinstance(judged, Judged):
-        texts += report.curve_lines(_curves(judged))
+    curves = _curves(judged) if isinstance(judged, Judged) else []
+    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
     if measured.interrupted:
-        texts += report.measured_lines(_summaries(measured), measured.resolved.plan.launches)
-    return [*report.table(verdicts), *(report.Line(text=text) for text in texts)]
+        launches = measured.resolved.plan.launches
+        tables.append(report.measured_table(_summaries(measured), launches))
+    return tables
 
 
-def _compiled_lines(judged: Judged | Programs | Measured) -> list[report.Line]:
-    found = judged.resolved.skipped if isinstance(judged, Programs) else {}
-    found = judged.compiled if isinstance(judged, Judged) else found
-    verdicts = tuple(found.values())
-    releases = report.release_lines(verdicts)
-    return [*report.compiled_table(verdicts), *(report.Line(text=text) for text in releases)]
+def _compiled(judged: Judged | Programs | Measured) -> tuple[CompiledVerdict, ...]:
+    if isinstance(judged, Judged):
+        return tuple(judged.compiled.values())
+    return tuple(judged.resolved.skipped.values()) if isinstance(judged, Programs) else ()
 
 
 def _curves(judged: Judged) -> list[report.CurveGroup]:

@@ -1,4 +1,4 @@
-"""What was compiled: lines for the terminal, releases beside each other, a document."""
+"""What was compiled: tables, releases one after another, and a document."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ from busbw.model import (
 )
 
 from .results import fields_of, session_fields
-from .table import MARKUP, Line
+from .table import Column, Row, Table, TextLine, attributes
+from .verdicts import MARKUP
 
 SCHEMA = 1
 
-_COLUMNS = "{:>8} {:>11} {:>11}  {:<14} {}"
-_HEAD = _COLUMNS.format("payload", "temporary", "peak", "outcome", "algorithm")
+_COLUMNS = (
+    Column("payload_bytes", "payload", text=payload_text, width=8),
+    Column("temporary_bytes", "temporary", text=bytes_text, width=11),
+    Column("peak_bytes", "peak", text=bytes_text, width=11),
+    Column("outcome", "outcome", width=14, left=True, gap=2),
+    Column("algorithm_text", "algorithm", left=True),
+)
 _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
 
@@ -41,14 +47,12 @@ def _release(compiler: Compiler) -> str:
     return compiler.release
 
 
-def compiled_table(verdicts: Sequence[CompiledVerdict]) -> list[Line]:
-    """One line per case by topology and compiler; below it what changed, both sides."""
-    lines: list[Line] = []
-    for name, group in itertools.groupby(verdicts, key=_group):
-        lines += [Line(text=""), Line(text=name, markup={"bold": True}), Line(text=_HEAD)]
-        for verdict in group:
-            lines += _case_lines(verdict)
-    return lines
+def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+    """A table for each topology and compiler; below each case what changed, both sides."""
+    return [
+        Table(title=TextLine(name, {"bold": True}), columns=_COLUMNS, rows=tuple(map(_row, group)))
+        for name, group in itertools.groupby(verdicts, key=_group)
+    ]
 
 
 def _group(verdict: CompiledVerdict) -> str:
@@ -60,22 +64,16 @@ def _group(verdict: CompiledVerdict) -> str:
     return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
 
 
-def _case_lines(verdict: CompiledVerdict) -> Iterator[Line]:
-    now = verdict.now
-    yield Line(
-        text=_COLUMNS.format(
-            payload_text(verdict.spec.spec.payload_bytes),
-            bytes_text(now.temporary_bytes) if now else "",
-            bytes_text(now.peak_bytes) if now else "",
-            verdict.outcome.value,
-            now.algorithm_text if now else "",
-        ).rstrip(),
-        markup=MARKUP.get(verdict.outcome, {}),
-    )
-    if verdict.differences:
-        yield from (Line(text=f"          {one.text}") for one in verdict.differences)
-    elif verdict.outcome not in _QUIET:
-        yield Line(text=f"          {verdict.text}")
+def _row(verdict: CompiledVerdict) -> Row:
+    notes = tuple(TextLine(one.text) for one in verdict.differences)
+    if not notes and verdict.outcome not in _QUIET:
+        notes = (TextLine(verdict.text),)
+    values = {
+        "payload_bytes": verdict.spec.spec.payload_bytes,
+        **attributes(verdict.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+        "outcome": verdict.outcome.value,
+    }
+    return Row(values, markup=MARKUP.get(verdict.outcome, {}), notes=notes)
 
 
 def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Latency and bandwidth of each group of payloads, before and now, as lines for a terminal.
+"""Latency and bandwidth of each group of payloads, before and now, as a table.
 
 Takes figures that were fitted elsewhere; fits nothing and judges nothing.
 """
@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from busbw.model import rate_text, seconds_text
+
+from .table import Column, Table, TextLine, rows_of
+
+_TITLE = "latency + payload / bandwidth, fitted to all payloads:"
+_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=True, gap=2))
 
 
 class CurveFigures(Protocol):
@@ -37,13 +42,10 @@ class CurveGroup:
     before: CurveFigures | None = None
 
 
-def curve_lines(groups: Sequence[CurveGroup]) -> list[str]:
-    """A heading and a line for each group; no groups are no lines."""
-    if not groups:
-        return []
-    width = max(len(group.name) for group in groups)
-    heads = ["", "latency + payload / bandwidth, fitted to all payloads:"]
-    return heads + [f"    {group.name:<{width}}  {_figures(group)}" for group in groups]
+def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
+    """A row for each group; no groups are no table."""
+    rows = rows_of({"group": group.name, "curve": _figures(group)} for group in groups)
+    return [Table(title=TextLine(_TITLE), columns=_COLUMNS, rows=rows, indent=4)] if rows else []
 
 
 def _figures(group: CurveGroup) -> str:

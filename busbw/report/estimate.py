@@ -13,9 +13,10 @@ from typing import Any
 
 from busbw.model import plural, seconds_text
 
-SCHEMA = 1
+from .renderers import rendered
+from .table import Column, Table, rows_of
 
-_COLUMNS = "{:<34} {:>7} {:>11} {:>13} {:>10} {:>10}  {}"
+SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,12 +83,24 @@ def estimate_document(asked: Asked, rows: Sequence[Estimated]) -> dict[str, Any]
 
 def estimate_lines(asked: Asked, rows: Sequence[Estimated]) -> list[str]:
     """The head, a table with a line for each row, and the notes."""
-    wanted = asked.wanted_efficiency
-    last = "bottleneck" if wanted is None else f"bottleneck, and what it needs for {wanted:g}"
-    names = ("method", "hosts", "MB a rank", "communication", "step", "efficiency", last)
-    lines = [*_head(asked), "", _COLUMNS.format(*names)]
-    lines += [_line(row, wanted=wanted is not None) for row in rows]
+    lines = [*_head(asked), "", *rendered("text", _table(rows, asked.wanted_efficiency))]
     return lines + ([""] if asked.notes else []) + [f"note: {note}" for note in asked.notes]
+
+
+def _table(rows: Sequence[Estimated], wanted: float | None) -> Table:
+    last = "bottleneck" if wanted is None else f"bottleneck, and what it needs for {wanted:g}"
+    return Table(
+        columns=(
+            Column("method", "method", width=34, left=True),
+            Column("hosts", "hosts", width=7),
+            Column("traffic_bytes", "MB a rank", text=mb_text, width=11),
+            Column("communication_s", "communication", text=seconds_text, width=13),
+            Column("step_s", "step", text=seconds_text, width=10),
+            Column("efficiency", "efficiency", text="{:.4f}".format, width=10),
+            Column("bottleneck", last, left=True, gap=2),
+        ),
+        rows=rows_of(_values(row, wanted=wanted is not None) for row in rows),
+    )
 
 
 def mb_text(count: float) -> str:
@@ -123,19 +136,11 @@ def _link_line(link: LinkUsed) -> str:
     )
 
 
-def _line(row: Estimated, *, wanted: bool) -> str:
+def _values(row: Estimated, *, wanted: bool) -> dict[str, object]:
     needs = ""
     if wanted:
         needs = "no bandwidth suffices"
         if row.wanted_bytes_per_s is not None:
             needs = f"{row.wanted_bytes_per_s / 1e6:.0f} MB/s"
     last = "; ".join(part for part in (row.bottleneck, row.how, needs) if part)
-    return _COLUMNS.format(
-        row.method,
-        row.hosts,
-        mb_text(row.traffic_bytes),
-        seconds_text(row.communication_s),
-        "" if row.step_s is None else seconds_text(row.step_s),
-        "" if row.efficiency is None else f"{row.efficiency:.4f}",
-        last,
-    ).rstrip()
+    return {**dataclasses.asdict(row), "bottleneck": last}

@@ -6,40 +6,62 @@ Every sentence that says where the prediction holds is made of the figures at ha
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from busbw.model import Case, payload_text, plural, rate_text, seconds_text
 from busbw.workloads import DenseStep
 
-from .markdown import markdown_table
+from .page import filled, item, section
 from .prediction_row import AGREEMENT, PredictedStep, agrees
+from .renderers import rendered
+from .table import Column, Table, attributes, percent_text, rows_of
 
-_WIDTH = 100
 _PERCENT = f"{100 * AGREEMENT:.0f} %"
 
-_LEDE = f"""
-What the all-reduce by itself takes is held against what it takes inside of training steps that were
-measured in the same sessions, or against a curve that was named. *Predicted* is read from the
-measured curve: at the payload itself, or between its neighbours. *By the line* is latency + payload
-/ bandwidth, fitted to that curve. Within {_PERCENT} of each other they agree: launches of one and
-the same all-reduce differ by as much.
-"""
 
-_INSIDE = """
-*last* and *first* are the all-reduce inside of the step, by the profiler: on the rank that comes to
-it last and waits for nobody, and on the one that comes first and waits for the others. What is
-compared is *last*. *of step* is its share of the step; other calls are recorded than those that are
-timed, so that on a machine that was disturbed it may be above 100 %.
-"""
+def _seconds(seconds: float) -> str:
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{seconds_text(abs(seconds), digits=3)}"
 
-_BEYOND = """
-*beyond* is what a step takes longer than one device takes for the same work, all of it. It holds
-whatever comes with a strategy, not communication alone; and where ranks have cores of their own,
-computing gets shorter by being shared out, so that it is too small. Where it is not above 0,
-nothing is left to compare.
-"""
+
+def _ratio(ratio: float) -> str:
+    return "-" if ratio <= 0 else f"{ratio:.2f}"
+
+
+def _agreement(ratio: float) -> str:
+    if ratio <= 0:
+        return "-"
+    return "yes" if agrees(ratio) else "no"
+
+
+def _share(share: float) -> str:
+    return "-" if share <= 0 else f"{percent_text(share)} %"
+
+
+_INSIDE_COLUMNS = (
+    Column("payload_bytes", "gradient", text=payload_text),
+    Column("predicted_s", "predicted", text=_seconds),
+    Column("how", "how"),
+    Column("line_s", "by the line", text=_seconds),
+    Column("last_s", "last", text=_seconds),
+    Column("first_s", "first", text=_seconds),
+    Column("ratio", "last / predicted", text=_ratio),
+    Column("line_ratio", "last / line", text=_ratio),
+    Column("within", f"within {_PERCENT}", text=_agreement),
+    Column("share", "of step", text=_share),
+)
+_BEYOND_COLUMNS = (
+    Column("kind", "case"),
+    Column("payload_bytes", "gradient", text=payload_text),
+    Column("step_s", "step", text=_seconds),
+    Column("single_s", "one device", text=_seconds),
+    Column("measured_s", "beyond", text=_seconds),
+    Column("predicted_s", "predicted", text=_seconds),
+    Column("how", "how", text=lambda how: how or "-"),
+    Column("ratio", "beyond / predicted", text=_ratio),
+    Column("within", f"within {_PERCENT}", text=_agreement),
+    Column("share", "of step", text=_share),
+)
 
 
 def prediction_page(
@@ -48,52 +70,38 @@ def prediction_page(
     """The whole page; `machines` say where the rows were measured, `notes` where the curves."""
     recorded = [row for row in rows if isinstance(row.case.workload, DenseStep)]
     others = [row for row in rows if not isinstance(row.case.workload, DenseStep)]
-    lines = [
-        "# Predicted and measured communication",
-        "",
-        "<!-- Written by `python -m busbw prediction`, not by hand. -->",
-        "",
-        *(f"Measured on {machine}.  " for machine in machines),
-        *(f"{note}.  " for note in notes),
-        *_LEDE.splitlines(),
-        "",
-        "## In short",
-        "",
-        *_summary(recorded, others),
-    ]
+    sources = [*(f"Measured on {machine}" for machine in machines), *notes]
+    lines = filled(
+        "prediction",
+        percent=[_PERCENT],
+        sources=[*(f"{source}.  " for source in sources), ""],
+        summary=_summary(recorded, others),
+    )
     if recorded:
-        lines += ["", "## The all-reduce inside of a step", *_INSIDE.splitlines()]
-        for name, group in _groups(recorded):
-            lines += ["", f"### {name}", "", *_line_text(group[0]), *_inside(group)]
+        lines += ["", *filled("prediction_inside", groups=_inside(recorded))]
     if others:
-        lines += ["", "## What a strategy adds to a step", *_BEYOND.splitlines(), ""]
-        lines += _beyond(others)
+        table = _table(_BEYOND_COLUMNS, others)
+        lines += ["", *filled("prediction_beyond", table=rendered("markdown", table))]
     return lines
 
 
-def prediction_document(rows: Sequence[PredictedStep]) -> list[dict[str, Any]]:
-    """A dict for each case: plain values, seconds."""
-    return [
-        {
-            "case": row.case.name,
-            "ranks": row.case.ranks,
-            "payload_bytes": row.case.payload_bytes,
-            "step_s": row.step_s,
-            "predicted_s": row.predicted_s,
-            "how": row.how,
-            "line_s": row.line_s,
-            "last_s": row.last_s,
-            "first_s": row.first_s,
-            "single_s": row.single_s,
-            "measured_s": row.measured_s,
-            "ratio": row.ratio,
-            "line_ratio": row.line_ratio,
-            "agrees": None if row.ratio is None else agrees(row.ratio),
-            "share": row.share,
-            "unpredicted": row.unpredicted,
-        }
-        for row in rows
-    ]
+def prediction_table(rows: Sequence[PredictedStep]) -> Table:
+    """All that is known of each case, for a document."""
+    known = [_known(row) for row in rows]
+    columns = tuple(map(Column, known[0])) if known else ()
+    return Table(columns=columns, rows=rows_of(known))
+
+
+def _known(row: PredictedStep) -> dict[str, object]:
+    predicted = ("step_s", "predicted_s", "how", "line_s")
+    measured = ("last_s", "first_s", "single_s", "measured_s", "ratio", "line_ratio")
+    return {
+        "case": row.case.name,
+        **attributes(row.case, "ranks", "payload_bytes"),
+        **attributes(row, *predicted, *measured),
+        "agrees": None if row.ratio is None else agrees(row.ratio),
+        **attributes(row, "share", "unpredicted"),
+    }
 
 
 def _groups(rows: Sequence[PredictedStep]) -> Iterator[tuple[str, list[PredictedStep]]]:
@@ -111,9 +119,9 @@ def _summary(recorded: Sequence[PredictedStep], others: Sequence[PredictedStep])
     lines = []
     for name, group in _groups(recorded):
         for what, ratio_of in (("curve", _by_curve), ("line", _by_line)):
-            lines += _item(f"{name}: the {what} {_where(group, ratio_of)}.")
+            lines += item(f"{name}: the {what} {_where(group, ratio_of)}.")
     for row in others:
-        lines += _item(f"{_kind_text(row.case)}: {_one(row)}.")
+        lines += item(f"{_kind_text(row.case)}: {_one(row)}.")
     return lines
 
 
@@ -184,17 +192,6 @@ def _one(row: PredictedStep) -> str:
     return f"{took}, {row.ratio:.2f} times the {predicted} predicted by the curve, which {holds}"
 
 
-def _item(text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent="- ",
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def _line_text(row: PredictedStep) -> list[str]:
     if row.line is None:
         return []
@@ -202,72 +199,18 @@ def _line_text(row: PredictedStep) -> list[str]:
     return [f"The line: {latency} + gradient / {rate_text(row.line.bytes_per_s)}.", ""]
 
 
-def _inside(group: Sequence[PredictedStep]) -> list[str]:
-    head = ["gradient", "predicted", "how", "by the line", "last", "first"]
-    head += ["last / predicted", "last / line", f"within {_PERCENT}", "of step"]
-    return markdown_table(
-        head,
-        [
-            [
-                payload_text(row.case.payload_bytes),
-                _seconds(row.predicted_s),
-                row.how,
-                _seconds(row.line_s),
-                _seconds(row.last_s),
-                _seconds(row.first_s),
-                _ratio(row.ratio),
-                _ratio(row.line_ratio),
-                _agreement(row),
-                _share(row),
-            ]
-            for row in group
-        ],
-    )
+def _inside(rows: Sequence[PredictedStep]) -> list[str]:
+    lines: list[str] = []
+    for name, group in _groups(rows):
+        table = _table(_INSIDE_COLUMNS, group)
+        lines += ["", *section(name, table, before=_line_text(group[0]))]
+    return lines[1:]
 
 
-def _beyond(rows: Sequence[PredictedStep]) -> list[str]:
-    head = ["case", "gradient", "step", "one device", "beyond", "predicted"]
-    head += ["how", "beyond / predicted", f"within {_PERCENT}", "of step"]
-    return markdown_table(
-        head,
-        [
-            [
-                _kind_text(row.case),
-                payload_text(row.case.payload_bytes),
-                _seconds(row.step_s),
-                _seconds(row.single_s),
-                _seconds(row.measured_s),
-                _seconds(row.predicted_s),
-                row.how or "-",
-                _ratio(row.ratio),
-                _agreement(row),
-                _share(row),
-            ]
-            for row in rows
-        ],
-    )
+def _table(columns: tuple[Column, ...], rows: Sequence[PredictedStep]) -> Table:
+    shown = ({**_known(row), "kind": _kind_text(row.case), "within": row.ratio} for row in rows)
+    return Table(columns=columns, rows=rows_of(shown), missing="-")
 
 
 def _kind_text(case: Case) -> str:
     return f"{case.framework} {case.workload.kind}, {case.strategy}, {plural(case.ranks, 'rank')}"
-
-
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    sign = "-" if seconds < 0 else ""
-    return f"{sign}{seconds_text(abs(seconds), digits=3)}"
-
-
-def _ratio(ratio: float | None) -> str:
-    return "-" if ratio is None or ratio <= 0 else f"{ratio:.2f}"
-
-
-def _agreement(row: PredictedStep) -> str:
-    if row.ratio is None or row.ratio <= 0:
-        return "-"
-    return "yes" if agrees(row.ratio) else "no"
-
-
-def _share(row: PredictedStep) -> str:
-    return "-" if row.share is None or row.share <= 0 else f"{100 * row.share:.0f} %"

@@ -19,9 +19,18 @@ from busbw.model import (
     seconds_text,
 )
 
-_WIDTHS = (-21, 6, 10, 11, 10, 11, 9, 6)
-_HEAD = ("strategy", "ranks", "step", "one_device", "epoch", "first", "accuracy", "agree")
-_UNITS = ("", "", "", "x", "", "", "%", "")
+from .table import Column, Table, TextLine, explained, rows_of
+
+_COLUMNS = (
+    Column("strategy", "strategy", width=21, left=True),
+    Column("ranks", "ranks", width=6),
+    Column("step_s", "step", text=seconds_text, width=10),
+    Column("one_device_ratio", "one_device", unit="x", text="{:.2f}".format, width=11),
+    Column("epoch_s", "epoch", text=seconds_text, width=10),
+    Column("first_epoch_s", "first", text=seconds_text, width=11),
+    Column("accuracy", "accuracy", unit="%", text=lambda share: f"{100 * share:.1f}", width=9),
+    Column("agree", "agree", width=6),
+)
 
 _EXPLAINED = (
     "step: all ranks together over one batch. first: the epoch that holds tracing and connecting.",
@@ -30,25 +39,23 @@ _EXPLAINED = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Row:
+class _StrategyRow:
     case: Case
     step_s: float
     runs: tuple[TrainingRun, ...]
 
 
-def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
-    """A heading and a line a strategy for each framework; without any no lines."""
-    rows = [row for verdict in verdicts for row in _rows(verdict, measured)]
-    lines: list[str] = []
-    for framework in dict.fromkeys(row.case.framework for row in rows):
-        alike = [row for row in rows if row.case.framework == framework]
-        lines += ["", _heading(framework, alike[0]), _line(_HEAD), _line(_UNITS).rstrip()]
-        alone_s = next((row.step_s for row in alike if _is_alone(row.case)), None)
-        lines += [_line(_cells(row, alone_s)).rstrip() for row in alike]
-    return [*lines, *_EXPLAINED] if lines else []
+def strategy_tables(
+    verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
+) -> list[Table]:
+    """A table for each framework, with a row for each strategy; without any none."""
+    found = [one for verdict in verdicts for one in _trained(verdict, measured)]
+    frameworks = dict.fromkeys(one.case.framework for one in found)
+    tables = [_table([one for one in found if one.case.framework == name]) for name in frameworks]
+    return explained(tables, _EXPLAINED)
 
 
-def _rows(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_Row]:
+def _trained(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_StrategyRow]:
     case, measurement = verdict.case, measured.get(verdict.spec)
     if (
         case is None
@@ -58,42 +65,39 @@ def _rows(verdict: Verdict, measured: Mapping[Spec, Measurement]) -> list[_Row]:
     ):
         return []
     runs = tuple(run.training for run in measurement.runs if run.training is not None)
-    return [_Row(case=case, step_s=verdict.now.median_s, runs=runs)] if runs else []
+    return [_StrategyRow(case=case, step_s=verdict.now.median_s, runs=runs)] if runs else []
+
+
+def _table(alike: Sequence[_StrategyRow]) -> Table:
+    alone_s = next((one.step_s for one in alike if _is_alone(one.case)), None)
+    return Table(
+        title=TextLine(_title(alike[0])),
+        columns=_COLUMNS,
+        rows=rows_of(_values(one, alone_s) for one in alike),
+    )
 
 
 def _is_alone(case: Case) -> bool:
     return case.strategy == TrainingStrategy.ONE_DEVICE.value
 
 
-def _heading(framework: str, row: _Row) -> str:
-    run = row.runs[0]
+def _title(one: _StrategyRow) -> str:
+    run = one.runs[0]
     return (
-        f"{framework}, a small net trained under strategies, {run.steps} steps an epoch, "
+        f"{one.case.framework}, a small net trained under strategies, {run.steps} steps an epoch, "
         f"{len(run.epochs_s)} epochs:"
     )
 
 
-def _cells(row: _Row, alone_s: float | None) -> list[str]:
-    return [
-        row.case.strategy,
-        str(row.case.ranks),
-        seconds_text(row.step_s),
-        f"{row.step_s / alone_s:.2f}" if alone_s is not None else "",
-        seconds_text(statistics.median(_later_s(row))),
-        seconds_text(statistics.median(run.epochs_s[0] for run in row.runs)),
-        f"{100 * statistics.median(run.accuracy for run in row.runs):.1f}",
-        "yes" if all(len(run.last_digests) > 1 for run in row.runs) else "-",
-    ]
-
-
-def _later_s(row: _Row) -> list[float]:
-    """Seconds of every epoch after the first, of all launches."""
-    return [epoch_s for run in row.runs for epoch_s in run.epochs_s[1:]]
-
-
-def _line(cells: Sequence[str]) -> str:
-    """The cells below their heads; a negative width is aligned to the left."""
-    return " ".join(
-        f"{cell:<{-width}}" if width < 0 else f"{cell:>{width}}"
-        for cell, width in zip(cells, _WIDTHS)
-    )
+def _values(one: _StrategyRow, alone_s: float | None) -> dict[str, object]:
+    later_s = [epoch_s for run in one.runs for epoch_s in run.epochs_s[1:]]
+    return {
+        "strategy": one.case.strategy,
+        "ranks": one.case.ranks,
+        "step_s": one.step_s,
+        "one_device_ratio": None if alone_s is None else one.step_s / alone_s,
+        "epoch_s": statistics.median(later_s),
+        "first_epoch_s": statistics.median(run.epochs_s[0] for run in one.runs),
+        "accuracy": statistics.median(run.accuracy for run in one.runs),
+        "agree": "yes" if all(len(run.last_digests) > 1 for run in one.runs) else "-",
+    }

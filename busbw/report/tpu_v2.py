@@ -13,7 +13,9 @@ from busbw import metrics
 from busbw.hardware import wraps
 from busbw.model import Compiled, Compiler, Failure, payload_text
 
-from .markdown import markdown_table
+from .page import filled, section
+from .renderers import rendered
+from .table import Table, text_table
 from .tpu_v2_cell import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of
 from .tpu_v2_summary import summary_lines
 
@@ -24,111 +26,48 @@ _HEADINGS = {
 }
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _CHOICE = ("strategy", "emitter", "colors", "phases")
-
-_LEDE = """
-A table of 2019 says how fast all-reduce was on four slices of TPU v2, and where memory ran out.
-This page sets beside it what today's compiler for TPUs makes of the same all-reduce, and of the
-training step that it was measured in. Bandwidth is published and was measured by others; algorithms
-and memory are compiled; nothing was measured for this page.
-"""
-
-_SOURCES = """
-*Published* is what the source measured in 2019: its table in the README of
-[marsggbo/TPU_All_reduce](https://github.com/marsggbo/TPU_All_reduce), TensorFlow 1.12 on Cloud TPU
-v2. The source writes GB/s where it means GiB/s (2^30 bytes/s); both are shown, and 1 GiB/s is
-1.073741824 GB/s. "-" is a cell that the source left empty; beyond its OOM cells it has none, and
-none is made up here.
-
-*Compiled* is what the compiler above makes of the same sizes for the same slices, without a TPU.
-It says which algorithm and how much memory, not how long it takes. That TensorFlow 1.12 had the
-same algorithms is not known: only the shape of the figures can speak for it.
-"""
-
-_STEP = """
-The source trained one dense layer, float32, without a bias, on random rows with random labels:
-softmax cross-entropy, plain gradient descent, the gradient all-reduced. Payloads from 512K on are
-a layer of (128 x scale) x 1024, of October 2019, from which both OOM cells are; smaller ones of
-(512 x scale) x 512, of November 2019. Its scripts name a batch of 1024, 4096, 16384 and 65536 rows
-for the four slices, for all cores together, which is 128 rows a core. But its model function, which
-runs on every core, leaves the input pipeline's rows aside and draws rows for *the whole batch*. So
-the step is compiled in three ways:
-
-| way          | rows on each core     | where they come from                                   |
-|--------------|-----------------------|--------------------------------------------------------|
-| shared out   | the batch / cores     | float32 arguments, as from an input pipeline           |
-| whole, drawn | the batch             | drawn within the step, as the source's program does it |
-| whole, given | the batch             | float32 arguments                                      |
-
-Weights are on every core and given up to the step (donated), so that the new ones take the place of
-the old. Every program was proved to hold one all-reduce, of all bytes of the gradient over all
-cores. Below: the memory that a core needs for the step, at its peak. "OOM" is the compiler's
-refusal, with the memory that it says is needed; behind it what the source has there.
-"""
-
-_PARTS = """
-Of each way the largest payload that compiles, and the next, which does not. Arguments are the
-weights (as large as the payload), labels and rows that are given; temporaries the gradient (as
-large), the logits and rows that are drawn. "Rows" is what the rows alone take in either type.
-"""
-
-_DOUBTS = """
-- The source's TensorFlow made its random rows in another way than JAX does, and how wide they lay
-  in memory then is not known. The agreement of drawn rows rests on their width: with "rbg" instead
-  of JAX's default generator, libtpu 0.0.42.1 asked for 12.50 GiB at v2-128 512M and refused it.
-- What the compiler leaves a program of a core's 8 GiB is today's limit; that of 2019 is not known.
-"""
+_PARTS_HEAD = (
+    "way",
+    "slice",
+    "largest",
+    "arguments",
+    "temporaries",
+    "rows, float32",
+    "rows, bfloat16",
+    "next",
+    "needed",
+    "available",
+)
 
 
 def tpu_v2_page(cells: Sequence[TpuV2Cell], compiler: Compiler) -> list[str]:
     """The whole page."""
-    return [
-        "# TPU v2: the published table, and what today's compiler makes of it",
-        "",
-        "<!-- Written by `python -m busbw tpu-v2 --document docs/tpu-v2.md`, not by hand. -->",
-        "",
-        *_compiler_lines(compiler),
-        *_LEDE.splitlines(),
-        "",
-        "## In short",
-        "",
-        *summary_lines(cells),
-        "",
-        "## What is published and what is compiled",
-        *_SOURCES.splitlines(),
-        "",
-        "## All-reduce alone: published bandwidth, compiled algorithm",
-        "",
-        *_all_reduce(cells),
-        "## The training step: what fits",
-        *_STEP.splitlines(),
-        "",
-        *_steps(cells),
-        "### Which part of memory it is",
-        *_PARTS.splitlines(),
-        "",
-        *_parts(cells),
-        "",
-        "## Doubts",
-        "",
-        *_doubts(cells),
-    ]
+    return filled(
+        "tpu_v2",
+        compiler=[_compiler_text(compiler)],
+        summary=summary_lines(cells),
+        all_reduce=_all_reduce(cells),
+        steps=_steps(cells),
+        parts=rendered("markdown", _parts(cells)),
+        doubts=[*_doubts(cells), ""],
+    )
 
 
-def _compiler_lines(compiler: Compiler) -> list[str]:
+def _compiler_text(compiler: Compiler) -> str:
     built = _BUILT.search(compiler.build)
     when = f"built on {built[1]}" if built else compiler.build
     others = [(name, compiler.versions.get(name)) for name in ("jax", "jaxlib")]
     versions = [f"{name} {version}" for name, version in others if version]
     with_all = ", ".join([f"{compiler.release} ({when})", *versions])
-    return [f"Compiled by {with_all}."]
+    return f"Compiled by {with_all}."
 
 
 def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     head = ["payload", "published GB/s", "published GiB/s", "compiled: strategy", *_CHOICE[1:]]
     head += ["compiled: memory"]
     for part in slices_of(cells):
-        yield f"### {part.name}: `{part.topology.name}`, {part.topology.ranks} cores, {_ends(part)}"
-        yield ""
+        topology = part.topology
+        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {_ends(part)}"
         rows = [
             [
                 payload_text(one.payload_bytes),
@@ -138,8 +77,7 @@ def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
             ]
             for one in of_slice(cells, part)
         ]
-        yield from markdown_table(head, rows)
-        yield ""
+        yield from (*section(heading, text_table(head, rows)), "")
 
 
 def _ends(part: TpuV2Slice) -> str:
@@ -176,8 +114,6 @@ def _steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     parts = slices_of(cells)
     payloads = [one for one in of_slice(cells, parts[0]) if one.steps]
     for way in Way:
-        yield f"### {_HEADINGS[way]}"
-        yield ""
         found = {(one.part.name, one.payload_bytes): one for one in cells}
         rows = []
         for one in payloads:
@@ -191,8 +127,8 @@ def _steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
                 ]
             )
         heads = [_rows_head(cells, part, way) for part in parts]
-        yield from markdown_table(["payload", "layer", *heads], rows)
-        yield ""
+        table = text_table(["payload", "layer", *heads], rows)
+        yield from (*section(_HEADINGS[way], table), "")
 
 
 def _rows_head(cells: Sequence[TpuV2Cell], part: TpuV2Slice, way: Way) -> str:
@@ -210,17 +146,7 @@ def _fits(cell: TpuV2Cell, way: Way) -> str:
     return f"{text}; published {there}"
 
 
-def _parts(cells: Sequence[TpuV2Cell]) -> list[str]:
-    head = [
-        "way",
-        "slice",
-        "largest",
-        "arguments",
-        "temporaries",
-        "rows, float32",
-        "rows, bfloat16",
-    ]
-    head += ["next", "needed", "available"]
+def _parts(cells: Sequence[TpuV2Cell]) -> Table:
     rows = []
     for way in Way:
         for part in slices_of(cells):
@@ -229,7 +155,7 @@ def _parts(cells: Sequence[TpuV2Cell]) -> list[str]:
             refused = [one for one in column if not one.fits(way)]
             ends = (*_largest(fitting[-1:], way), *_next(refused[:1], way))
             rows.append([way.value, part.name, *ends])
-    return markdown_table(head, rows)
+    return text_table(_PARTS_HEAD, rows)
 
 
 def _largest(fitting: Sequence[TpuV2Cell], way: Way) -> list[str]:
@@ -262,4 +188,3 @@ def _doubts(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
             doubted.setdefault(one.published.doubt, []).append(place)
     for doubt, where in doubted.items():
         yield f"- (?) at {', '.join(where)}: {doubt}. No step is compiled there."
-    yield from _DOUBTS.strip().splitlines()

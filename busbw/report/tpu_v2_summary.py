@@ -6,15 +6,14 @@ Every sentence is made of the figures at hand: another compiler may say otherwis
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from busbw import metrics
 from busbw.model import Compiled, Failure, payload_text, plural
 
+from .page import item
 from .tpu_v2_cell import TpuV2Cell, Way, gib_text, of_slice, slices_of
 
-_WIDTH = 100
 _HOW = {
     Way.SHARED: "Batch shared out over the cores",
     Way.DRAWN: "Whole batch on each core, drawn there, as the source does it (see Doubts)",
@@ -30,23 +29,12 @@ def summary_lines(cells: Sequence[TpuV2Cell]) -> list[str]:
     published = [one for one in cells if one.published is not None and one.steps]
     oom = [one for one in published if one.published_oom]
     of_them = f"Of {plural(len(published), 'cell')} that are published and compiled"
-    lines = _item(f"Out of memory: the source has OOM at {_places(oom)}. {of_them} as a step:")
+    lines = item(f"Out of memory: the source has OOM at {_places(oom)}. {of_them} as a step:")
     for text in (*(_agreement(published, way) for way in Way), *_rows(published)):
-        lines += _item(text, "  ")
+        lines += item(text, "  ")
     for text in (*_alone(cells), *_algorithms(cells), *_falls(cells), *_in_steps(cells)):
-        lines += _item(text)
+        lines += item(text)
     return lines
-
-
-def _item(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=f"{indent}- ",
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:

@@ -19,7 +19,9 @@ from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text, seconds_text
 from busbw.traces import Iteration
 
-from .markdown import markdown_table
+from .renderers import rendered
+from .results import fields_of
+from .table import Column, Table, TextLine, attributes, rows_of
 
 TRACE_SCHEMA = 2
 RATES = ("algbw", "busbw")
@@ -84,9 +86,27 @@ def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> 
     lines: list[str] = []
     for collective in dict.fromkeys(cell.collective for cell in cells):
         of_kind = [cell for cell in cells if cell.collective == collective]
-        lines += [f"{collective}, {_meaning(rate, collective)}", ""]
-        lines += [*_grid(of_kind, rate, missing), "", *_notes(of_kind), ""]
-    return lines[:-1]
+        lines += ["", *rendered("markdown", _table(of_kind, rate, missing))]
+    return lines[1:]
+
+
+def _table(cells: Sequence[TraceCell], rate: str, missing: str) -> Table:
+    """A row for each payload, a column for each slice."""
+    collective = cells[0].collective
+    slices = sorted({cell.slice for cell in cells}, key=_natural)
+    found = {(cell.payload_bytes, cell.slice): cell.gb_per_s(rate) for cell in cells}
+    payloads = sorted({cell.payload_bytes for cell in cells})
+    rates = [Column(f"{one} GB/s", one, unit="GB/s", text="{:.4g}".format) for one in slices]
+    return Table(
+        title=TextLine(f"{collective}, {_meaning(rate, collective)}"),
+        columns=(Column("payload_bytes", "payload", text=payload_text), *rates),
+        rows=rows_of(
+            {"payload_bytes": size, **{f"{one} GB/s": found.get((size, one)) for one in slices}}
+            for size in payloads
+        ),
+        notes=tuple(_note(name, cells) for name in slices),
+        missing=missing,
+    )
 
 
 def _meaning(rate: str, collective: str) -> str:
@@ -95,37 +115,24 @@ def _meaning(rate: str, collective: str) -> str:
     return f"{rate} = {formula}, GB = 10^9 bytes; the median over iterations of the slowest rank"
 
 
-def _grid(cells: Sequence[TraceCell], rate: str, missing: str) -> list[str]:
-    slices = sorted({cell.slice for cell in cells}, key=_natural)
-    found = {(cell.payload_bytes, cell.slice): f"{cell.gb_per_s(rate):.4g}" for cell in cells}
-    rows = []
-    for payload in sorted({cell.payload_bytes for cell in cells}):
-        row = [found.get((payload, one), missing) for one in slices]
-        rows.append([payload_text(payload), *row])
-    return markdown_table(["payload", *(f"{one} (GB/s)" for one in slices)], rows)
-
-
 def _natural(text: str) -> list[tuple[int, str]]:
     """v2-8 before v2-32."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text)]
 
 
-def _notes(cells: Sequence[TraceCell]) -> list[str]:
-    """Of each slice, on what its column rests."""
-    notes = []
-    for name in sorted({cell.slice for cell in cells}, key=_natural):
-        column = [cell for cell in cells if cell.slice == name]
-        devices = _range([len(cell.devices) for cell in column], "device")
-        ranks = _range([cell.ranks for cell in column], "rank")
-        counted = _range([len(cell.iterations) for cell in column], "iteration")
-        times = _times_text([cell.slowest.median_s for cell in column])
-        recorded = _span([count for cell in column for count, _ in cell.recorded.values()])
-        in_all = _times_text([max(all_s for _, all_s in cell.recorded.values()) for cell in column])
-        notes.append(
-            f"{name}: {counted}, warm-up left out, on {devices} ({ranks}); {times}; "
-            f"{recorded} recorded on each, {in_all} in all"
-        )
-    return notes
+def _note(name: str, cells: Sequence[TraceCell]) -> str:
+    """On what the column of a slice rests."""
+    column = [cell for cell in cells if cell.slice == name]
+    devices = _range([len(cell.devices) for cell in column], "device")
+    ranks = _range([cell.ranks for cell in column], "rank")
+    counted = _range([len(cell.iterations) for cell in column], "iteration")
+    times = _times_text([cell.slowest.median_s for cell in column])
+    recorded = _span([count for cell in column for count, _ in cell.recorded.values()])
+    in_all = _times_text([max(all_s for _, all_s in cell.recorded.values()) for cell in column])
+    return (
+        f"{name}: {counted}, warm-up left out, on {devices} ({ranks}); {times}; "
+        f"{recorded} recorded on each, {in_all} in all"
+    )
 
 
 def _times_text(times_s: Sequence[float]) -> str:
@@ -155,11 +162,9 @@ def trace_document(
         "schema_version": TRACE_SCHEMA,
         "cells": [_cell(cell) for cell in cells],
         "files": list(files),
-        "problems": [{"path": one.path, "text": one.text} for one in problems],
+        "problems": [fields_of(one) for one in problems],
         "warnings": list(warnings),
-        "unknown": [
-            {"folder": one.folder, "count": one.count, "total_s": one.total_s} for one in unknown
-        ],
+        "unknown": [fields_of(one) for one in unknown],
     }
 
 
@@ -167,39 +172,19 @@ def _cell(cell: TraceCell) -> dict[str, Any]:
     return {
         "collective": cell.collective,
         "payload": payload_text(cell.payload_bytes),
-        "payload_bytes": cell.payload_bytes,
-        "slice": cell.slice,
-        "ranks": cell.ranks,
-        "all_ranks": cell.all_ranks,
+        **attributes(cell, "payload_bytes", "slice", "ranks", "all_ranks"),
         "recorded": {
             rank: {"count": count, "total_s": total_s}
             for rank, (count, total_s) in cell.recorded.items()
         },
-        "algbw_gb_per_s": cell.gb_per_s("algbw"),
-        "busbw_gb_per_s": cell.gb_per_s("busbw"),
-        "slowest_rank": _times(cell.slowest),
-        "devices": {name: _times(times) for name, times in cell.devices.items()},
+        **{f"{rate}_gb_per_s": cell.gb_per_s(rate) for rate in RATES},
+        "slowest_rank": fields_of(cell.slowest),
+        "devices": {name: fields_of(times) for name, times in cell.devices.items()},
         "iterations": [_iteration(one) for one in cell.iterations],
         "folders": list(cell.folders),
     }
 
 
-def _times(times: Times) -> dict[str, float]:
-    return {
-        "median_s": times.median_s,
-        "min_s": times.min_s,
-        "p25_s": times.p25_s,
-        "p90_s": times.p90_s,
-        "mean_s": times.mean_s,
-    }
-
-
 def _iteration(one: Iteration) -> dict[str, Any]:
-    return {
-        "call": one.call,
-        "index": one.index,
-        "slowest_s": one.slowest_s,
-        "fastest_s": one.fastest_s,
-        "mean_s": one.mean_s,
-        "durations_s": dict(one.durations_s),
-    }
+    shown = attributes(one, "call", "index", "slowest_s", "fastest_s", "mean_s")
+    return {**shown, "durations_s": dict(one.durations_s)}

@@ -5,18 +5,25 @@ Takes what was measured in one session and puts it side by side; predicts and ju
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Case, Measurement, Spec, Verdict, payload_text, seconds_text
+from busbw.model import Case, CaseKey, Measurement, Spec, Verdict, payload_text, seconds_text
 from busbw.workloads import Collective, DenseStep
 
-from .strategies import strategy_lines
+from .table import Column, Table, TextLine, explained, percent_text, rows_of
 
-_WIDTHS = (8, 10, 10, 10, 10, 10, 10)
-_HEAD = ("gradient", "step", "alone", "of step", "last", "first", "hidden")
-_UNITS = ("", "", "", "%", "", "", "%")
+_COLUMNS = (
+    Column("payload_bytes", "gradient", text=payload_text, width=8),
+    Column("step_s", "step", text=seconds_text, width=10),
+    Column("alone_s", "alone", text=seconds_text, width=10),
+    Column("alone_share", "of step", unit="%", text=percent_text, width=10),
+    Column("last_s", "last", text=seconds_text, width=10),
+    Column("first_s", "first", text=seconds_text, width=10),
+    Column("hidden_share", "hidden", unit="%", text=percent_text, width=10),
+)
 
 _EXPLAINED = (
     "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
@@ -25,31 +32,38 @@ _EXPLAINED = (
 )
 
 
-def training_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
-    """Of each kind of training that was measured; without any no lines."""
-    return step_lines(verdicts, measured) + strategy_lines(verdicts, measured)
-
-
-def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
-    """A heading and a line a payload for each kind of step; without steps no lines."""
+def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[Table]:
+    """A table for each kind of step, with a row for each payload; without steps none."""
     alone_s = {
         one.case.key: one.now.median_s
         for one in verdicts
         if one.case is not None and one.now is not None and one.case.workload.is_bare
     }
-    lines: list[str] = []
-    kind = ""
-    for verdict in verdicts:
-        case = verdict.case
-        if case is None or verdict.now is None or not isinstance(case.workload, DenseStep):
-            continue
-        if case.group_name != kind:
-            kind = case.group_name
-            lines += ["", f"{kind}, {case.ranks} ranks:", _row(_HEAD), _row(_UNITS).rstrip()]
-        alone = alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
-        cells = _cells(case, verdict.now.median_s, alone, measured.get(verdict.spec))
-        lines.append(_row(cells).rstrip())
-    return [*lines, *_EXPLAINED] if lines else []
+    steps = [
+        (one.case, one.now.median_s, measured.get(one.spec))
+        for one in verdicts
+        if one.case is not None and one.now is not None and isinstance(one.case.workload, DenseStep)
+    ]
+    tables = []
+    for kind, alike in itertools.groupby(steps, key=lambda step: step[0].group_name):
+        group = list(alike)
+        rows = rows_of(
+            _values(
+                case,
+                step_s,
+                alone_s.get(replace(case.key, workload=Collective.around(case.workload))),
+                measurement,
+            )
+            for case, step_s, measurement in group
+        )
+        title = TextLine(f"{kind}, {group[0][0].ranks} ranks:")
+        tables.append(Table(title=title, columns=_COLUMNS, rows=rows))
+    return explained(tables, _EXPLAINED)
+
+
+def _alone(case: Case) -> CaseKey:
+    """The key of the collective that the step holds, by itself."""
+    return replace(case.key, workload=Collective.around(case.workload))
 
 
 def _inside(measurement: Measurement | None) -> tuple[float | None, float | None]:
@@ -62,29 +76,23 @@ def _inside(measurement: Measurement | None) -> tuple[float | None, float | None
     return statistics.median(last), statistics.median(first)
 
 
-def _hidden(measurement: Measurement | None) -> str:
-    """The median over launches of the share that computing hid, in percent; "" if unknown."""
+def _hidden_share(measurement: Measurement | None) -> float | None:
+    """The median over launches of the share that computing hid, of those that know it."""
     runs = measurement.runs if measurement else ()
     shares = [run.hidden_share for run in runs if run.hidden_share is not None]
-    return f"{100 * statistics.median(shares):.0f}" if shares else ""
+    return statistics.median(shares) if shares else None
 
 
-def _cells(
+def _values(
     case: Case, step_s: float, alone_s: float | None, measurement: Measurement | None
-) -> list[str]:
-    return [
-        payload_text(case.payload_bytes),
-        seconds_text(step_s),
-        _text(alone_s),
-        f"{100 * alone_s / step_s:.0f}" if alone_s is not None else "",
-        *map(_text, _inside(measurement)),
-        _hidden(measurement),
-    ]
-
-
-def _text(seconds: float | None) -> str:
-    return "" if seconds is None else seconds_text(seconds)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS))
+) -> dict[str, object]:
+    last_s, first_s = _inside(measurement)
+    return {
+        "payload_bytes": case.payload_bytes,
+        "step_s": step_s,
+        "alone_s": alone_s,
+        "alone_share": None if alone_s is None else alone_s / step_s,
+        "last_s": last_s,
+        "first_s": first_s,
+        "hidden_share": _hidden_share(measurement),
+    }

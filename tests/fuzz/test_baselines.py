@@ -120,7 +120,7 @@ def _held_against(root: Path, case: Case) -> None:
     one = judge.judge_case(spec, measured, found.baseline, TERMS, reference=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
-    assert report.table([one.verdict])
+    assert report.rendered("text", *report.session_tables([one.verdict], {}))
 
 
 def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:

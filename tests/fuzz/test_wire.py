@@ -89,7 +89,7 @@ def _judged(found: Run | Failure) -> None:
     for stored in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
         verdict = judge.judge_case(build.spec(), measured, stored, TERMS).verdict
         assert verdict.explain()
-        assert report.table([verdict])
+        assert report.rendered("text", *report.session_tables([verdict], {}))
         document = report.results(
             environment=build.environment(),
             plan=build.plan(),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from busbw.judge import Curve
-from busbw.report import CurveGroup, curve_lines
+from busbw.report import CurveGroup, rendered
+from busbw.report.curve import curve_tables
 
 BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
 NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)
+
+
+def curve_lines(groups: Sequence[CurveGroup]) -> list[str]:
+    """As a terminal shows them."""
+    return rendered("text", *curve_tables(groups))
 
 
 def test_no_groups_are_no_lines() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -133,9 +134,9 @@ def test_what_cannot_be_compared_is_said_in_words_and_has_no_ratio(name: str) ->
 
 
 def test_the_document_has_the_figures_and_whether_they_agree() -> None:
-    first, second, third = report.prediction_document(
-        [dense(MIB, 2.0), dense(MIB, 1.0), strategy("central_storage", 1.2e-2, unpredicted="no")]
-    )
+    rows = [dense(MIB, 2.0), dense(MIB, 1.0), strategy("central_storage", 1.2e-2, unpredicted="no")]
+    document = report.rendered("json", report.prediction_table(rows))
+    first, second, third = json.loads("\n".join(document))
     assert (first["ratio"], first["agrees"], second["agrees"], third["agrees"]) == (
         2.0,
         False,

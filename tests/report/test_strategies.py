@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from busbw.model import CNN, CNN_BYTES, Measurement, Spec, Verdict
-from busbw.report.strategies import strategy_lines
-from busbw.report.table import table
+from busbw.report import rendered
+from busbw.report.strategies import strategy_tables
 from tests import build
+
+from .lines import verdict_lines
 
 
 def _verdict(strategy: str, step_s: float = 1e-3, **changes: Any) -> Verdict:
@@ -24,6 +27,11 @@ def _measured(verdict: Verdict, *copies: str, **changes: Any) -> tuple[Spec, Mea
     assert verdict.case is not None
     runs = (build.run(training=trained),)
     return verdict.spec, Measurement(case=verdict.case, runs=runs)
+
+
+def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
+    """As a terminal shows them."""
+    return rendered("text", *strategy_tables(verdicts, measured))
 
 
 def test_without_strategies_there_are_no_lines() -> None:
@@ -60,7 +68,8 @@ def test_one_that_gave_no_time_has_no_line() -> None:
 
 
 def test_in_the_table_strategies_share_a_group_and_are_named() -> None:
-    lines = [line.text for line in table([_verdict("mirrored"), _verdict("central_storage")])]
+    verdicts = [_verdict("mirrored"), _verdict("central_storage")]
+    lines = [line.text for line in verdict_lines(verdicts)]
     assert lines[1] == (
         "tensorflow training under strategies, 143656 bytes of gradient in float32, a step is timed"
     )

@@ -1,225 +1,43 @@
-"""The table: a line for each case, the reasons below it, and baselines before and after."""
+"""A table as a value."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from busbw.model import Ceiling, Outcome, Reference, Verdict
-from busbw.report import Line, change_lines, measured_lines, table
-from tests import build
-
-RED = {"red": True, "bold": True}
+from busbw.report import Column, Row, Table
+from busbw.report.table import attributes, explained, percent_text, rows_of, text_table
 
 
-def _rows(*verdicts: Verdict) -> list[Line]:
-    """The lines below the head of the only group."""
-    return table(verdicts)[4:]
+def test_a_cell_is_the_value_as_its_column_writes_it_and_nothing_for_none() -> None:
+    columns = (Column("share", "share", text=percent_text), Column("name", "name"))
+    table = Table(columns=columns, rows=(), missing="-")
+    assert table.cells(Row({"share": 0.256, "name": None})) == ["26", "-"]
 
 
-def test_no_verdicts_are_no_lines() -> None:
-    assert table([]) == []
+def test_a_row_without_a_value_for_a_column_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Table(columns=(Column("share"),), rows=()).cells(Row({"sahre": 1}))
 
 
-def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
-    small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
-    other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
-    headings = [line.text for line in table([small, large, other]) if line.markup == {"bold": True}]
-    assert headings == [
-        "jax all_reduce (psum), 4 ranks, sum of float32",
-        "tensorflow all_reduce (ring), 4 ranks, sum of float32",
+def test_values_that_no_column_shows_are_left_out() -> None:
+    assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
+
+
+def test_a_table_of_text_has_its_headings_as_ids() -> None:
+    table = text_table(["what", "here"], [["batch", "100"]])
+    assert table.cells(table.rows[0]) == ["batch", "100"]
+    assert [(column.id, column.heading) for column in table.columns] == [
+        ("what", "what"),
+        ("here", "here"),
     ]
 
 
-def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> None:
-    lines = table([build.verdict(Outcome.SKIPPED, case=None, now=None)])
-    assert lines[1].text == "jax all_reduce float32"
+def test_attributes_of_nothing_are_none() -> None:
+    assert attributes(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
+    assert attributes(None, "real") == {"real": None}
 
 
-def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
-    (row,) = _rows(build.verdict())
-    assert row.text.split() == ["4K", "900", "us", "1", "ms", "4", "6", "15", "PASS"]
-
-
-def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
-    (row,) = _rows(build.verdict(baseline=build.summary(median_s=2e-3), ratio=0.5))
-    assert row.text.split()[-4:] == ["2", "ms", "0.50", "PASS"]
-
-
-def test_the_columns_stand_below_their_heads() -> None:
-    head, units, row = (line.text for line in table([build.verdict()])[2:])
-    assert head.index("outcome") == row.index("PASS")
-    assert head.index("algbw") + len("algbw") == units.index("GB/s") + len("GB/s")
-    assert "spread" in head and "%" in units
-
-
-@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.NO_BASELINE])
-def test_what_needs_no_reason_is_one_line(outcome: Outcome) -> None:
-    assert len(_rows(build.verdict(outcome))) == 1
-
-
-@pytest.mark.parametrize(
-    "outcome", [o for o in Outcome if o not in (Outcome.PASS, Outcome.NO_BASELINE)]
-)
-def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
-    row, reason = _rows(build.verdict(outcome, text="because"))
-    assert row.text.endswith(outcome.value)
-    assert reason.text.strip() == "because"
-
-
-@pytest.mark.parametrize("outcome", Outcome)
-def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
-    assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
-
-
-def test_what_passes_is_not_marked() -> None:
-    assert _rows(build.verdict())[0].markup == {}
-
-
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
-        (build.verdict(provisional=True), "PASS (provisional)"),
-        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY (expected)"),
-    ],
-)
-def test_a_provisional_or_expected_outcome_says_so(one: Verdict, words: str) -> None:
-    assert _rows(one)[0].text.endswith(words)
-
-
-@pytest.mark.parametrize(
-    ("reference", "words"),
-    [
-        (Reference(source="a paper", oom=True), "published: out of memory"),
-        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "published: algbw 1.5 GB/s"),
-        (
-            Reference(source="a paper", oom=False, algbw_gb_per_s=1.5, doubt="a slip?"),
-            "published: algbw 1.5 GB/s (a slip?)",
-        ),
-    ],
-)
-def test_a_published_figure_is_shown_below_and_marked_as_such(
-    reference: Reference, words: str
-) -> None:
-    _, line, _ = _rows(build.verdict(reference=reference))
-    assert words == line.text.strip()
-
-
-def test_the_source_of_published_figures_is_said_once_below_each_group() -> None:
-    reference = Reference(source="a paper", oom=True)
-    first = build.verdict(reference=reference)
-    other = build.verdict(reference=reference, case=build.case(framework="tensorflow"))
-    texts = [line.text for line in table([first, first, other])]
-    source = "published figures, by another method: a paper"
-    assert [source, ""] == texts[texts.index(source) :][:2]
-    assert len([text for text in texts if text == source]) == 2
-
-
-LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
-MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
-
-
-def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
-    return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
-
-
-def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
-    assert "ceiling" not in "\n".join(line.text for line in table([build.verdict()]))
-
-
-def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
-    head, units, row, last = (line.text for line in table([_of(4096, LINKS)])[2:])
-    assert row.split() == ["4K", "900", "us", "1", "ms", "4", "6", "75", "15", "PASS"]
-    end = head.index("of ceiling") + len("of ceiling")
-    assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
-    assert head.index("busbw") < head.index("of ceiling") < head.index("spread")
-    assert head.index("outcome") == row.index("PASS")
-    assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
-
-
-@pytest.mark.parametrize(
-    ("busbw_gb_per_s", "words"),
-    [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
-)
-def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
-    now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
-    row, _ = _rows(_of(4096, LINKS, now=now))
-    assert row.text.split()[7] == words
-
-
-def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
-    failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
-    _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
-    assert row.split() == ["1M", "FAILED"]
-    assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
-
-
-def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
-    found = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
-    assert [line.text for line in _rows(*found)[3:]] == [
-        "ceiling 8.00 GB/s for 4K to 1M: links: 2 of 4 in use",
-        "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
-    ]
-
-
-def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
-    other = build.verdict(case=build.case(framework="tensorflow"))
-    heads = [line.text for line in table([_of(4096, LINKS), other]) if "payload" in line.text]
-    assert ["of ceiling" in head for head in heads] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"in_switch": True, "most_bytes_per_s": 14e9},
-            "in use; adding up in the switch up to 14.0 GB/s",
-        ),
-        ({"sure": False}, "in use; the chip's figures are not sure"),
-    ],
-)
-def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
-    assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
-
-
-def test_an_interrupted_session_says_what_it_has_measured() -> None:
-    (line,) = measured_lines([(build.case(), build.summary())], launches=5)
-    assert line.startswith("jax.all_reduce.psum.float32.4K ")
-    assert line.endswith("1 ms  algbw 4 GB/s, busbw 6 GB/s  (3 of 5 launches)")
-
-
-def test_an_interrupt_before_anything_was_measured_says_that() -> None:
-    assert measured_lines([], launches=3) == ["nothing was measured before the interrupt"]
-
-
-def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
-    case = build.case(payload_bytes=2**20)
-    lines = change_lines(
-        [
-            ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3)),
-            ("a.json", case, build.baseline(1e-3), build.baseline()),
-            ("b.json", case, build.baseline(), build.baseline(1e-3)),
-        ]
-    )
-    assert [line for line in lines if line.startswith("baselines")] == [
-        "baselines written: a.json",
-        "baselines written: b.json",
-    ]
-    assert "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 sessions, pinned 2 ms)" in lines[2]
-    assert "float32 1M" in lines[2]
-    assert (
-        "1 ms (1.573 GB/s busbw, 1 launches of 1 sessions, pinned 1 ms) -> out of memory"
-        in lines[3]
-    )
-    assert "out of memory -> 1 ms" in lines[-1]
-
-
-def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
-    lines = change_lines([("a.json", build.case(), None, build.baseline(1e-3, 2e-3))])
-    assert "none -> 1.5 ms" in lines[-1]
-
-
-def test_no_changed_baselines_are_no_lines() -> None:
-    assert change_lines([]) == []
+def test_what_explains_several_tables_stands_below_the_last() -> None:
+    table = Table(columns=(Column("a"),), rows=rows_of([{"a": 1}]))
+    assert [one.notes for one in explained([table, table], ("so",))] == [(), ("so",)]
+    assert explained([], ("so",)) == []

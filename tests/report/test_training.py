@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Measurement, Verdict
-from busbw.report.table import table
-from busbw.report.training import step_lines
+from busbw.model import Measurement, Spec, Verdict
+from busbw.report import rendered
+from busbw.report.training import step_tables
 from tests import build
+
+from .lines import verdict_lines
 
 STEP = build.spec(step="dense")
 
@@ -19,6 +22,11 @@ def _step(**changes: object) -> Verdict:
 
 def _cells(line: str) -> list[str]:
     return line.split()
+
+
+def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
+    """As a terminal shows them."""
+    return rendered("text", *step_tables(verdicts, measured))
 
 
 def test_without_steps_there_are_no_lines() -> None:
@@ -63,6 +71,6 @@ def test_a_step_that_gave_no_time_has_no_line() -> None:
 
 
 def test_the_table_shows_no_rates_of_a_step() -> None:
-    lines = table([_step()])
+    lines = verdict_lines([_step()])
     assert lines[1].text.endswith("in a dense step, which is what is timed")
     assert _cells(lines[4].text) == ["4K", "900", "us", "1", "ms", "15", "PASS"]

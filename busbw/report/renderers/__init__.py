@@ -1,0 +1,31 @@
+"""Which forms a table can take: a file each, which is found because it lies here.
+
+A file has a `render` that takes a Table and returns its lines; the form has the file's name. It
+decides how a table looks, never what stands in it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+
+from ..table import Table, TextLine
+
+Renderer = Callable[[Table], list[TextLine]]
+
+
+def _found() -> dict[str, Renderer]:
+    names = [one.name for one in pkgutil.iter_modules(__path__)]
+    return {name: importlib.import_module(f"{__name__}.{name}").render for name in names}
+
+
+RENDERERS: Mapping[str, Renderer] = _found()
+
+
+def rendered(form: str, *tables: Table) -> list[str]:
+    """The lines of all tables in one form, without markup."""
+    return [line.text for table in tables for line in RENDERERS[form](table)]
+
+
+__all__ = ["RENDERERS", "Renderer", "rendered"]

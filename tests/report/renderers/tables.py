@@ -1,0 +1,26 @@
+"""A small table with all that a table can have."""
+
+from __future__ import annotations
+
+from busbw.model import payload_text, seconds_text
+from busbw.report import Column, Row, Table, TextLine
+
+RED = {"red": True}
+TABLE = Table(
+    title=TextLine("a group", {"bold": True}),
+    columns=(
+        Column("payload_bytes", "payload", text=payload_text, width=8),
+        Column("median_s", "median", text=seconds_text, width=7),
+        Column("busbw_gb_per_s", "busbw", unit="GB/s", text="{:.4g}".format, width=6),
+        Column("outcome", "outcome", left=True, gap=2),
+    ),
+    rows=(
+        Row({"payload_bytes": 4096, "median_s": 1e-3, "busbw_gb_per_s": 1.5, "outcome": "PASS"}),
+        Row(
+            {"payload_bytes": 2**20, "median_s": None, "busbw_gb_per_s": None, "outcome": "FAILED"},
+            markup=RED,
+            notes=(TextLine("a reason", RED),),
+        ),
+    ),
+    notes=("a source",),
+)

@@ -1,0 +1,36 @@
+"""Pages of Markdown: items, sections, and the text around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.report import page
+from busbw.report.table import text_table
+
+LONG = "a-word-with-hyphens " * 8
+
+
+def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> None:
+    first, second = page.item(LONG, "  ")
+    assert first.startswith("  - a-word") and second.startswith("    a-word")
+    assert max(map(len, (first, second))) <= 100
+    assert all(word == "a-word-with-hyphens" for word in second.split())
+
+
+def test_a_section_has_a_heading_and_lines_above_its_table() -> None:
+    table = text_table(["here"], [["1"]])
+    assert page.section("v2-8", table, before=["words", ""]) == [
+        *("### v2-8", "", "words", ""),
+        *("| here |", "|-----:|", "|    1 |"),
+    ]
+
+
+def test_sections_stand_where_the_text_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.md").write_text("# One\n\n{figures}\n\nThe end\n")
+    monkeypatch.setattr(page, "_PAGES", tmp_path)
+    lines = page.filled("one", figures=["{a}", "b"])
+    assert lines == ["# One", "", "{a}", "b", "", "The end"]

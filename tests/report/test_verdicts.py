@@ -1,0 +1,190 @@
+"""The tables of verdicts: a line for each case, and the reasons below it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.model import Ceiling, Outcome, Reference, Verdict
+from busbw.report import TextLine
+from tests import build
+
+from .lines import verdict_lines
+
+RED = {"red": True, "bold": True}
+
+
+def _rows(*verdicts: Verdict) -> list[TextLine]:
+    """The lines below the head of the only group."""
+    return verdict_lines(verdicts)[4:]
+
+
+def test_no_verdicts_are_no_lines() -> None:
+    assert verdict_lines([]) == []
+
+
+def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
+    small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
+    other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
+    headings = [
+        line.text for line in verdict_lines([small, large, other]) if line.markup == {"bold": True}
+    ]
+    assert headings == [
+        "jax all_reduce (psum), 4 ranks, sum of float32",
+        "tensorflow all_reduce (ring), 4 ranks, sum of float32",
+    ]
+
+
+def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> None:
+    lines = verdict_lines([build.verdict(Outcome.SKIPPED, case=None, now=None)])
+    assert lines[1].text == "jax all_reduce float32"
+
+
+def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
+    (row,) = _rows(build.verdict())
+    assert row.text.split() == ["4K", "900", "us", "1", "ms", "4", "6", "15", "PASS"]
+
+
+def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
+    (row,) = _rows(build.verdict(baseline=build.summary(median_s=2e-3), ratio=0.5))
+    assert row.text.split()[-4:] == ["2", "ms", "0.50", "PASS"]
+
+
+def test_the_columns_stand_below_their_heads() -> None:
+    head, units, row = (line.text for line in verdict_lines([build.verdict()])[2:])
+    assert head.index("outcome") == row.index("PASS")
+    assert head.index("algbw") + len("algbw") == units.index("GB/s") + len("GB/s")
+    assert "spread" in head and "%" in units
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.NO_BASELINE])
+def test_what_needs_no_reason_is_one_line(outcome: Outcome) -> None:
+    assert len(_rows(build.verdict(outcome))) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", [o for o in Outcome if o not in (Outcome.PASS, Outcome.NO_BASELINE)]
+)
+def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
+    row, reason = _rows(build.verdict(outcome, text="because"))
+    assert row.text.endswith(outcome.value)
+    assert reason.text.strip() == "because"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
+    assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
+
+
+def test_what_passes_is_not_marked() -> None:
+    assert _rows(build.verdict())[0].markup == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (build.verdict(provisional=True), "PASS (provisional)"),
+        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY (expected)"),
+    ],
+)
+def test_a_provisional_or_expected_outcome_says_so(one: Verdict, words: str) -> None:
+    assert _rows(one)[0].text.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        (Reference(source="a paper", oom=True), "published: out of memory"),
+        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "published: algbw 1.5 GB/s"),
+        (
+            Reference(source="a paper", oom=False, algbw_gb_per_s=1.5, doubt="a slip?"),
+            "published: algbw 1.5 GB/s (a slip?)",
+        ),
+    ],
+)
+def test_a_published_figure_is_shown_below_and_marked_as_such(
+    reference: Reference, words: str
+) -> None:
+    _, line, _ = _rows(build.verdict(reference=reference))
+    assert words == line.text.strip()
+
+
+def test_the_source_of_published_figures_is_said_once_below_each_group() -> None:
+    reference = Reference(source="a paper", oom=True)
+    first = build.verdict(reference=reference)
+    other = build.verdict(reference=reference, case=build.case(framework="tensorflow"))
+    texts = [line.text for line in verdict_lines([first, first, other])]
+    source = "published figures, by another method: a paper"
+    assert [source, ""] == texts[texts.index(source) :][:2]
+    assert len([text for text in texts if text == source]) == 2
+
+
+LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
+MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
+
+
+def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
+    return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
+
+
+def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
+    assert "ceiling" not in "\n".join(line.text for line in verdict_lines([build.verdict()]))
+
+
+def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
+    head, units, row, last = (line.text for line in verdict_lines([_of(4096, LINKS)])[2:])
+    assert row.split() == ["4K", "900", "us", "1", "ms", "4", "6", "75", "15", "PASS"]
+    end = head.index("of ceiling") + len("of ceiling")
+    assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
+    assert head.index("busbw") < head.index("of ceiling") < head.index("spread")
+    assert head.index("outcome") == row.index("PASS")
+    assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
+
+
+@pytest.mark.parametrize(
+    ("busbw_gb_per_s", "words"),
+    [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
+)
+def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
+    now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
+    row, _ = _rows(_of(4096, LINKS, now=now))
+    assert row.text.split()[7] == words
+
+
+def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
+    failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
+    _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
+    assert row.split() == ["1M", "FAILED"]
+    assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
+
+
+def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
+    found = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
+    assert [line.text for line in _rows(*found)[3:]] == [
+        "ceiling 8.00 GB/s for 4K to 1M: links: 2 of 4 in use",
+        "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
+    ]
+
+
+def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
+    other = build.verdict(case=build.case(framework="tensorflow"))
+    heads = [
+        line.text for line in verdict_lines([_of(4096, LINKS), other]) if "payload" in line.text
+    ]
+    assert ["of ceiling" in head for head in heads] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"in_switch": True, "most_bytes_per_s": 14e9},
+            "in use; adding up in the switch up to 14.0 GB/s",
+        ),
+        ({"sure": False}, "in use; the chip's figures are not sure"),
+    ],
+)
+def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
+    assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
