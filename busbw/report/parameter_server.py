@@ -140,11 +140,7 @@ def _changed(row: ParameterServerRow) -> Table:
     return text_table(
         ["", "published", "here"],
         [
-            (
-                "hardware",
-                "GTX 1080, two hosts",
-                f"{answer.processor}, {plural(answer.cores, 'core')}",
-            ),
+            ("hardware", "GTX 1080, two hosts", processor),
             ("TensorFlow", "1.2.1, GPU", f"{run.versions.get('tensorflow', 'none')}, CPU"),
             ("data", "MNIST", "digits drawn by busbw"),
             ("net", "two dense layers", f"{inputs} x {hidden} x {outputs}, ReLU"),

@@ -48,12 +48,7 @@ def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement
     for kind, alike in itertools.groupby(steps, key=lambda step: step[0].group_name):
         group = list(alike)
         rows = rows_of(
-            _values(
-                case,
-                step_s,
-                alone_s.get(replace(case.key, workload=Collective.around(case.workload))),
-                measurement,
-            )
+            _values(case, step_s, alone_s.get(_alone(case)), measurement)
             for case, step_s, measurement in group
         )
         title = TextLine(f"{kind}, {group[0][0].ranks} ranks:")

@@ -47,9 +47,7 @@ def _table(name: str, group: Sequence[Verdict]) -> Table:
     of_strategies = bool(group[0].spec.workload.own_strategies)
     return Table(
         title=TextLine(name, _BOLD),
-        columns=_columns(
-            of_strategies=bool(group[0].spec.workload.own_strategies), bounded=bounded
-        ),
+        columns=_columns(of_strategies=of_strategies, bounded=bounded),
         rows=tuple(map(_row, group)),
         notes=(*_ceiling_notes(group), *_source_notes(group)),
     )
