@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from busbw import baselines, driver, locks
-from busbw.baselines import reading
+from busbw.baselines import timed
 
 from .ground import Ground, commands
 
@@ -87,11 +87,11 @@ def damage(ground: Ground, entries: int) -> list[str]:
         if here[name].read_bytes() == before[name].read_bytes():
             continue
         try:
-            now = reading.read(here[name]).entries
+            now = timed.read(here[name]).entries
         except baselines.BaselineError as error:
             wrong.append(str(error))
             continue
-        old = reading.read(before[name]).entries
+        old = timed.read(before[name]).entries
         if not all(entry in now for entry in old) or len(now) != entries:
             wrong.append(f"{name} has {len(now)} entries, expected {len(old)} or {entries}")
     return wrong

@@ -14,7 +14,7 @@ from .compiled import (
     save_compiled,
 )
 from .contents import Contents, contents_of
-from .document import BaselineError, read_json
+from .document import BaselineError, Document, read_json
 from .draft import Draft, drafted
 from .entries import Accepted, Occasion
 from .folder import check_folder, check_writable
@@ -22,15 +22,18 @@ from .key import folder_of
 from .pool import beyond
 from .published import Published, find_published
 from .store import Found, Rules, find, frameworks_at, frameworks_below, save
+from .timed import TIMED
 from .upkeep import prune, rebase
 
 __all__ = [
+    "TIMED",
     "Accepted",
     "AcceptedCompiled",
     "BaselineError",
     "Change",
     "CompiledChange",
     "Contents",
+    "Document",
     "Draft",
     "Found",
     "Occasion",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from busbw import wire, writing
+from busbw import wire
 from busbw.model import (
     Case,
     Compiled,
@@ -21,12 +22,12 @@ from busbw.model import (
     Topology,
     payload_text,
 )
-from busbw.workloads import Collective
 
 from . import files
 from .document import (
-    BaselineError,
     Status,
+    StoredFile,
+    StoredLine,
     check_bytes,
     check_case,
     check_compiled,
@@ -34,8 +35,10 @@ from .document import (
     check_key,
     check_payload,
     one_line_each,
-    read_json,
 )
+from .draft import drafted
+from .entries import case_of
+from .files import Codec
 from .key import slug
 
 SCHEMA = 1
@@ -43,16 +46,9 @@ FOLDER = "compiled"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledEntry:
+class CompiledEntry(StoredLine):
     """One line: what `release` made of a payload on `date`, or that it was out of memory."""
 
-    dtype: str
-    reduce_op: str
-    placement: str
-    axes: str = ""
-    payload: str
-    payload_bytes: int
-    status: Status
     protocol: Protocol
     release: str
     date: str
@@ -60,21 +56,11 @@ class CompiledEntry:
     needed_bytes: int | None = None
     available_bytes: int | None = None
 
-    @property
-    def place(self) -> tuple[str, str, str, str, int]:
-        """What the entry is about, and its place among the others."""
-        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledDocument:
-    """One file: the Environment key in full, the rest of the Case, and the entries."""
+class CompiledDocument(StoredFile):
+    """One file of programs."""
 
-    schema: int
-    environment: EnvironmentKey
-    framework: str
-    collective: str
-    strategy: str
     entries: tuple[CompiledEntry, ...]
 
 
@@ -99,10 +85,9 @@ class CompiledChange:
 
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
-    path = files.path_of(root / FOLDER, key, case)
-    if not files.there(path):
-        return None
-    entry = _entry(_read(path, key, case), case)
+    path = files.path_of(root, key, case, COMPILED)
+    document = files.stored(COMPILED, path, key, case)
+    entry = _entry(document, case) if document is not None else None
     return _baseline(case, entry) if entry else None
 
 
@@ -126,24 +111,16 @@ def save_compiled(
     OSError if one cannot be written.
     """
     changes: list[CompiledChange] = []
-    if not accepted:
-        return ()
-    with files.locked(root) as seen:
-        documents: dict[Path, CompiledDocument] = {}
+    with drafted(root, COMPILED) as draft:
         for one in accepted:
-            path = files.path_of(root / FOLDER, one.key, one.case)
-            document = documents.get(path) or _opened(path, one.key, one.case)
-            documents[path] = document
+            path, document = draft.opened(one.key, one.case)
             old, new = _entry(document, one.case), _entry_of(one, date)
             if old is not None and (only_new or _same(old, new)):
                 continue
             others = [entry for entry in document.entries if entry.place != new.place]
-            documents[path] = replace(document, entries=(*others, new))
+            draft.put(path, replace(document, entries=(*others, new)))
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
-        seen.check(documents)
-        paths = dict.fromkeys(change.path for change in changes)
-        writing.write_all({path: _text(documents[path]) for path in paths})
     return tuple(changes)
 
 
@@ -151,9 +128,7 @@ def _same(old: CompiledEntry, new: CompiledEntry) -> bool:
     return replace(old, date=new.date) == new
 
 
-def _opened(path: Path, key: EnvironmentKey, case: Case) -> CompiledDocument:
-    if files.there(path):
-        return _read(path, key, case)
+def _empty(key: EnvironmentKey, case: Case) -> CompiledDocument:
     return CompiledDocument(
         schema=SCHEMA,
         environment=key,
@@ -164,18 +139,10 @@ def _opened(path: Path, key: EnvironmentKey, case: Case) -> CompiledDocument:
     )
 
 
-def _read(path: Path, key: EnvironmentKey, case: Case) -> CompiledDocument:
-    try:
-        document = wire.from_json(CompiledDocument, read_json(path), "document")
-        _check(document)
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
-    names = (document.framework, document.collective, document.strategy)
-    if document.environment != key or names != (case.framework, case.collective, case.strategy):
-        raise BaselineError(
-            f"{path}: document.environment: the file says {document.environment} and "
-            f"{'.'.join(names)}, its place says {key} and {case.key.file_name}"
-        )
+def _checked(raw: Any) -> CompiledDocument:
+    """Raises WireError with the place of what no file can hold."""
+    document = wire.from_json(CompiledDocument, raw, "document")
+    _check(document)
     return document
 
 
@@ -190,7 +157,7 @@ def _check(document: CompiledDocument) -> None:
         check_payload(entry.payload, entry.payload_bytes, where)
         check_bytes(entry, where)
         check_date(entry.date, f"{where}.date")
-        check_case(_case_of(document, entry), where)
+        check_case(case_of(document, entry, entry.protocol), where)
         if (entry.compiled is None) is (entry.status is Status.OK):
             raise wire.WireError(f"{where}.compiled: expected with the status 'ok' and only then")
         if entry.compiled is not None:
@@ -198,24 +165,6 @@ def _check(document: CompiledDocument) -> None:
         if entry.place in seen:
             raise wire.WireError(f"{where}: a second entry for {entry.dtype} {entry.payload}")
         seen.add(entry.place)
-
-
-def _case_of(document: CompiledDocument, entry: CompiledEntry) -> Case:
-    return Case(
-        framework=document.framework,
-        payload_bytes=entry.payload_bytes,
-        workload=Collective(
-            collective=document.collective,
-            reduce_op=entry.reduce_op,
-            placement=entry.placement,
-            axes=entry.axes,
-        ),
-        strategy=document.strategy,
-        dtype=entry.dtype,
-        ranks=document.environment.ranks,
-        mesh=document.environment.mesh,
-        protocol=entry.protocol,
-    )
 
 
 def _text(document: CompiledDocument) -> str:
@@ -255,3 +204,12 @@ def _baseline(case: Case, entry: CompiledEntry) -> CompiledBaseline:
         needed_bytes=entry.needed_bytes,
         available_bytes=entry.available_bytes,
     )
+
+
+COMPILED = Codec(
+    folder=FOLDER,
+    checked=_checked,
+    empty=_empty,
+    text=_text,
+    is_empty=lambda document: not document.entries,
+)

@@ -8,7 +8,7 @@ from pathlib import Path
 from busbw.model import Baseline, EnvironmentKey
 
 from .entries import baseline_of, case_of
-from .reading import read
+from .timed import read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +25,7 @@ def contents_of(path: Path) -> Contents:
     return Contents(
         key=document.environment,
         baselines=tuple(
-            baseline_of(case_of(document, entry, path.name), entry) for entry in document.entries
+            baseline_of(case_of(document, entry, entry.protocol, path.name), entry)
+            for entry in document.entries
         ),
     )

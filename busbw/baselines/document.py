@@ -51,13 +51,8 @@ class StoredSession:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
-
-    `pinned_us` is the level that the entry may not lose more than a budget against. With a
-    `memory_limit_bytes` it was out of memory under that artificial limit, and is an entry of its
-    own: it says nothing of sessions without it.
-    """
+class StoredLine:
+    """What every line says: its payload, the kind of case, and whether it fitted."""
 
     dtype: str
     reduce_op: str
@@ -66,6 +61,33 @@ class Entry:
     payload: str
     payload_bytes: int
     status: Status
+
+    @property
+    def place(self) -> tuple[str, str, str, str, int]:
+        """What the line is about, and its place among the others."""
+        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredFile:
+    """What every file says: the Environment key in full, and what all its cases share."""
+
+    schema: int
+    environment: EnvironmentKey
+    framework: str
+    collective: str
+    strategy: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry(StoredLine):
+    """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
+
+    `pinned_us` is the level that the entry may not lose more than a budget against. With a
+    `memory_limit_bytes` it was out of memory under that artificial limit, and is an entry of its
+    own: it says nothing of sessions without it.
+    """
+
     pinned_us: float | None = None
     pinned_date: str = ""
     sessions: tuple[StoredSession, ...] = ()
@@ -75,11 +97,6 @@ class Entry:
     protocol: Protocol
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def place(self) -> tuple[str, str, str, str, int]:
-        """What the entry is about, and its place among the others."""
-        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,14 +116,9 @@ class Update:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
-    """One file: the Environment key in full, the rest of the Case, entries, and history."""
+class Document(StoredFile):
+    """One file of times: entries, and history."""
 
-    schema: int
-    environment: EnvironmentKey
-    framework: str
-    collective: str
-    strategy: str
     entries: tuple[Entry, ...]
     history: tuple[Update, ...] = ()
 

@@ -16,11 +16,12 @@ from busbw.model import (
     CaseKey,
     EnvironmentKey,
     Measurement,
+    Protocol,
     payload_text,
 )
 from busbw.workloads import Collective
 
-from .document import SCHEMA, Document, Entry, Status, StoredSession
+from .document import SCHEMA, Document, Entry, Status, StoredFile, StoredLine, StoredSession
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +54,9 @@ class Accepted:
     memory_limit_bytes: int | None = None
 
 
-def case_of(document: Document, entry: Entry, file_name: str = "") -> Case:
+def case_of(
+    document: StoredFile, entry: StoredLine, protocol: Protocol, file_name: str = ""
+) -> Case:
     """The Case that `entry` is about; whether it is a training step's, its file's name says."""
     named = CaseKey.of_file(file_name)
     kind = type(named.workload) if named is not None else Collective
@@ -70,7 +73,7 @@ def case_of(document: Document, entry: Entry, file_name: str = "") -> Case:
         dtype=entry.dtype,
         ranks=document.environment.ranks,
         mesh=document.environment.mesh,
-        protocol=entry.protocol,
+        protocol=protocol,
     )
 
 

@@ -6,23 +6,44 @@ Knows paths and locks; what stands in a file is decided elsewhere.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from busbw import locks
+from busbw import locks, wire
 from busbw.model import Case, EnvironmentKey
 
-from .document import BaselineError, Document
+from .document import BaselineError, StoredFile, read_json
 from .key import folder_of
-from .reading import read
 from .seen import Seen
 
 LOCK_TIMEOUT_S = 60.0
 
 
-def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
-    """Where the file of `case` on `key` lies below `root`."""
-    return root / folder_of(key) / case.key.file_name
+D = TypeVar("D", bound=StoredFile)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Codec(Generic[D]):
+    """What files of times and files of programs differ by; all else is the same for both.
+
+    `folder` is where they lie below that of the baselines. `checked` is the document that JSON is,
+    and raises WireError; `empty` the one of a key and a case that has no entry yet; `text` what is
+    written of one; `is_empty` says that nothing is left in it.
+    """
+
+    folder: str
+    checked: Callable[[Any], D]
+    empty: Callable[[EnvironmentKey, Case], D]
+    text: Callable[[D], str]
+    is_empty: Callable[[D], bool]
+
+
+def path_of(root: Path, key: EnvironmentKey, case: Case, codec: Codec[Any] | None = None) -> Path:
+    """Where the file of `case` on `key` lies below `root`; without a `codec`, that of times."""
+    below = root / codec.folder if codec is not None else root
+    return below / folder_of(key) / case.key.file_name
 
 
 def there(path: Path) -> bool:
@@ -36,9 +57,17 @@ def there(path: Path) -> bool:
     return True
 
 
-def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
-    """The Document in `path`, which must be the one of its place. Raises BaselineError."""
-    document = read(path)
+def read(codec: Codec[D], path: Path) -> D:
+    """The checked document in `path`. Raises BaselineError."""
+    try:
+        return codec.checked(read_json(path))
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
+
+
+def read_checked(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D:
+    """The document in `path`, which must be the one of its place. Raises BaselineError."""
+    document = read(codec, path)
     names = (document.framework, document.collective, document.strategy)
     if document.environment != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
@@ -48,9 +77,9 @@ def read_checked(path: Path, key: EnvironmentKey, case: Case) -> Document:
     return document
 
 
-def stored(path: Path, key: EnvironmentKey, case: Case) -> Document | None:
-    """The Document in `path`, None where there is no file. Raises BaselineError."""
-    return read_checked(path, key, case) if there(path) else None
+def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | None:
+    """The document in `path`, None where there is no file. Raises BaselineError."""
+    return read_checked(codec, path, key, case) if there(path) else None
 
 
 @contextlib.contextmanager

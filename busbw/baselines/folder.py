@@ -13,8 +13,9 @@ from busbw import writing
 from busbw.model import Case, EnvironmentKey
 
 from . import files
-from .compiled import FOLDER
+from .compiled import COMPILED
 from .document import BaselineError
+from .timed import TIMED
 
 
 def check_folder(
@@ -39,8 +40,8 @@ def check_writable(
     root: Path, cases: Iterable[tuple[EnvironmentKey, Case]], *, compiled: bool = False
 ) -> None:
     """Raise BaselineError unless the file of each case can be written, or made."""
-    below = root / FOLDER if compiled else root
-    for path in dict.fromkeys(files.path_of(below, key, case) for key, case in cases):
+    codec = COMPILED if compiled else TIMED
+    for path in dict.fromkeys(files.path_of(root, key, case, codec) for key, case in cases):
         _check_writable(path.parent)
         if files.there(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")

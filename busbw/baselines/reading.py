@@ -8,39 +8,30 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model import EnvironmentKey, Protocol, variables
+from busbw.model import Protocol, variables
 
 from .document import (
     SCHEMA,
-    BaselineError,
     Document,
     Entry,
-    Status,
+    StoredFile,
+    StoredLine,
     StoredSession,
     check_case,
     check_date,
     check_entries,
     check_key,
-    read_json,
 )
 from .entries import case_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EntryOne:
+class EntryOne(StoredLine):
     """An entry of schema 1: launch times of one session, of unknown commit and without anchors."""
 
-    dtype: str
-    reduce_op: str
-    placement: str
-    axes: str = ""
-    payload: str
-    payload_bytes: int
-    status: Status
     times_us: tuple[float, ...] = ()
     needed_bytes: int | None = None
     available_bytes: int | None = None
@@ -50,31 +41,17 @@ class EntryOne:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DocumentOne:
+class DocumentOne(StoredFile):
     """A file of schema 1."""
 
-    schema: int
-    environment: EnvironmentKey
-    framework: str
-    collective: str
-    strategy: str
     entries: tuple[EntryOne, ...]
 
 
-def read(path: Path) -> Document:
-    """The checked Document in `path`, whichever known schema it has; raises BaselineError."""
-    raw = read_json(path)
+def checked(raw: Any) -> Document:
+    """The Document that JSON is, whichever known schema it has. Raises WireError."""
     schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
-        raise BaselineError(f"{path}: schema: this version reads 1 to {SCHEMA}, got {schema!r}")
-    try:
-        document = _checked(raw, schema)
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
-    return document
-
-
-def _checked(raw: Any, schema: int) -> Document:
+        raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
     if schema == 1:
         return _whole(_renewed(wire.from_json(DocumentOne, raw, "document")))
     return _whole(wire.from_json(Document, raw, "document"))
@@ -85,7 +62,7 @@ def _whole(document: Document) -> Document:
     check_key(document.environment, "document.environment")
     check_entries(document.entries)
     for index, entry in enumerate(document.entries):
-        check_case(case_of(document, entry), f"document.entries[{index}]")
+        check_case(case_of(document, entry, entry.protocol), f"document.entries[{index}]")
     for index, update in enumerate(document.history):
         check_date(update.date, f"document.history[{index}].date")
     return replace(document, entries=tuple(map(_masked, document.entries)))

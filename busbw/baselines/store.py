@@ -19,6 +19,7 @@ from .draft import Draft
 from .entries import Accepted, Occasion, baseline_of, entry_of
 from .key import folder_of
 from .pool import joined
+from .timed import TIMED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +58,7 @@ def find(
     path = files.path_of(root, key, case)
     there, entry = files.there(path), None
     if there:
-        document = files.read_checked(path, key, case)
+        document = files.read_checked(TIMED, path, key, case)
         entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
     if entry is not None:
         return Found(baseline=baseline_of(case, entry))
@@ -87,7 +88,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     for path in sorted(folder.glob(f"{stem}.*.json")):
         strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
         other = replace(case, strategy=strategy)
-        if strategy != case.strategy and _entry(files.read_checked(path, key, other), other):
+        if strategy != case.strategy and _entry(files.read_checked(TIMED, path, key, other), other):
             return strategy
     return ""
 
@@ -110,7 +111,9 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
 
 
-def save(draft: Draft, accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules) -> Saved:
+def save(
+    draft: Draft[Document], accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules
+) -> Saved:
     """Put what was accepted into `draft`, each file with a line of history.
 
     Only the given entries are replaced. What `rules` forbid is not put there, and comes back as a

@@ -20,7 +20,9 @@ from .pool import level_us, pinned_on
 Keyed = tuple[EnvironmentKey, Case]
 
 
-def prune(draft: Draft, keep: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+def prune(
+    draft: Draft[Document], keep: Sequence[Keyed], *, occasion: Occasion
+) -> tuple[Change, ...]:
     """Remove, from the files of the cases in `keep`, every entry of another case; what went.
 
     A file in which nothing is left is removed. Raises BaselineError if a file cannot be read.
@@ -43,11 +45,13 @@ def _pruned(
 
 
 def _removed(path: Path, document: Document, entry: Entry) -> Change:
-    case = case_of(document, entry, path.name)
+    case = case_of(document, entry, entry.protocol, path.name)
     return Change(path=path, case=case, before=baseline_of(case, entry), after=None)
 
 
-def rebase(draft: Draft, cases: Sequence[Keyed], *, occasion: Occasion) -> tuple[Change, ...]:
+def rebase(
+    draft: Draft[Document], cases: Sequence[Keyed], *, occasion: Occasion
+) -> tuple[Change, ...]:
     """Move the pins of these cases to the levels that are stored now; what moved.
 
     An entry of another protocol stays, and so does one that is out of memory. Raises
@@ -73,7 +77,7 @@ def _rebased(
     moved = []
     for before, after in zip(document.entries, entries):
         if before != after:
-            case = case_of(document, before)
+            case = case_of(document, before, before.protocol)
             moved.append(
                 Change(
                     path=path,
@@ -92,7 +96,9 @@ def _at_level(entry: Entry, occasion: Occasion) -> Entry:
     return pinned_on(entry, occasion.date)
 
 
-def _there(draft: Draft, cases: Sequence[Keyed]) -> list[tuple[Path, Document, list[Case]]]:
+def _there(
+    draft: Draft[Document], cases: Sequence[Keyed]
+) -> list[tuple[Path, Document, list[Case]]]:
     """The files that there are of these cases, each read, and the cases that stand in it."""
     found: dict[Path, tuple[Path, Document, list[Case]]] = {}
     for key, case in cases:

@@ -79,7 +79,7 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
     settings, saved = judged.settings, baselines.Saved()
     changes: tuple[baselines.Change, ...] = ()
     notes: list[str] = []
-    with baselines.drafted(settings.baselines) as draft:
+    with baselines.drafted(settings.baselines, baselines.TIMED) as draft:
         if settings.update_baselines:
             wanted, notes = _wanted(judged, measured)
             saved = _save(measured, wanted, draft)
@@ -98,7 +98,7 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
 
 
 def _save(
-    measured: Measured, wanted: list[baselines.Accepted], draft: baselines.Draft
+    measured: Measured, wanted: list[baselines.Accepted], draft: baselines.Draft[baselines.Document]
 ) -> baselines.Saved:
     settings = measured.resolved.settings
     device = measured.resolved.machine.target.device

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.baselines import BaselineError
 from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
-from busbw.baselines.reading import read
+from busbw.baselines.timed import read
 from busbw.model import Protocol
 from tests import build
 

@@ -10,7 +10,7 @@ import pytest
 
 from busbw.baselines import BaselineError
 from busbw.baselines.document import SCHEMA, StoredSession, dumps
-from busbw.baselines.reading import read
+from busbw.baselines.timed import read
 from tests import build
 
 TIMED = {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from busbw import baselines, locks
-from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, files, reading
+from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, files, timed
 from busbw.model import Baseline, EnvironmentKey
 from tests import build
 
@@ -118,7 +118,7 @@ def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
         for size in (4, 8)
     ]
     assert len(written(baselines.save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
-    assert tuple(e.payload_bytes for e in reading.read(root / FILE).entries) == (4, 8)
+    assert tuple(e.payload_bytes for e in timed.read(root / FILE).entries) == (4, 8)
 
 
 def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatc
     real, placed = os.replace, []
 
     def watched(source: str, target: Path) -> None:
-        placed.append(len(reading.read(Path(source)).entries))
+        placed.append(len(timed.read(Path(source)).entries))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
@@ -284,5 +284,5 @@ def test_concurrent_saves_by_two_processes_lose_nothing(
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]
-    sizes = {entry.payload_bytes for entry in reading.read(root / FILE).entries}
+    sizes = {entry.payload_bytes for entry in timed.read(root / FILE).entries}
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes

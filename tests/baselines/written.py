@@ -13,5 +13,5 @@ T = TypeVar("T")
 
 def written(act: Callable[..., T], root: Path, *of: Any, **asked: Any) -> T:
     """What `act`, such as `baselines.save`, says of its change, which is written below `root`."""
-    with baselines.drafted(root) as draft:
+    with baselines.drafted(root, baselines.TIMED) as draft:
         return act(draft, *of, **asked)

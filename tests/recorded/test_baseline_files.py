@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw import wire
-from busbw.baselines import compiled, document, reading
+from busbw.baselines import compiled, document, timed
 from busbw.baselines.contents import contents_of
 
 from .corpus import baseline_files
@@ -36,6 +36,6 @@ def test_a_file_that_was_written_once_is_written_the_same(
         stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
         assert compiled._text(stored) == written
         return
-    found = reading.read(file)
+    found = timed.read(file)
     assert document.dumps(found) == written
     assert len(contents_of(file).baselines) == len(found.entries)
