@@ -40,8 +40,8 @@ class Cluster:
         )
 
 
-# A process that is by itself.
-ALONE = Cluster()
+# A process that is by itself: it has no role and needs no address. A worker without others has both.
+ALONE = Cluster(counts={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
