@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-
 from collections.abc import Callable
 
 from busbw.driver import Bundle, Executor, LocalTransport, Request, Stack, Starter

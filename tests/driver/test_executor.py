@@ -1,62 +1,57 @@
-"""Starts that are cut short: a worker that is stopped, and interrupts; neither leaves anything."""
+"""The executor: starts that are cut short, what ends groups, what the user is told, the time."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw.driver import (
     Bundle,
-    Duel,
-    LocalStart,
+    Executor,
+    Group,
     ProbeCutShort,
     Side,
     Starter,
-    Sweep,
     Worker,
     probe,
-    train,
+    trained,
 )
-from busbw.model import (
-    Capability,
-    FailureKind,
-    LaunchId,
-    Net,
-    TrainingAnswer,
-)
+from busbw.driver.schedules.pairs import Pairs
+from busbw.driver.schedules.passes import Passes
+from busbw.model import Capability, Failure, FailureKind, LaunchId, Net, TrainingAnswer
 from tests import build
 
 from .dying import interpreter
 from .processes import processes, wait_until
-from .scripts import PLAN, case, keyed, starter
+from .scripts import PLAN, case, executor, keyed, measure, stack, starter
+from .watched import Watched
 
 STOP = "kill -STOP $$"
 # Long enough for the fake back end to start, however busy the machine is.
 STARTS_S = 6.0
+LONG_S = 60.0
+LAUNCH = LaunchId.parse("1.fake")
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start has a deadline that can be waited for."""
-    for module in ("starting", "training"):
-        monkeypatch.setattr(sys.modules[f"busbw.driver.{module}"], "START_TIMEOUT_S", STARTS_S)
+    monkeypatch.setattr(sys.modules["busbw.driver.executor"], "START_TIMEOUT_S", STARTS_S)
     monkeypatch.setattr(sys.modules["busbw.driver.probe"], "PROBE_TIMEOUT_S", STARTS_S)
 
 
-def sweep(bundle: Bundle, begin: Starter, *, handover: bool = False) -> tuple[Sweep, list[str]]:
-    """One that was begun, and its notes."""
+def passes(
+    bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
+) -> tuple[Passes, list[str]]:
+    """One pass over one case that was begun, and its notes."""
     notes: list[str] = []
-    running = Sweep(
-        cases=keyed(case(1024)),
-        plan=PLAN,
-        starters={"fake": begin},
-        bundle=bundle,
-        handover=handover,
-        on_note=notes.append,
-    )
-    return running, notes
+    asked = of.get("executor", executor(bundle, notes.append))
+    stacks = {Side.CANDIDATE: stack(begin)}
+    return Passes(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
 
 
 @pytest.mark.parametrize("handover", [True, False])
@@ -64,7 +59,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
     bundle: Bundle, tmp_path: Path, soon: None, handover: bool
 ) -> None:
     python = interpreter(tmp_path, "1.fake", times=1, act=STOP)
-    running, notes = sweep(bundle, starter(python), handover=handover)
+    running, notes = passes(bundle, starter(python), handover=handover)
     running.run()
     (measured,) = running.measurements()
     assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
@@ -77,7 +72,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
 def test_one_that_is_stopped_twice_fails_its_cases(
     bundle: Bundle, tmp_path: Path, soon: None
 ) -> None:
-    running, _ = sweep(bundle, starter(interpreter(tmp_path, "1.fake", times=2, act=STOP)))
+    running, _ = passes(bundle, starter(interpreter(tmp_path, "1.fake", times=2, act=STOP)))
     running.run()
     (measured,) = running.measurements()
     assert [failure.kind for failure in measured.failures] == [FailureKind.TIMEOUT]
@@ -85,7 +80,7 @@ def test_one_that_is_stopped_twice_fails_its_cases(
 
 
 def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
-    running, notes = sweep(bundle, starter("/bin/false"))
+    running, notes = passes(bundle, starter("/bin/false"))
     running.run()
     (measured,) = running.measurements()
     assert [failure.launch.text for failure in measured.failures] == ["1.fake"]
@@ -94,19 +89,18 @@ def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
 
 @pytest.mark.parametrize("times", [0, 1])
 def test_an_interrupt_of_a_start_leaves_no_worker(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+    bundle: Bundle, tmp_path: Path, times: int
 ) -> None:
-    real = Worker.ask
     asked: list[str] = []
 
-    def interrupted(worker: Worker, *rest: object) -> object:
-        asked.append(worker.launch.text)
-        if len(asked) > times:
-            raise KeyboardInterrupt
-        return real(worker, *rest)  # type: ignore[arg-type]
+    def interrupted(worker: Worker, event: str) -> None:
+        if event == "listen":
+            asked.append(worker.launch.text)
+            if len(asked) > times:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(Worker, "ask", interrupted)
-    running, _ = sweep(bundle, starter(interpreter(tmp_path, "1.fake", times=1)))
+    begin = starter(interpreter(tmp_path, "1.fake", times=1))
+    running, _ = passes(bundle, begin, executor=Executor(Watched(bundle, interrupted)))
     with pytest.raises(KeyboardInterrupt):
         running.run()
     # The shell's own child is for the system to bury.
@@ -114,20 +108,15 @@ def test_an_interrupt_of_a_start_leaves_no_worker(
     assert asked == ["1.fake", "1.fake.again"][: times + 1]
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
 def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
-    bundle: Bundle, tmp_path: Path, soon: None, at_once: bool
+    bundle: Bundle, tmp_path: Path, soon: None, shared: bool
 ) -> None:
     python = interpreter(tmp_path, "1.fake.candidate", times=1, act=STOP)
     notes: list[str] = []
-    running = Duel(
-        cases=keyed(case(1024)),
-        plan=PLAN,
-        starters={"fake": {Side.REFERENCE: starter(), Side.CANDIDATE: starter(python)}},
-        bundle=bundle,
-        at_once=at_once,
-        on_note=notes.append,
-    )
+    stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
+    asked = executor(bundle, notes.append)
+    running = Pairs(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
     running.run()
     launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
     assert launches == ["1.fake.reference", "1.fake.candidate.again"]
@@ -142,8 +131,10 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
     begin = Starter(python=python, framework="fake", capability=Capability.TRAIN, device="cpu")
     request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
     notes: list[str] = []
-    start = LocalStart(starter=begin, bundle=bundle, launch=LaunchId.parse("1"))
-    assert isinstance(train(request, start, 60, notes.append), TrainingAnswer)
+    launch = LaunchId.parse("1")
+    answers = trained(executor(bundle, notes.append), begin, launch, request, LONG_S)
+    assert not isinstance(answers, Failure)
+    assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
     (note,) = notes
     assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 6")
     assert not processes(bundle.path)
@@ -155,11 +146,122 @@ def test_a_probe_that_is_stopped_is_tried_once_more(
 ) -> None:
     begin = starter(interpreter(tmp_path, "probe", times=times, act=STOP))
     notes: list[str] = []
+    asked = executor(bundle, notes.append)
     if times == 1:
-        assert probe(begin, bundle, notes.append).framework == "fake"
+        assert probe(begin, asked).framework == "fake"
     else:
         with pytest.raises(ProbeCutShort, match=r"did not answer within 6.*; it was tried twice$"):
-            probe(begin, bundle, notes.append)
+            probe(begin, asked)
     (note,) = notes
     assert note.startswith("launch probe: the worker did not answer within 6")
     assert not processes(bundle.path)
+
+
+def opened(starting: Executor, **script: object) -> Group:
+    """A group of one that is ready."""
+    found = starting.opened(starter(**script), LAUNCH)
+    assert isinstance(found, Group)
+    return found
+
+
+def test_whatever_ends_it_no_group_is_left(bundle: Bundle) -> None:
+    with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
+        opened(starting)
+        starting.start(starter(), LaunchId.parse("2.fake"))
+        assert len(processes(bundle.path)) == 2
+        raise KeyboardInterrupt
+    assert not processes(bundle.path)
+
+
+def test_it_goes_on_after_it_ended_all_groups(bundle: Bundle) -> None:
+    starting = executor(bundle)
+    for _ in range(2):
+        with starting:
+            opened(starting)
+        assert not processes(bundle.path)
+    assert not starting.is_stopped
+
+
+def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is impatient interrupts twice."""
+    workers: list[Worker] = []
+    starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
+    opened(starting)
+    opened(starting)
+
+    def interrupted(worker: Worker) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "kill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            starting.kill()
+    assert wait_until(lambda: not processes(bundle.path), 5)
+    for worker in workers:
+        worker.kill()
+
+
+def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    starting.close(opened(starting))
+    assert not processes(bundle.path)
+    assert not notes
+
+
+def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    group = opened(starting, cases=[{"then": "reply_then_hang"}])
+    group.ask(measure(), LONG_S, "measuring")
+    starting.close(group)
+    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
+    assert not processes(bundle.path)
+
+
+def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    group = opened(starting, cases=[{"then": "kill"}])
+    assert isinstance(group.ask(measure(), LONG_S, "measuring"), Failure)
+    starting.close(group)
+    assert not notes
+
+
+def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
+    bundle: Bundle,
+) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    with starting:
+        group = opened(starting, cases=[{"then": "hang"}])
+        timer = threading.Timer(0.4, starting.stop)
+        timer.start()
+        failure = group.ask(measure(), LONG_S, "measuring")
+        timer.join()
+        assert isinstance(failure, Failure)
+        assert failure.kind is FailureKind.KILLED
+        assert starting.is_stopped
+        late = starting.opened(starter(), LaunchId.parse("2.fake"))
+    assert isinstance(late, Failure)
+    assert late.kind is FailureKind.KILLED
+    assert late.launch.text == "2.fake"
+    assert not notes
+    assert not processes(bundle.path)
+
+
+def test_time_is_counted_to_its_phase_whatever_ends_it(bundle: Bundle) -> None:
+    ticks = iter((1.0, 3.0, 10.0, 14.0, 20.0, 21.0))
+    counting = Executor(Watched(bundle, lambda worker, event: None), clock=lambda: next(ticks))
+    with counting.counted("starting"):
+        pass
+    with pytest.raises(KeyboardInterrupt), counting.counted("measuring"):
+        raise KeyboardInterrupt
+    with counting.counted("starting"):
+        pass
+    assert counting.spent_s == {"starting": 3.0, "measuring": 4.0}

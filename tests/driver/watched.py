@@ -7,7 +7,7 @@ from collections.abc import Callable
 from busbw.driver import Bundle, LocalTransport, Request, Starter, Worker
 from busbw.model import LaunchId, Place
 
-# Gets the worker, and ``start``, ``listen``, ``end`` or the name of a request that is sent next.
+# Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.
 OnEvent = Callable[[Worker, str], None]
 
 
@@ -28,6 +28,7 @@ class Watched(LocalTransport):
 
 class _WatchedWorker(Worker):
     on_event: OnEvent
+    is_over = False
 
     def send(self, request: Request | None) -> None:
         """Tell of the request first."""
@@ -36,5 +37,15 @@ class _WatchedWorker(Worker):
 
     def close(self) -> bool:
         """Tell first that it is to end."""
-        self.on_event(self, "end")
+        self._tell_end()
         return super().close()
+
+    def kill(self) -> None:
+        """Tell that it ends, unless it has been told already."""
+        self._tell_end()
+        super().kill()
+
+    def _tell_end(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self.on_event(self, "end")

@@ -105,7 +105,8 @@ for code in json.loads(sys.argv[2]):
 
     exec(code)
     try:
-        found = wire.to_json(load_trainer("tensorflow", Place(role=Role(task="chief"), addresses={})).train(request).run)
+        trainer = load_trainer("tensorflow", Place(role=Role(task="chief"), addresses={}))
+        found = wire.to_json(trainer.train(request).run)
     except MeasuringError as error:
         found = {"kind": error.kind.value, "message": str(error)}
     for owner, name, value in reversed(undone):
