@@ -40,7 +40,7 @@ class Cluster:
         )
 
 
-# A process that is by itself: it has no role and needs no address. A worker without others has both.
+# A process that is by itself has neither role nor address; a single worker of a cluster has both.
 ALONE = Cluster(counts={})
 
 

@@ -157,9 +157,9 @@ def test_a_probe_that_is_stopped_is_tried_once_more(
     assert not processes(bundle.path)
 
 
-def opened(starting: Executor, **script: object) -> Group:
-    """A group of one that is ready."""
-    found = starting.opened(starter(**script), LAUNCH)
+def opened(starting: Executor, then: str = "") -> Group:
+    """A group of one that is ready; `then` is what happens to it in mid-case."""
+    found = starting.opened(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(found, Group)
     return found
 
@@ -217,7 +217,7 @@ def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
     starting = executor(bundle, notes.append)
-    group = opened(starting, cases=[{"then": "reply_then_hang"}])
+    group = opened(starting, "reply_then_hang")
     group.ask(measure(), LONG_S, "measuring")
     starting.close(group)
     assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
@@ -227,7 +227,7 @@ def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
 def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:
     notes: list[str] = []
     starting = executor(bundle, notes.append)
-    group = opened(starting, cases=[{"then": "kill"}])
+    group = opened(starting, "kill")
     assert isinstance(group.ask(measure(), LONG_S, "measuring"), Failure)
     starting.close(group)
     assert not notes
@@ -239,7 +239,7 @@ def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again
     notes: list[str] = []
     starting = executor(bundle, notes.append)
     with starting:
-        group = opened(starting, cases=[{"then": "hang"}])
+        group = opened(starting, "hang")
         timer = threading.Timer(0.4, starting.stop)
         timer.start()
         failure = group.ask(measure(), LONG_S, "measuring")

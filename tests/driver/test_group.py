@@ -90,9 +90,8 @@ def test_one_answer_is_made_of_all_answers(bundle: Bundle) -> None:
 def test_one_that_is_killed_fails_the_request_for_all_long_before_the_deadline(
     bundle: Bundle,
 ) -> None:
-    hanging = {"chief0": "hang", "worker0": "hang", "worker1": "kill", "ps0": "hang"}
     begun_s = time.monotonic()
-    with group(bundle, **hanging) as members:
+    with group(bundle, chief0="hang", worker0="hang", worker1="kill", ps0="hang") as members:
         found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
     assert time.monotonic() - begun_s < LONG_S
     assert found.kind is FailureKind.KILLED

@@ -77,7 +77,9 @@ def test_an_interrupt_while_both_measure_waits_for_neither(
 def test_a_side_that_does_not_start_fails_in_every_case(
     bundle: Bundle, broken: Side, shared: bool
 ) -> None:
-    running = pairs(bundle, shared=shared, launches=2, **{broken.value: starter("/bin/false")})
+    false = starter("/bin/false")
+    begin = {side: false if side is broken else None for side in Side}
+    running = pairs(bundle, reference=begin[R], candidate=begin[C], shared=shared, launches=2)
     running.run()
     for found in running.measurements(broken):
         assert not found.runs
