@@ -79,7 +79,7 @@ class Executor:
         if failure is None:
             return group
         self.end(group)
-        if not cut_short(failure):
+        if self.is_stopped or not cut_short(failure):
             return failure
         self.on_note(started_again(failure))
         other = self.start(starter, group.launch.again, group.cluster)
@@ -96,9 +96,6 @@ class Executor:
 
     def close(self, group: Group) -> None:
         """Let a group end by itself, and say if it had to be killed."""
-        if group.is_over:
-            self.end(group)
-            return
         with self.counted("ending"):
             ended = group.close()
         self.end(group)
@@ -115,9 +112,13 @@ class Executor:
             group.interrupt()
 
     def kill(self) -> None:
-        """End every group."""
-        for group in list(self._alive):
-            group.kill()
+        """End every group at once."""
+        with self._lock:
+            alive = list(self._alive)
+        # All are told before the first one is waited for: that may be interrupted again.
+        for group in alive:
+            group.interrupt()
+        for group in alive:
             self.end(group)
 
     @contextlib.contextmanager

@@ -62,19 +62,21 @@ class Group:
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
         """Wait until all have said that they are ready, and those that offer themselves do so."""
         answers = self.ask_each(dict.fromkeys(self._members), timeout_s, doing)
-        if isinstance(answers, Failure):
-            return answers
         offers = {
             role: Request("offer") for role in self._members if role.task in self.cluster.offering
         }
-        answers = self.ask_each(offers, timeout_s, "offering itself to the others")
+        if offers and not isinstance(answers, Failure):
+            answers = self.ask_each(offers, timeout_s, "offering itself to the others")
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
         """The answer of a process that is by itself; a Failure too where it gave none.
 
         Where it answered with a Failure it lives on, else it `is_over`.
+        Raises ValueError when it was over before.
         """
+        if self.is_over:
+            raise ValueError(f"the process of launch {self.launch} is over")
         answers = self.ask_each(dict.fromkeys(self._members, request), timeout_s, doing)
         return answers if isinstance(answers, Failure) else next(iter(answers.values()))
 
@@ -139,7 +141,8 @@ class Group:
             failed = {role: one for role, one in seen.items() if self._failed(one)}
             if failed:
                 return self._cause(failed, doing)
-            answers |= {role: one.answer for role, one in seen.items() if isinstance(one, Reply)}
+            replies = {role: one for role, one in seen.items() if isinstance(one, Reply)}
+            answers |= {role: one.answer for role, one in replies.items() if role in requests}
         return {role: answers[role] for role in requests}
 
     def _failed(self, answer: Reply | Ended | None) -> bool:

@@ -130,19 +130,31 @@ class Worker(Member):
         self._begun_s = clock()
         requests_out, self._requests = os.pipe()
         self._replies, replies_in = os.pipe()
+        command = _command(starter, bundle, launch, requests_out, replies_in, place)
+        try:
+            environment = _environment(starter, bundle)
+            self._process = self._started(command, environment, (requests_out, replies_in))
+        except BaseException:
+            self._close_pipes()
+            raise
+        finally:
+            os.close(requests_out)
+            os.close(replies_in)
+
+    def _started(
+        self, command: list[str], environment: dict[str, str], pipes: tuple[int, int]
+    ) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                _command(starter, bundle, launch, requests_out, replies_in, place),
+            return subprocess.Popen(
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=(requests_out, replies_in),
+                pass_fds=pipes,
                 start_new_session=True,
                 preexec_fn=_tied(),  # noqa: PLW1509 it takes no lock of another thread
-                env=_environment(starter, bundle),
+                env=environment,
             )
-        os.close(requests_out)
-        os.close(replies_in)
 
     @property
     def pid(self) -> int:

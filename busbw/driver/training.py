@@ -23,9 +23,11 @@ def trained(
     group = executor.opened(starter, launch, request.cluster)
     if isinstance(group, Failure):
         return group
-    answers = group.ask_all(Request("train", {"training": request}), timeout_s, "training")
-    # A server never ends by itself.
-    executor.end(group)
+    try:
+        answers = group.ask_all(Request("train", {"training": request}), timeout_s, "training")
+    finally:
+        # A server never ends by itself.
+        executor.end(group)
     if isinstance(answers, Failure):
         return answers
     return tuple(one for one in answers.values() if isinstance(one, TrainingAnswer))

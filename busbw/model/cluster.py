@@ -40,8 +40,8 @@ class Cluster:
         )
 
 
-# A process that is by itself.
-ALONE = Cluster()
+# A process that is by itself has neither role nor address; a single worker of a cluster has both.
+ALONE = Cluster(counts={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 
-from busbw.driver import Starter
-from busbw.model import Case, EnvironmentKey, Plan
+from busbw.driver import Bundle, Executor, LocalTransport, Request, Stack, Starter
+from busbw.model import Case, EnvironmentKey, Injection, Plan
 from tests import build
 
 PLAN = Plan(launches=1, samples=2)
@@ -20,6 +21,21 @@ def starter(python: str = sys.executable, **script: object) -> Starter:
     return Starter(
         python=python, framework="fake", ranks=4, environment={"BUSBW_FAKE": json.dumps(script)}
     )
+
+
+def stack(begin: Starter | None = None, injection: Injection | None = None) -> Stack:
+    """Of the fake back end: as `begin` says, or with no script."""
+    return Stack(starters={"fake": begin or starter()}, injection=injection)
+
+
+def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None) -> Executor:
+    """Starts workers on this host."""
+    return Executor(LocalTransport(bundle), on_note)
+
+
+def measure(payload_bytes: int = 1024) -> Request:
+    """The request to measure one case."""
+    return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": KEY})
 
 
 def case(payload_bytes: int, framework: str = "fake") -> Case:

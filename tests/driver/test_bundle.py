@@ -24,6 +24,7 @@ from busbw import locks
 from busbw.driver import Bundle, Starter, Worker
 from busbw.model import LaunchId
 
+from .asking import answer_of, await_ready
 from .scripts import starter
 
 ROOMS = ("collectives", "model", "traces", "worker")
@@ -44,7 +45,7 @@ def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundl
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
     worker = Worker(starter(), bundle, LaunchId.parse("1"))
-    worker.ask(None, 10)
+    answer_of(worker, None, 10)
     worker.kill()
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
 
@@ -129,7 +130,7 @@ def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
     """Where a worker that shows it imports from."""
     worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
-        assert worker.ask(None, 60) == ("ready", None)
+        await_ready(worker)
     finally:
         worker.kill()
     lines = bundle.log_path("1.fake.fake").read_text().splitlines()
@@ -190,7 +191,7 @@ def test_a_worker_that_starts_anew_has_imported_nothing_before(
     shows.chmod(0o755)
     worker = Worker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
     try:
-        assert worker.ask(None, 60) == ("ready", None)
+        await_ready(worker)
     finally:
         worker.kill()
     lines = bundle.log_path("1.fake.fake").read_text().splitlines()

@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from busbw.driver.endings import LOG_CHARACTERS, log_end, oom_kill_count
 
 from busbw.driver import Ended, failure_of
+from busbw.driver.exit_status import LOG_CHARACTERS, log_end, oom_kill_count
 from busbw.model import Failure, FailureKind, Found, LaunchId
 from tests.fuzz.bounds import bounded
 

@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from busbw import wire
-from busbw.driver import Bundle, Ended, Starter, Worker, failure_of, process
-from busbw.model import Capability, FailureKind, LaunchId, Run
+from busbw.driver import Bundle, Ended, Reply, Starter, Worker, failure_of, local
+from busbw.driver.transport import Answer
+from busbw.model import Capability, Failure, FailureKind, LaunchId, Place, Role, Run
 
+from .asking import answer_of, await_ready
 from .processes import processes, wait_until
-from .scripts import KEY, PLAN, case, starter
+from .scripts import measure as request
+from .scripts import starter
 
 LONG_S = 60.0
 CLOSING = """\
@@ -39,21 +41,15 @@ def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
     """A worker that has said that it is ready."""
     worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
-        assert worker.ask(None, LONG_S) == ("ready", None)
+        await_ready(worker, LONG_S)
         yield worker
     finally:
         worker.kill()
 
 
-def measure(worker: Worker, timeout_s: float = LONG_S) -> tuple[str, Any] | Ended:
+def measure(worker: Worker, timeout_s: float = LONG_S) -> Reply | Ended:
     """The answer to one measure request."""
-    request = {
-        "request": "measure",
-        "case": wire.to_json(case(1024)),
-        "plan": wire.to_json(PLAN),
-        "key": wire.to_json(KEY),
-    }
-    return worker.ask(request, timeout_s)
+    return answer_of(worker, request(), timeout_s)
 
 
 def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
@@ -68,16 +64,16 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
 
 def test_a_reply_is_a_run_and_the_worker_ends_when_its_channel_closes(bundle: Bundle) -> None:
     with ready(bundle, starter()) as worker:
-        name, value = answered(measure(worker))
-        assert name == "Run"
-        assert wire.from_json(Run, value).launch.text == "1.fake"
+        run = answered(measure(worker))
+        assert isinstance(run, Run)
+        assert run.launch.text == "1.fake"
         assert worker.close()
 
 
-def answered(answer: tuple[str, Any] | Ended) -> tuple[str, Any]:
-    """The reply, which there must be."""
+def answered(answer: Reply | Ended) -> Answer:
+    """What the reply says, which there must be."""
     assert not isinstance(answer, Ended), answer.log
-    return answer
+    return answer.answer
 
 
 def test_a_failure_is_a_reply_and_the_next_case_is_measured_by_the_same_process(
@@ -85,9 +81,10 @@ def test_a_failure_is_a_reply_and_the_next_case_is_measured_by_the_same_process(
 ) -> None:
     script = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     with ready(bundle, script) as worker:
-        name, value = answered(measure(worker))
-        assert (name, value["kind"]) == ("Failure", FailureKind.OUT_OF_MEMORY.value)
-        assert answered(measure(worker))[0] == "Failure"
+        failure = answered(measure(worker))
+        assert isinstance(failure, Failure)
+        assert failure.kind is FailureKind.OUT_OF_MEMORY
+        assert isinstance(answered(measure(worker)), Failure)
 
 
 def test_a_killed_worker(bundle: Bundle) -> None:
@@ -132,9 +129,9 @@ def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) 
 def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     with ready(bundle, starter(cases=[{"then": "reply_then_hang"}])) as worker:
-        assert answered(measure(worker))[0] == "Run"
+        assert isinstance(answered(measure(worker)), Run)
         assert not worker.close()
         assert not processes(bundle.path)
 
@@ -143,14 +140,14 @@ def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """So that what the driver itself ends is not taken for the cause of what others did."""
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     program = tmp_path / "closing"
     program.write_text(CLOSING.format(python=sys.executable))
     program.chmod(0o755)
     worker = Worker(
         Starter(python=str(program), framework="fake"), bundle, LaunchId.parse("1.fake")
     )
-    answer = worker.ask(None, LONG_S)
+    answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Ended)
     assert answer.exit_code is None
     assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is FailureKind.TIMEOUT
@@ -179,7 +176,7 @@ def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: 
 def test_what_a_worker_prints_is_log_and_never_a_reply(bundle: Bundle) -> None:
     noisy = replace(starter(), environment={"BUSBW_FAKE": "{}", "PYTHONVERBOSE": "1"})
     with ready(bundle, noisy) as worker:
-        assert answered(measure(worker))[0] == "Run"
+        assert isinstance(answered(measure(worker)), Run)
     assert bundle.log_path("1.fake.fake").stat().st_size > 0
 
 
@@ -197,10 +194,20 @@ def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle)
 
 
 def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
-    command = starter().command(bundle, LaunchId.parse("1.fake"), 5, 6)
+    command = local._command(starter(), bundle, LaunchId.parse("1.fake"), 5, 6)
     assert command[:2] == [sys.executable, str(bundle.path)]
     assert f"--parent={os.getpid()}" in command
     assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)
+    assert not [word for word in command if word.startswith("--place")]
+
+
+def test_the_command_of_a_member_has_its_place(bundle: Bundle) -> None:
+    place = Place(role=Role(task="ps", index=1), addresses={"ps": ("a:1", "b:2")})
+    launch = LaunchId.parse("1.ps1")
+    command = local._command(starter(), bundle, launch, 5, 6, place)
+    (word,) = [word for word in command if word.startswith("--place=")]
+    told = wire.from_json(Place, wire.parsed(word.removeprefix("--place=")), "place")
+    assert told == place
 
 
 @pytest.mark.parametrize(
@@ -214,6 +221,6 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
         monkeypatch.setenv("NOISE", user)
     told = {Capability.MEASURE: {"NOISE": "1"}, Capability.COMPILE: {"NOISE": "9"}}
     begin = replace(starter(), defaults=told, environment={**starter().environment, **asked})
-    assert process._environment(begin, bundle)["NOISE"] == found
+    assert local._environment(begin, bundle)["NOISE"] == found
     compiling = replace(begin, capability=Capability.COMPILE, environment={})
-    assert process._environment(compiling, bundle)["NOISE"] == (user or "9")
+    assert local._environment(compiling, bundle)["NOISE"] == (user or "9")

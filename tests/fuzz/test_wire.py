@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import judge, report, wire
-from busbw.driver import replies, training
+from busbw.driver import Reply, replies
+from busbw.driver.transport import Answer
 from busbw.model import (
     EXAMPLE_BYTES,
     Case,
@@ -30,6 +31,7 @@ from busbw.model import (
 from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.channel import Channel, part
+from busbw.workloads import training_answers
 from tests import build
 
 from .bounds import bounded, fuzzed, unchanged
@@ -57,13 +59,14 @@ VALID: dict[str, list[tuple[str, Any]]] = {
     "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
     "train": [("TrainingAnswer", build.training_answer()), ("TrainingAnswer", COUNTED)],
 }
-KINDS: dict[str, Any] = {
-    "Run": Run,
-    "Failure": Failure,
-    "probe": Probe,
-    "Compiler": Compiler,
-    "Compiled": Compiled,
-    "TrainingAnswer": TrainingAnswer,
+KINDS: dict[str, tuple[type, ...]] = {
+    "": (type(None),),
+    "probe": (Probe,),
+    "measure": (Run, Failure),
+    "turn": (bool, Failure),
+    "describe": (Compiler,),
+    "compile": (Compiled, Failure),
+    "train": (TrainingAnswer, Failure),
 }
 
 
@@ -71,15 +74,16 @@ def _reply(name: str, value: Any) -> dict[str, Any]:
     return {"reply": name, "value": wire.to_json(value)}
 
 
-def _taken(name: str, value: Any) -> None:
+def _taken(found: Answer) -> None:
     """Whatever was let in is made use of without an error."""
-    found = wire.from_json(KINDS[name], value, name)
     if isinstance(found, Run | Failure):
         _judged(found)
     if isinstance(found, TrainingAnswer):
-        answer = training.checked(build.training_request(), [found])
+        answer = training_answers.checked(build.training_request(), [found])
         if isinstance(answer, TrainingAnswer):
-            _judged(training.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1")))
+            _judged(
+                training_answers.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1"))
+            )
 
 
 def _judged(found: Run | Failure) -> None:
@@ -111,19 +115,19 @@ def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.
     line = data.draw(documents(*valid))
     with bounded():
         try:
-            name, value = replies.checked(line, request_name)
+            reply = replies.checked(line, request_name)
         except wire.WireError as error:
             assert str(error)
         else:
-            if name in KINDS:
-                _taken(name, value)
+            assert isinstance(reply.answer, KINDS[request_name])
+            _taken(reply.answer)
 
 
 def test_what_is_not_damaged_is_a_reply() -> None:
     for request_name, valid in VALID.items():
         for name, value in valid:
             line = json.dumps(_reply(name, value)).encode()
-            assert replies.checked(line, request_name) == (name, wire.to_json(value))
+            assert replies.checked(line, request_name) == Reply(value)
 
 
 REQUEST = {

@@ -17,7 +17,7 @@ def run(self):
     self.passes(tuple(self.cases), self.plan.launches - 1)
 
 
-driver.Sweep.run = run
+driver.AbstractSchedule.run = run
 """
 TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 THREE = "--payloads=512K,1M,2M"
@@ -138,7 +138,7 @@ import dataclasses
 from busbw import driver
 from busbw.model import Failure, FailureKind, Found
 
-passes = driver.Sweep.passes
+passes = driver.AbstractSchedule.passes
 
 
 def run(self, cases, count):
@@ -153,10 +153,10 @@ def run(self, cases, count):
         capacity_bytes=2**30,
     )
     for case in cases:
-        self._results[case] = [busy] * count
+        self._results[driver.Side.CANDIDATE, case] = [busy] * count
 
 
-driver.Sweep.passes = run
+driver.AbstractSchedule.passes = run
 """
 
 

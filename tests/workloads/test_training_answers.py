@@ -1,23 +1,15 @@
-"""Training in groups: what members' answers become, made up and really with TensorFlow."""
+"""What the answers of those that train together come to: one, or what in them cannot be."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, LocalStart, Place, Starter, Worker, train
-from busbw.driver.training import checked, request_of, run_of
-from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     CNN,
-    Capability,
     Failure,
     FailureKind,
     LaunchId,
@@ -26,19 +18,15 @@ from busbw.model import (
     TrainingRequest,
     TrainingStrategy,
 )
+from busbw.workloads import Training
+from busbw.workloads.training_answers import checked, run_of
 from tests import build
-from tests.worker.backends.real import needs
 
-from .processes import processes, wait_until
-
-LONG_S = 120.0
 MIRRORED = TrainingStrategy.MIRRORED
 WORKERS = TrainingStrategy.MULTI_WORKER_MIRRORED
 SERVED = TrainingStrategy.PARAMETER_SERVER
 
-SINGLE = build.training_request(Net.PERCEPTRON)
-SYNCHRONOUS = replace(SINGLE, ranks=2, servers=1)
-ASYNCHRONOUS = replace(SYNCHRONOUS, strategy=SERVED)
+SYNCHRONOUS = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
 
 
 def _request(strategy: TrainingStrategy) -> TrainingRequest:
@@ -190,105 +178,7 @@ def test_a_single_copy_of_the_weights_is_compared_with_nothing() -> None:
 
 def test_what_is_asked_for_is_the_case_on_its_device() -> None:
     case = build.case(framework="tensorflow", step=CNN, strategy="central_storage", ranks=4)
-    asked = request_of(case, "gpu", "digits.bin")
+    asked = Training().request(case, "gpu", "digits.bin")
     assert (asked.strategy, asked.ranks) == (TrainingStrategy.CENTRAL_STORAGE, 4)
     assert (asked.device, asked.examples_path) == ("gpu", "digits.bin")
     assert (asked.net, asked.batch, asked.unseen, asked.epochs) == (Net.CNN, 128, 297, 20)
-
-
-def starts(bundle: Bundle, framework: str) -> tuple[Callable[[Place], Worker], dict[str, Worker]]:
-    """How members are started, and those that have been, by role."""
-    starter = Starter(
-        python=sys.executable,
-        framework=framework,
-        capability=Capability.TRAIN,
-        defaults=FRAMEWORKS[framework].environment,
-        device="cpu",
-    )
-    started: dict[str, Worker] = {}
-
-    def start(place: Place) -> Worker:
-        worker = LocalStart(starter=starter, bundle=bundle, launch=LaunchId.parse("1"))(place)
-        started[place.role.name] = worker
-        return worker
-
-    return start, started
-
-
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        (SINGLE, {"chief 0"}),
-        (ASYNCHRONOUS, {"chief 0", "worker 0", "worker 1", "ps 0"}),
-        (SYNCHRONOUS, {"worker 0", "worker 1", "ps 0"}),
-        (_request(MIRRORED), {"chief 0"}),
-        (_request(WORKERS), {"worker 0", "worker 1"}),
-    ],
-    ids=["single", "asynchronous", "synchronous", "mirrored", "multi_worker_mirrored"],
-)
-def test_each_way_has_its_roles_and_one_answer(
-    bundle: Bundle, request_: TrainingRequest, expected: set[str]
-) -> None:
-    start, started = starts(bundle, "fake")
-    answer = train(request_, start, LONG_S)
-    assert isinstance(answer, TrainingAnswer), answer
-    assert set(started) == expected
-    assert answer.gradients == 2 * answer.run.steps * request_.ranks
-    assert not processes(bundle.path)
-
-
-REAL = "tensorflow"
-
-
-@needs(REAL)
-def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
-    start, _ = starts(bundle, REAL)
-    answer = train(SINGLE, start, LONG_S)
-    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
-    assert answer.gradients == answer.run.updates == answer.global_step == 20
-    assert (answer.run.api, answer.server_bytes) == ("tf.function, no strategy", {})
-
-
-@needs(REAL)
-@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
-def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
-    bundle: Bundle, request_: TrainingRequest
-) -> None:
-    start, _ = starts(bundle, REAL)
-    answer = train(replace(request_, servers=2), start, LONG_S)
-    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
-    assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
-    assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
-    assert answer.server_bytes == {"ps 0": 406532, "ps 1": 552}
-    assert not processes(bundle.path)
-
-
-@needs(REAL)
-@pytest.mark.parametrize(
-    ("request_", "trainer", "victim"),
-    [
-        (ASYNCHRONOUS, "chief 0", "ps 0"),
-        (ASYNCHRONOUS, "chief 0", "worker 1"),
-        (SYNCHRONOUS, "worker 0", "ps 0"),
-        (SYNCHRONOUS, "worker 0", "worker 1"),
-    ],
-)
-def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
-    bundle: Bundle, request_: TrainingRequest, trainer: str, victim: str
-) -> None:
-    endless = replace(request_, epochs=100_000)
-    start, started = starts(bundle, REAL)
-
-    def kill() -> None:
-        log = bundle.log_path(f"1.{trainer.replace(' ', '')}.{REAL}")
-        if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
-            os.kill(started[victim].pid, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    failure = train(endless, start, 2 * LONG_S)
-    killer.join()
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.KILLED
-    assert failure.message == f"{victim}: the worker was killed (SIGKILL) while training"
-    assert not processes(bundle.path)

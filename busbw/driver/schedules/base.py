@@ -227,7 +227,7 @@ class AbstractSchedule(ABC):
         """Each side's whole measurement, one after the other."""
         for side, group in groups.items():
             self._ask(side, group, case, "measure")
-            if len(groups) > 1 and not group.is_over:
+            if len(groups) > 1 and not any(one.is_over for one in groups.values()):
                 self._ask(side, group, case, "let_go")
 
     def _in_turn(self, groups: Mapping[Side, Group], case: Case) -> None:

@@ -78,8 +78,8 @@ class Parallel:
             waiting.put(job)
         size = max(1, min(self.workers, len(jobs)))
         with self.executor, ThreadPoolExecutor(size) as threads:
-            done = [threads.submit(self._work, waiting, len(jobs)) for _ in range(size)]
             try:
+                done = [threads.submit(self._work, waiting, len(jobs)) for _ in range(size)]
                 for one in done:
                     one.result()
             except BaseException:
@@ -97,19 +97,21 @@ class Parallel:
     def _work(self, waiting: queue.SimpleQueue[Job], total: int) -> None:
         """One thread: jobs from the queue, in a worker of its own for each compiler."""
         groups: dict[str, Group] = {}
-        while not self.executor.is_stopped:
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                break
-            answer = self._compiled(job, groups)
-            with self._lock:
-                if self.executor.is_stopped:
-                    break
-                self.results[job] = answer
-                self.on_progress(len(self.results), total, job)
-        for group in groups.values():
-            self.executor.end(group)
+        try:
+            while not self.executor.is_stopped:
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                answer = self._compiled(job, groups)
+                with self._lock:
+                    if self.executor.is_stopped:
+                        return
+                    self.results[job] = answer
+                    self.on_progress(len(self.results), total, job)
+        finally:
+            for group in groups.values():
+                self.executor.end(group)
 
     def _compiled(self, job: Job, groups: dict[str, Group]) -> Compiled | Failure:
         group = groups.get(job.compiler) or self._opened(job.compiler)

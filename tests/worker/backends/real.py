@@ -84,19 +84,19 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     bundle = driver.Bundle()
     try:
         start = starter(framework, ranks)
+        executor = driver.Executor(driver.LocalTransport(bundle))
         target = cases.choose_target(
             device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
         )
+        stacks = {driver.Side.CANDIDATE: driver.Stack(starters={framework: start})}
         keys = {cases.resolve(spec, target): target.key(spec) for spec in specs}
         found: dict[Case, Run | Failure] = {}
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
-                sweep = driver.Sweep(
-                    cases=again, plan=plan, starters={framework: start}, bundle=bundle
-                )
-                sweep.run()
-                found |= {one.case: _only(one) for one in sweep.measurements()}
+                passes = driver.SCHEDULES["passes"](executor, again, plan, stacks)
+                passes.run()
+                found |= {one.case: _only(one) for one in passes.measurements()}
         return [found[case] for case in keys]
     finally:
         bundle.remove()
@@ -107,7 +107,8 @@ def _probe(framework: str, ranks: int) -> Probe:
     """What a framework finds here, which is the same for all tests."""
     bundle = driver.Bundle()
     try:
-        return driver.probe(starter(framework, ranks), bundle)
+        executor = driver.Executor(driver.LocalTransport(bundle))
+        return driver.probe(starter(framework, ranks), executor)
     finally:
         bundle.remove()
 

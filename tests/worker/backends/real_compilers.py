@@ -58,10 +58,9 @@ def answers(
         bundle.remove()
 
 
-def _compiling(bundle: driver.Bundle) -> driver.Compiling:
-    return driver.Compiling(
-        starters={"": compiling_starter()}, bundle=bundle, workers=2, timeout_s=TIMEOUT_S
-    )
+def _compiling(bundle: driver.Bundle) -> driver.Parallel:
+    executor = driver.Executor(driver.LocalTransport(bundle))
+    return driver.Parallel(executor, {"": compiling_starter()}, workers=2, timeout_s=TIMEOUT_S)
 
 
 def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:

@@ -104,19 +104,14 @@ def _compiled(*steps: Case) -> dict[Case, Compiled | Failure]:
     """What libtpu makes of these for a v2-8."""
     bundle = driver.Bundle()
     try:
-        compiling = driver.Compiling(
-            starters={
-                "": driver.Starter(
-                    python=sys.executable,
-                    framework="jax",
-                    capability=Capability.COMPILE,
-                    defaults=FRAMEWORKS["jax"].environment,
-                )
-            },
-            bundle=bundle,
-            workers=1,
-            timeout_s=TIMEOUT_S,
+        starter = driver.Starter(
+            python=sys.executable,
+            framework="jax",
+            capability=Capability.COMPILE,
+            defaults=FRAMEWORKS["jax"].environment,
         )
+        executor = driver.Executor(driver.LocalTransport(bundle))
+        compiling = driver.Parallel(executor, {"": starter}, workers=1, timeout_s=TIMEOUT_S)
         jobs = [driver.Job(case=step, topology=V2_8) for step in steps]
         compiling.run(jobs)
         return {step: compiling.results[job] for step, job in zip(steps, jobs)}

@@ -11,12 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from busbw.driver.places import Role, local_places, roles_of
 
-from busbw import wire
-from busbw.driver import Bundle, LocalStart, Starter
-from busbw.driver.group import Group
-from busbw.driver.training import members
+from busbw.driver import Bundle, Group, LocalTransport, Request, Starter, Worker
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     CNN_BYTES,
@@ -24,6 +20,7 @@ from busbw.model import (
     Failure,
     FailureKind,
     LaunchId,
+    Role,
     TrainingAnswer,
     TrainingRequest,
     TrainingRun,
@@ -58,24 +55,23 @@ def _answers(
         defaults=FRAMEWORKS["tensorflow"].environment,
         device="cpu",
     )
-    roles = roles_of(members(training))
-    trainers = [role for role in roles if role.task == roles[0].task]
-    offers = {role: {"request": "offer"} for role in roles if role.task != roles[0].task}
-    request = {"request": "train", "training": wire.to_json(training)}
-    start = LocalStart(starter=starter, bundle=bundle, launch=LaunchId.parse("1"))
-    with Group(local_places(roles), start) as group:
-        found = group.ready(LONG_S)
+    request = Request("train", {"training": training})
+    group = Group(LocalTransport(bundle), starter, LaunchId.parse("1"), training.cluster)
+    try:
+        failure = group.begin(LONG_S)
+        if failure is not None:
+            return failure
         beside = threading.Thread(target=meanwhile, args=(group,))
         beside.start()
-        for requests in (offers, dict.fromkeys(trainers, request)):
-            if not isinstance(found, Failure):
-                found = group.ask(requests, LONG_S, "training")
+        found = group.ask_all(request, LONG_S, "training")
         beside.join()
+    finally:
+        group.kill()
     if isinstance(found, Failure):
         return found
-    replies = [found[role] for role in trainers]
-    assert {name for name, _ in replies} == {"TrainingAnswer"}
-    return [wire.from_json(TrainingAnswer, value).run for _, value in replies]
+    answers = [answer for answer in found.values() if isinstance(answer, TrainingAnswer)]
+    assert len(answers) == len(found)
+    return [answer.run for answer in answers]
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +213,9 @@ def test_a_member_that_is_killed_in_mid_epoch_fails_the_training(
     bundle = Bundle()
 
     def kill(group: Group) -> None:
-        pid = group.members[victim].pid
+        member = group.members[victim]
+        assert isinstance(member, Worker)
+        pid = member.pid
         log = bundle.log_path(f"1.{trainer}0.tensorflow")
         if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
             os.kill(pid, signal.SIGKILL)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
 
 from busbw import hardware
-from busbw.driver import Bundle, Compiling, Job
+from busbw.driver import Bundle, Job, Parallel
 from busbw.model import Capability, Case, Compiled, Failure, FailureKind, Protocol
 from tests import build
-
-from .processes import processes
-from .scripts import case, starter
+from tests.driver.processes import processes
+from tests.driver.scripts import case, executor, starter
 
 V5E = hardware.topology_of("v5e:2x4")
 
 
-def compiling(bundle: Bundle, workers: int = 2, timeout_s: float = 30.0) -> Compiling:
-    begin = replace(starter(), capability=Capability.COMPILE)
-    return Compiling(starters={"": begin}, bundle=bundle, workers=workers, timeout_s=timeout_s)
+def compiling(
+    bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
+) -> Parallel:
+    begin = replace(starter(python), capability=Capability.COMPILE)
+    return Parallel(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
 
 
 def jobs(count: int) -> list[Job]:
@@ -94,8 +96,7 @@ def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:
 
 
 def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) -> None:
-    begin = replace(starter(), capability=Capability.COMPILE, python="/bin/false")
-    running = Compiling(starters={"": begin}, bundle=bundle, workers=1, timeout_s=5.0)
+    running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
     running.run(jobs(2))
     kinds = [one.kind for one in running.results.values() if isinstance(one, Failure)]
     assert kinds == [FailureKind.CRASHED] * 2

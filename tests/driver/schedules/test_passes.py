@@ -1,23 +1,36 @@
-"""The sweep: every case in every launch, shuffled by the seed, one worker at a time."""
+"""Passes of one stack: every case in every launch, shuffled by the seed, one worker at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Progress, Starter, Sweep, Worker
-from busbw.model import Case, EnvironmentKey, Extra, FailureKind, Injection, LaunchId, Measurement
-
-from .processes import processes
-from .scripts import KEY, PLAN, case, keyed, starter
+from busbw.driver import Bundle, Executor, Progress, Side, Stack, Starter, Worker
+from busbw.driver.schedules.passes import Passes
+from busbw.model import Case, EnvironmentKey, Extra, FailureKind, Injection, Measurement
+from tests.driver.processes import processes
+from tests.driver.scripts import KEY, PLAN, case, executor, keyed, stack, starter
+from tests.driver.watched import Watched
 
 SMALL = tuple(2**power for power in range(10, 18))
 LARGE = (2**28, 2**29, 2**30)
 
 
-def sweep(
+def passes(
+    executor: Executor,
+    cases: Mapping[Case, EnvironmentKey],
+    of: Stack | None = None,
+    **options: Any,
+) -> Passes:
+    """Of the fake back end, in one launch if nothing else is said."""
+    stacks = {Side.CANDIDATE: of or stack()}
+    return Passes(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
+
+
+def measured(
     bundle: Bundle,
     sizes: Sequence[int],
     begin: Starter,
@@ -26,13 +39,13 @@ def sweep(
     seed: int = 0,
     key: EnvironmentKey = KEY,
 ) -> tuple[list[Progress], tuple[Measurement, ...]]:
-    """What a sweep of the fake back end tells on its way, and what it measured."""
+    """What passes of the fake back end tell on their way, and what they measured."""
     told: list[Progress] = []
-    running = Sweep(
-        cases=keyed(*(case(size) for size in sizes), key=key),
+    running = passes(
+        executor(bundle),
+        keyed(*(case(size) for size in sizes), key=key),
+        stack(begin),
         plan=replace(PLAN, launches=launches, seed=seed),
-        starters={"fake": begin},
-        bundle=bundle,
         on_progress=told.append,
     )
     running.run()
@@ -41,7 +54,7 @@ def sweep(
 
 def order(bundle: Bundle, seed: int) -> list[int]:
     """The payloads of two launches in the order in which they were measured."""
-    told, _ = sweep(bundle, SMALL, starter(), launches=2, seed=seed)
+    told, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
     return [progress.case.payload_bytes for progress in told]
 
 
@@ -61,7 +74,7 @@ def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bu
     # A device with memory of its own: nothing is predicted and none of it is taken.
     script = starter(device="tpu", device_kind="Fake TPU")
     key = replace(KEY, device_kind="Fake TPU")
-    told, found = sweep(bundle, [*SMALL, *LARGE], script, launches=2, key=key)
+    told, found = measured(bundle, [*SMALL, *LARGE], script, launches=2, key=key)
     large = [progress.case.payload_bytes in LARGE for progress in told]
     assert large == [False] * 8 + [True] * 6 + [False] * 8
     assert all(len(measurement.runs) == 2 for measurement in found)
@@ -69,11 +82,10 @@ def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bu
 
 def test_one_worker_is_alive_at_a_time_and_each_launch_has_its_own(bundle: Bundle) -> None:
     alive: list[list[int]] = []
-    running = Sweep(
-        cases=keyed(case(1024), case(2048)),
+    running = passes(
+        executor(bundle),
+        keyed(case(1024), case(2048)),
         plan=replace(PLAN, launches=3),
-        starters={"fake": starter()},
-        bundle=bundle,
         on_progress=lambda progress: alive.append(processes(bundle.path)),
     )
     running.run()
@@ -83,7 +95,7 @@ def test_one_worker_is_alive_at_a_time_and_each_launch_has_its_own(bundle: Bundl
 
 def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": 2048, "passes": [2], "then": "kill"}])
-    _, (first, dead, last) = sweep(bundle, (1024, 2048, 4096), script, launches=3)
+    _, (first, dead, last) = measured(bundle, (1024, 2048, 4096), script, launches=3)
     assert launches_of(dead) == ["1.fake", "3.fake"]
     (failure,) = dead.failures
     assert failure.kind is FailureKind.KILLED
@@ -97,7 +109,7 @@ def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bu
 
 def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
-    told, found = sweep(bundle, SMALL, script)
+    told, found = measured(bundle, SMALL, script)
     names = {run.launch.text for measurement in found for run in measurement.runs}
     failures = [failure for measurement in found for failure in measurement.failures]
     assert len(told) == len(SMALL)
@@ -110,7 +122,7 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
 def test_a_worker_that_does_not_start_is_a_failure_of_every_case_that_is_left(
     bundle: Bundle,
 ) -> None:
-    told, found = sweep(bundle, (1024, 2048), starter("/bin/false"), launches=2)
+    told, found = measured(bundle, (1024, 2048), starter("/bin/false"), launches=2)
     assert not told
     for measurement in found:
         assert not measurement.runs
@@ -121,14 +133,12 @@ def test_a_worker_that_does_not_start_is_a_failure_of_every_case_that_is_left(
 def test_a_hang_at_exit_loses_nothing_and_is_noted(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
-    running = Sweep(
-        cases=keyed(case(1024)),
-        plan=PLAN,
-        starters={"fake": starter(cases=[{"then": "reply_then_hang"}])},
-        bundle=bundle,
-        on_note=notes.append,
+    running = passes(
+        executor(bundle, notes.append),
+        keyed(case(1024)),
+        stack(starter(cases=[{"then": "reply_then_hang"}])),
     )
     running.run()
     assert [len(measurement.runs) for measurement in running.measurements()] == [1]
@@ -140,13 +150,7 @@ def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(bundle: Bundl
         if progress.done == 1:
             raise KeyboardInterrupt
 
-    running = Sweep(
-        cases=keyed(case(1024), case(2048)),
-        plan=PLAN,
-        starters={"fake": starter()},
-        bundle=bundle,
-        on_progress=interrupt,
-    )
+    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=interrupt)
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)
@@ -154,7 +158,7 @@ def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(bundle: Bundl
 
 
 def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
-    told, _ = sweep(bundle, (1024, 2048), starter(), launches=2)
+    told, _ = measured(bundle, (1024, 2048), starter(), launches=2)
     assert [(p.pass_number, p.passes, p.done, p.total) for p in told] == [
         (1, 2, 0, 4),
         (1, 2, 1, 4),
@@ -168,11 +172,11 @@ def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle
 def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle) -> None:
     cases: list[Case] = [case(1024), case(1024, framework="other")]
     told: list[Case] = []
-    running = Sweep(
-        cases=keyed(*cases),
+    running = passes(
+        executor(bundle),
+        keyed(*cases),
+        Stack(starters={"fake": starter(), "other": starter()}),
         plan=replace(PLAN, launches=2),
-        starters={"fake": starter(), "other": starter()},
-        bundle=bundle,
         on_progress=lambda progress: told.append(progress.case),
     )
     running.run()
@@ -189,28 +193,21 @@ def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle)
     ],
 )
 def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, handover: bool, order: list[str]
+    bundle: Bundle, handover: bool, order: list[str]
 ) -> None:
     events: list[str] = []
 
-    class Watched(Worker):
-        def __init__(self, starter: Starter, bundle: Bundle, launch: LaunchId) -> None:
-            events.append(f"start {launch.text[0]}")
-            super().__init__(starter, bundle, launch)
+    def watch(worker: Worker, event: str) -> None:
+        if event in ("start", "end"):
+            events.append(f"{event} {worker.launch.text[0]}")
 
-        def close(self) -> bool:
-            events.append(f"end {self.launch.text[0]}")
-            return super().close()
-
-    monkeypatch.setattr("busbw.driver.sweep.Worker", Watched)
     alive: list[int] = []
-    running = Sweep(
-        cases=keyed(case(1024)),
+    running = passes(
+        Executor(Watched(bundle, watch)),
+        keyed(case(1024)),
         plan=replace(PLAN, launches=3),
-        starters={"fake": starter()},
-        bundle=bundle,
-        handover=handover,
         on_progress=lambda progress: alive.append(len(processes(bundle.path))),
+        shared=handover,
     )
     running.run()
     assert events == order
@@ -223,34 +220,28 @@ def test_an_interrupt_during_a_handover_leaves_neither_worker(bundle: Bundle) ->
         if progress.done == 1:
             raise KeyboardInterrupt
 
-    running = Sweep(
-        cases=keyed(case(1024)),
+    running = passes(
+        executor(bundle),
+        keyed(case(1024)),
         plan=replace(PLAN, launches=2),
-        starters={"fake": starter()},
-        bundle=bundle,
-        handover=True,
         on_progress=interrupt,
+        shared=True,
     )
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)
 
 
-def test_the_time_of_a_sweep_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
-    running = Sweep(cases=keyed(case(1024)), plan=PLAN, starters={"fake": starter()}, bundle=bundle)
+def test_the_time_of_passes_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
+    running = passes(executor(bundle), keyed(case(1024)))
     running.run()
-    assert set(running.spent_s) == {"starting", "measuring", "ending"}
-    assert all(seconds > 0 for seconds in running.spent_s.values())
+    assert set(running.executor.spent_s) == {"starting", "measuring", "ending"}
+    assert all(seconds > 0 for seconds in running.executor.spent_s.values())
 
 
 def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bundle) -> None:
     other = replace(KEY, device_kind="Other CPU")
-    running = Sweep(
-        cases={case(1024): KEY, case(2048): other},
-        plan=PLAN,
-        starters={"fake": starter()},
-        bundle=bundle,
-    )
+    running = passes(executor(bundle), {case(1024): KEY, case(2048): other})
     running.run()
     right, wrong = running.measurements()
     assert len(right.runs) == 1
@@ -261,13 +252,7 @@ def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bun
 
 def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
     told: list[Progress] = []
-    running = Sweep(
-        cases=keyed(case(1024), case(2048)),
-        plan=PLAN,
-        starters={"fake": starter()},
-        bundle=bundle,
-        on_progress=told.append,
-    )
+    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=told.append)
     running.run()
     running.passes([case(2048)], 2)
     names = [launches_of(measurement) for measurement in running.measurements()]
@@ -279,12 +264,10 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
 
 
 def test_an_injection_befalls_the_payloads_that_it_names(bundle: Bundle) -> None:
-    running = Sweep(
-        cases=keyed(case(1024), case(2048)),
-        plan=PLAN,
-        starters={"fake": starter()},
-        bundle=bundle,
-        injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,)),
+    running = passes(
+        executor(bundle),
+        keyed(case(1024), case(2048)),
+        stack(injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,))),
     )
     running.run()
     spared, befallen = (measurement.runs[0] for measurement in running.measurements())

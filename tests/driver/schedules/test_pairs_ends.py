@@ -1,53 +1,55 @@
-"""The duel from beginning to end: what never starts, interrupts, progress and further passes."""
+"""Pairs from beginning to end: what never starts, interrupts, progress and further passes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Duel, Progress, Side, Starter
+from busbw.driver import Bundle, Progress, Side, Stack, Starter
+from busbw.driver.schedules.pairs import Pairs
 from busbw.model import Case, Extra, FailureKind, Injection
-
-from .processes import processes
-from .scripts import PLAN, case, keyed, starter
+from tests.driver.processes import processes
+from tests.driver.scripts import PLAN, case, executor, keyed, stack, starter
 
 R, C = Side.REFERENCE, Side.CANDIDATE
 CASES = (case(1024), case(2048))
 
 
-def duel(
+def pairs(
     bundle: Bundle,
     *cases: Case,
     reference: Starter | None = None,
     candidate: Starter | None = None,
     launches: int = 1,
-    at_once: bool = True,
+    shared: bool = True,
+    injection: Injection | None = None,
+    on_note: Callable[[str], None] = lambda note: None,
     **options: Any,
-) -> Duel:
-    """Of the fake back end, over two cases if none are given."""
-    sides = {R: reference or starter(), C: candidate or starter()}
-    return Duel(
-        cases=keyed(*(cases or CASES)),
+) -> Pairs:
+    """Of the fake back end, over two cases if none are given; the candidate has the injection."""
+    return Pairs(
+        executor(bundle, on_note),
+        keyed(*(cases or CASES)),
         plan=replace(PLAN, launches=launches),
-        starters={"fake": sides},
-        bundle=bundle,
-        at_once=at_once,
+        stacks={R: stack(reference), C: stack(candidate, injection)},
+        shared=shared,
         **options,
     )
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
 def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(
-    bundle: Bundle, at_once: bool
+    bundle: Bundle, shared: bool
 ) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.done == 1:
             raise KeyboardInterrupt
 
     notes: list[str] = []
-    running = duel(bundle, at_once=at_once, on_progress=interrupt, on_note=notes.append)
+    running = pairs(bundle, shared=shared, on_progress=interrupt, on_note=notes.append)
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)
@@ -64,18 +66,20 @@ def test_an_interrupt_while_both_measure_waits_for_neither(
     def interrupt(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("busbw.driver.process.Worker.close", never)
+    monkeypatch.setattr("busbw.driver.local.Worker.close", never)
     with pytest.raises(KeyboardInterrupt):
-        duel(bundle, on_progress=interrupt).run()
+        pairs(bundle, on_progress=interrupt).run()
     assert not processes(bundle.path)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("broken", Side)
 def test_a_side_that_does_not_start_fails_in_every_case(
-    bundle: Bundle, broken: Side, at_once: bool
+    bundle: Bundle, broken: Side, shared: bool
 ) -> None:
-    running = duel(bundle, at_once=at_once, launches=2, **{broken.value: starter("/bin/false")})
+    false = starter("/bin/false")
+    begin = {side: false if side is broken else None for side in Side}
+    running = pairs(bundle, reference=begin[R], candidate=begin[C], shared=shared, launches=2)
     running.run()
     for found in running.measurements(broken):
         assert not found.runs
@@ -84,16 +88,16 @@ def test_a_side_that_does_not_start_fails_in_every_case(
     other = running.measurements(R if broken is C else C)
     assert not any(found.failures for found in other)
     # Nobody to be in turn with: nothing is measured where both would be alive at once.
-    assert [len(found.runs) for found in other] == ([0, 0] if at_once else [2, 2])
+    assert [len(found.runs) for found in other] == ([0, 0] if shared else [2, 2])
 
 
 def test_a_hang_at_exit_loses_nothing_and_is_noted_for_each_side(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
     script = starter(cases=[{"then": "reply_then_hang"}])
-    running = duel(bundle, case(1024), candidate=script, on_note=notes.append)
+    running = pairs(bundle, case(1024), candidate=script, on_note=notes.append)
     running.run()
     assert all(len(running.measurements(side)[0].runs) == 1 for side in Side)
     assert notes == ["the worker of launch 1.fake.candidate did not end by itself and was killed"]
@@ -102,11 +106,11 @@ def test_a_hang_at_exit_loses_nothing_and_is_noted_for_each_side(
 DELAY = Injection(extra=Extra.DELAY, share=0.5, payloads=(1024,))
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
 def test_an_injection_befalls_the_candidate_alone_and_its_payloads_alone(
-    bundle: Bundle, at_once: bool
+    bundle: Bundle, shared: bool
 ) -> None:
-    running = duel(bundle, at_once=at_once, injection=DELAY)
+    running = pairs(bundle, shared=shared, injection=DELAY)
     running.run()
     befallen, spared = running.measurements(C)
     before, same = running.measurements(R)
@@ -119,7 +123,7 @@ def test_an_injection_befalls_the_candidate_alone_and_its_payloads_alone(
 
 def test_an_injected_memory_limit_is_the_candidate_s_alone(bundle: Bundle) -> None:
     limit = Injection(extra=Extra.MEMORY, limit_bytes=1)
-    running = duel(bundle, injection=limit)
+    running = pairs(bundle, injection=limit)
     running.run()
     assert [len(found.runs) for found in running.measurements(R)] == [1, 1]
     kinds = [failure.kind for found in running.measurements(C) for failure in found.failures]
@@ -127,7 +131,7 @@ def test_an_injected_memory_limit_is_the_candidate_s_alone(bundle: Bundle) -> No
 
 
 def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
-    running = duel(bundle)
+    running = pairs(bundle)
     running.run()
     running.passes(CASES[:1], 2)
     for side in Side:
@@ -138,12 +142,12 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
         assert [run.launch.text for run in second.runs] == [f"1.fake.{side.value}"]
 
 
-@pytest.mark.parametrize(("at_once", "each"), [(True, 1), (False, 2)])
+@pytest.mark.parametrize(("shared", "each"), [(True, 1), (False, 2)])
 def test_progress_counts_pairs_or_launches_and_comes_to_its_end(
-    bundle: Bundle, at_once: bool, each: int
+    bundle: Bundle, shared: bool, each: int
 ) -> None:
     told: list[Progress] = []
-    running = duel(bundle, at_once=at_once, launches=2, on_progress=told.append)
+    running = pairs(bundle, shared=shared, launches=2, on_progress=told.append)
     running.run()
     total = 2 * len(CASES) * each
     assert [(p.done, p.total) for p in told] == [(done, total) for done in range(total)]
@@ -158,7 +162,7 @@ def test_progress_counts_pairs_or_launches_and_comes_to_its_end(
 
 def test_cases_whose_side_never_started_count_as_done(bundle: Bundle) -> None:
     told: list[Progress] = []
-    running = duel(bundle, at_once=False, reference=starter("/bin/false"), on_progress=told.append)
+    running = pairs(bundle, shared=False, reference=starter("/bin/false"), on_progress=told.append)
     running.run()
     assert [(p.done, p.total) for p in told] == [(2, 4), (3, 4)]
 
@@ -166,30 +170,25 @@ def test_cases_whose_side_never_started_count_as_done(bundle: Bundle) -> None:
 def test_the_order_is_shuffled_and_the_same_for_both_sides(bundle: Bundle) -> None:
     cases = tuple(case(2**power) for power in range(8, 14))
     told: list[Progress] = []
-    running = duel(bundle, *cases, at_once=False, launches=2, on_progress=told.append)
+    running = pairs(bundle, *cases, shared=False, launches=2, on_progress=told.append)
     running.run()
     sizes = [progress.case.payload_bytes for progress in told]
     quarters = [sizes[begin : begin + 6] for begin in range(0, 24, 6)]
     assert quarters[0] == quarters[1] != quarters[2] == quarters[3]
 
 
-def test_the_time_of_a_duel_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
-    running = duel(bundle)
+def test_the_time_of_pairs_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
+    running = pairs(bundle)
     running.run()
-    assert set(running.spent_s) == {"starting", "measuring", "ending"}
-    assert all(seconds > 0 for seconds in running.spent_s.values())
+    assert set(running.executor.spent_s) == {"starting", "measuring", "ending"}
+    assert all(seconds > 0 for seconds in running.executor.spent_s.values())
 
 
 def test_frameworks_take_turns_in_each_pass_with_their_own_starters(bundle: Bundle) -> None:
-    sides = {R: starter(), C: starter()}
+    both = Stack(starters={"fake": starter(), "other": starter()})
     cases = (case(1024), case(1024, framework="other"))
-    running = Duel(
-        cases=keyed(*cases),
-        plan=PLAN,
-        starters={"fake": sides, "other": sides},
-        bundle=bundle,
-        at_once=True,
-    )
+    stacks = {R: both, C: both}
+    running = Pairs(executor(bundle), keyed(*cases), plan=PLAN, stacks=stacks, shared=True)
     running.run()
     launches = [found.runs[0].launch.text for side in Side for found in running.measurements(side)]
     assert launches == [

@@ -1,4 +1,4 @@
-"""One pass over the cases: its order, what a case costs, and what a reply is."""
+"""One pass over the cases: its order, and what a case costs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import random
 
 import pytest
 
-from busbw import wire
-from busbw.driver.passes import LARGE_BYTES, bytes_of, cost, result_of, shuffled
+from busbw.driver.schedules.order import LARGE_BYTES, bytes_of, cost, shuffled
 from busbw.model import Case
 from tests import build
-
-from .scripts import case
+from tests.driver.scripts import case
 
 SMALL = [case(2**power) for power in range(4, 20)]
 LARGE = [case(2**power) for power in (28, 29, 30)]
@@ -49,13 +47,3 @@ def test_much_of_what_a_case_costs_is_fixed_and_the_rest_goes_with_its_bytes() -
     small, middle, large = (cost(case(size)) for size in (4, 2**20, 2**30))
     assert small < middle < 1.1 * small
     assert large > 10 * small
-
-
-@pytest.mark.parametrize("value", [build.run(1e-3), build.failure()])
-def test_a_reply_is_a_run_or_a_failure_by_its_name(value: object) -> None:
-    assert result_of(type(value).__name__, wire.to_json(value)) == value
-
-
-def test_a_reply_that_is_no_run_is_refused_with_the_path() -> None:
-    with pytest.raises(wire.WireError, match=r"Run\.launch: missing"):
-        result_of("Run", {})

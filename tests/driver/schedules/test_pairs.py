@@ -1,20 +1,21 @@
-"""The duel: two sides in turn, A B B A, and what becomes of one when the other fails."""
+"""Pairs: two sides in turn, A B B A, and what becomes of one when the other fails."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Duel, Ended, Side, Starter, Worker
-from busbw.model import Case, FailureKind, LaunchId, Measurement, Plan
-
-from .processes import processes
-from .scripts import KEY, PLAN, case, keyed, starter
+from busbw.driver import Bundle, Executor, Side, Starter, Worker
+from busbw.driver.schedules.pairs import Pairs
+from busbw.model import Case, FailureKind, Measurement, Plan
+from tests.driver.processes import processes
+from tests.driver.scripts import KEY, PLAN, case, keyed, stack, starter
+from tests.driver.watched import Watched
 
 R, C = Side.REFERENCE, Side.CANDIDATE
 SMALL, DYING, OTHER = (case(size) for size in (1024, 2048, 4096))
@@ -49,56 +50,39 @@ class Log:
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    """Of every worker that a duel starts."""
-    found = Log()
-
-    class Watched(Worker):
-        def __init__(self, begin: Starter, bundle: Bundle, launch: LaunchId) -> None:
-            super().__init__(begin, bundle, launch)
-            found.add(self, "start")
-
-        def ask(
-            self, request: Mapping[str, Any] | None, timeout_s: float
-        ) -> tuple[str, Any] | Ended:
-            found.add(self, request["request"] if request else "listen")
-            return super().ask(request, timeout_s)
-
-        def close(self) -> bool:
-            found.add(self, "end")
-            return super().close()
-
-    monkeypatch.setattr("busbw.driver.duel.Worker", Watched)
-    return found
+def log() -> Log:
+    """Of every worker that is started for pairs."""
+    return Log()
 
 
-Make = Callable[..., Duel]
+Make = Callable[..., Pairs]
 
 
 @pytest.fixture
-def duel(bundle: Bundle, log: Log) -> Make:
-    """Makes a duel of the fake back end over these cases, by default in one pair of launches."""
+def pairs(bundle: Bundle, log: Log) -> Make:
+    """Makes pairs of the fake back end over these cases, by default one pair of launches."""
 
     def make(
         *cases: Case, reference: Starter | None = None, candidate: Starter | None = None, **of: Any
-    ) -> Duel:
-        ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "at_once": True}
-        sides = {R: reference or starter(), C: candidate or starter()}
-        return Duel(**{**ordinary, **of}, starters={"fake": sides}, bundle=bundle)
+    ) -> Pairs:
+        ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
+        stacks = {R: stack(reference), C: stack(candidate)}
+        executor = Executor(Watched(bundle, log.add))
+        return Pairs(executor, stacks=stacks, **{**ordinary, **of})
 
     return make
 
 
-def by_case(found: Duel, side: Side) -> dict[Case, Measurement]:
+def by_case(found: Pairs, side: Side) -> dict[Case, Measurement]:
     return {measurement.case: measurement for measurement in found.measurements(side)}
 
 
-def runs(found: Duel, side: Side) -> list[int]:
+def runs(found: Pairs, side: Side) -> list[int]:
     """How many runs each case has, in the order of the cases."""
     return [len(measurement.runs) for measurement in found.measurements(side)]
 
 
-def kinds(found: Duel, side: Side) -> list[list[FailureKind]]:
+def kinds(found: Pairs, side: Side) -> list[list[FailureKind]]:
     measurements = found.measurements(side)
     return [[failure.kind for failure in measurement.failures] for measurement in measurements]
 
@@ -107,29 +91,29 @@ def plan(**changes: Any) -> Plan:
     return replace(PLAN, **changes)
 
 
-def test_both_sides_take_their_samples_of_a_case_in_turn_a_b_b_a(duel: Make, log: Log) -> None:
-    duel(SMALL, plan=plan(samples=6)).run()
+def test_both_sides_take_their_samples_of_a_case_in_turn_a_b_b_a(pairs: Make, log: Log) -> None:
+    pairs(SMALL, plan=plan(samples=6)).run()
     assert log.sides("open") == "rc"
     assert log.sides("turn") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
 
 
-def test_who_begins_changes_from_pass_to_pass_a_b_b_a(duel: Make, log: Log) -> None:
-    duel(SMALL, plan=plan(launches=5, samples=1)).run()
+def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> None:
+    pairs(SMALL, plan=plan(launches=5, samples=1)).run()
     assert log.sides("turn") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
-def test_both_sides_have_as_many_samples_though_one_had_enough_before(duel: Make) -> None:
+def test_both_sides_have_as_many_samples_though_one_had_enough_before(pairs: Make) -> None:
     # By itself the slow one would have enough after a single sample.
-    found = duel(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
+    found = pairs(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
     found.run()
     (slow,), (quick,) = (found.measurements(side) for side in Side)
     assert len(slow.runs[0].samples_s) == len(quick.runs[0].samples_s) == 5
     assert min(slow.runs[0].samples_s) > max(quick.runs[0].samples_s)
 
 
-def test_each_side_s_runs_are_its_own_and_bear_its_name(duel: Make) -> None:
-    found = duel(SMALL, OTHER, candidate=starter(latency_s=1e-4), plan=plan(launches=2))
+def test_each_side_s_runs_are_its_own_and_bear_its_name(pairs: Make) -> None:
+    found = pairs(SMALL, OTHER, candidate=starter(latency_s=1e-4), plan=plan(launches=2))
     found.run()
     for side in Side:
         for measurement in found.measurements(side):
@@ -141,9 +125,9 @@ def test_each_side_s_runs_are_its_own_and_bear_its_name(duel: Make) -> None:
         assert max(one.runs[0].samples_s) < min(other.runs[0].samples_s)
 
 
-def test_both_workers_are_alive_at_once_and_no_others(duel: Make, bundle: Bundle) -> None:
+def test_both_workers_are_alive_at_once_and_no_others(pairs: Make, bundle: Bundle) -> None:
     alive: list[int] = []
-    found = duel(
+    found = pairs(
         SMALL, OTHER, on_progress=lambda progress: alive.append(len(processes(bundle.path)))
     )
     found.run()
@@ -151,11 +135,11 @@ def test_both_workers_are_alive_at_once_and_no_others(duel: Make, bundle: Bundle
 
 
 def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
-    duel: Make, log: Log
+    pairs: Make, log: Log
 ) -> None:
     # A device with memory of its own: nothing is predicted and none of it is taken.
     script = starter(device="tpu", device_kind="Fake TPU")
-    duel(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script).run()
+    pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script).run()
     assert [event for event in log.events if event[1] in ("measure", "let_go")] == [
         ("1.fake.reference", "measure"),
         ("1.fake.reference", "let_go"),
@@ -166,9 +150,9 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
 
 
 def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
-    duel: Make, log: Log
+    pairs: Make, log: Log
 ) -> None:
-    found = duel(SMALL, OTHER, at_once=False, plan=plan(launches=4))
+    found = pairs(SMALL, OTHER, shared=False, plan=plan(launches=4))
     found.run()
     order = ["1.r", "1.c", "2.c", "2.r", "3.c", "3.r", "4.r", "4.c"]
     assert log.lives == [f"{event} {one}" for one in order for event in ("start", "end")]
@@ -177,21 +161,21 @@ def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
 
 
 def test_where_only_one_can_have_the_devices_one_worker_is_alive(
-    duel: Make, bundle: Bundle
+    pairs: Make, bundle: Bundle
 ) -> None:
     alive: list[int] = []
-    duel(
-        SMALL, at_once=False, on_progress=lambda progress: alive.append(len(processes(bundle.path)))
+    pairs(
+        SMALL, shared=False, on_progress=lambda progress: alive.append(len(processes(bundle.path)))
     ).run()
     assert alive == [1, 1]
 
 
 @pytest.mark.parametrize("dying", Side)
 def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_rest(
-    duel: Make, dying: Side, log: Log
+    pairs: Make, dying: Side, log: Log
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "kill"}])
-    found = duel(SMALL, DYING, OTHER, **{dying.value: script})
+    found = pairs(SMALL, DYING, OTHER, **{dying.value: script})
     found.run()
     living = R if dying is C else C
     assert runs(found, living) == [1, 1, 1]
@@ -204,7 +188,7 @@ def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_res
     _check_launches(found, log)
 
 
-def _check_launches(found: Duel, log: Log) -> None:
+def _check_launches(found: Pairs, log: Log) -> None:
     """Pairs are of the same launch on both sides; the second has a name of its own."""
     launches = [
         [
@@ -216,14 +200,15 @@ def _check_launches(found: Duel, log: Log) -> None:
     ]
     assert set(launches[0]) | set(launches[1]) <= {"1.fake.", "1.fake..2"}
     ended = [launch for launch, event in log.events if event == "end"]
-    assert ended == [launch for launch, event in log.events if event == "start"]
+    # One that died ended as it did, the other as it was closed.
+    assert sorted(ended) == sorted(launch for launch, event in log.events if event == "start")
 
 
 def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
-    duel: Make, log: Log
+    pairs: Make, log: Log
 ) -> None:
     log.kill_before = ("1.fake.candidate", "turn")
-    found = duel(SMALL, plan=plan(samples=3))
+    found = pairs(SMALL, plan=plan(samples=3))
     found.run()
     assert (runs(found, R), runs(found, C)) == ([1], [0])
     assert kinds(found, C) == [[FailureKind.KILLED]]
@@ -231,9 +216,9 @@ def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
     assert len(found.measurements(R)[0].runs[0].samples_s) == 3
 
 
-def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(duel: Make, log: Log) -> None:
+def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(pairs: Make, log: Log) -> None:
     log.kill_before = ("1.fake.reference", "close")
-    found = duel(SMALL, OTHER)
+    found = pairs(SMALL, OTHER)
     found.run()
     assert sorted(runs(found, R)) == [0, 1]
     assert sorted(kinds(found, R)) == [[], [FailureKind.KILLED]]
@@ -242,10 +227,10 @@ def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(duel: Make, log: Lo
 
 @pytest.mark.parametrize("lacking", Side)
 def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
-    duel: Make, lacking: Side, log: Log
+    pairs: Make, lacking: Side, log: Log
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "out_of_memory"}])
-    found = duel(SMALL, DYING, OTHER, **{lacking.value: script})
+    found = pairs(SMALL, DYING, OTHER, **{lacking.value: script})
     found.run()
     other = R if lacking is C else C
     assert (runs(found, lacking), runs(found, other)) == ([1, 0, 1], [1, 1, 1])
@@ -254,9 +239,9 @@ def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
     assert log.lives == ["start 1.r", "start 1.c", "end 1.r", "end 1.c"]
 
 
-def test_a_side_that_hangs_is_over_at_the_deadline_and_the_rest_is_measured(duel: Make) -> None:
+def test_a_side_that_hangs_is_over_at_the_deadline_and_the_rest_is_measured(pairs: Make) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "hang"}])
-    found = duel(SMALL, DYING, OTHER, candidate=script, plan=plan(timeout_s=2.0))
+    found = pairs(SMALL, DYING, OTHER, candidate=script, plan=plan(timeout_s=2.0))
     found.run()
     assert (runs(found, R), runs(found, C)) == ([1, 1, 1], [1, 0, 1])
     assert kinds(found, C)[1] == [FailureKind.TIMEOUT]

@@ -1,0 +1,1 @@
+"""Schedules over the shipped fake back end: orders, sides, several at once."""

@@ -1,0 +1,267 @@
+"""The executor: starts that are cut short, what ends groups, what the user is told, the time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.driver import (
+    Bundle,
+    Executor,
+    Group,
+    ProbeCutShort,
+    Side,
+    Starter,
+    Worker,
+    probe,
+    trained,
+)
+from busbw.driver.schedules.pairs import Pairs
+from busbw.driver.schedules.passes import Passes
+from busbw.model import Capability, Failure, FailureKind, LaunchId, Net, TrainingAnswer
+from tests import build
+
+from .dying import interpreter
+from .processes import processes, wait_until
+from .scripts import PLAN, case, executor, keyed, measure, stack, starter
+from .watched import Watched
+
+STOP = "kill -STOP $$"
+# Long enough for the fake back end to start, however busy the machine is.
+STARTS_S = 6.0
+LONG_S = 60.0
+LAUNCH = LaunchId.parse("1.fake")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start has a deadline that can be waited for."""
+    monkeypatch.setattr(sys.modules["busbw.driver.executor"], "START_TIMEOUT_S", STARTS_S)
+    monkeypatch.setattr(sys.modules["busbw.driver.probe"], "PROBE_TIMEOUT_S", STARTS_S)
+
+
+def passes(
+    bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
+) -> tuple[Passes, list[str]]:
+    """One pass over one case that was begun, and its notes."""
+    notes: list[str] = []
+    asked = of.get("executor", executor(bundle, notes.append))
+    stacks = {Side.CANDIDATE: stack(begin)}
+    return Passes(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
+
+
+@pytest.mark.parametrize("handover", [True, False])
+def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
+    bundle: Bundle, tmp_path: Path, soon: None, handover: bool
+) -> None:
+    python = interpreter(tmp_path, "1.fake", times=1, act=STOP)
+    running, notes = passes(bundle, starter(python), handover=handover)
+    running.run()
+    (measured,) = running.measurements()
+    assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
+    (note,) = notes
+    assert note.startswith("launch 1.fake: the worker did not answer within 6")
+    assert note.endswith(" s while starting; it was started once more")
+    assert not processes(bundle.path)
+
+
+def test_one_that_is_stopped_twice_fails_its_cases(
+    bundle: Bundle, tmp_path: Path, soon: None
+) -> None:
+    running, _ = passes(bundle, starter(interpreter(tmp_path, "1.fake", times=2, act=STOP)))
+    running.run()
+    (measured,) = running.measurements()
+    assert [failure.kind for failure in measured.failures] == [FailureKind.TIMEOUT]
+    assert not processes(bundle.path)
+
+
+def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
+    running, notes = passes(bundle, starter("/bin/false"))
+    running.run()
+    (measured,) = running.measurements()
+    assert [failure.launch.text for failure in measured.failures] == ["1.fake"]
+    assert not notes
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_an_interrupt_of_a_start_leaves_no_worker(
+    bundle: Bundle, tmp_path: Path, times: int
+) -> None:
+    asked: list[str] = []
+
+    def interrupted(worker: Worker, event: str) -> None:
+        if event == "listen":
+            asked.append(worker.launch.text)
+            if len(asked) > times:
+                raise KeyboardInterrupt
+
+    begin = starter(interpreter(tmp_path, "1.fake", times=1))
+    running, _ = passes(bundle, begin, executor=Executor(Watched(bundle, interrupted)))
+    with pytest.raises(KeyboardInterrupt):
+        running.run()
+    # The shell's own child is for the system to bury.
+    assert wait_until(lambda: not processes(bundle.path), 5)
+    assert asked == ["1.fake", "1.fake.again"][: times + 1]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
+    bundle: Bundle, tmp_path: Path, soon: None, shared: bool
+) -> None:
+    python = interpreter(tmp_path, "1.fake.candidate", times=1, act=STOP)
+    notes: list[str] = []
+    stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
+    asked = executor(bundle, notes.append)
+    running = Pairs(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
+    running.run()
+    launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
+    assert launches == ["1.fake.reference", "1.fake.candidate.again"]
+    assert len(notes) == 1
+    assert not processes(bundle.path)
+
+
+def test_a_group_of_which_one_is_stopped_is_started_once_more(
+    bundle: Bundle, tmp_path: Path, soon: None
+) -> None:
+    python = interpreter(tmp_path, "1.worker0", times=1, act=STOP)
+    begin = Starter(python=python, framework="fake", capability=Capability.TRAIN, device="cpu")
+    request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
+    notes: list[str] = []
+    launch = LaunchId.parse("1")
+    answers = trained(executor(bundle, notes.append), begin, launch, request, LONG_S)
+    assert not isinstance(answers, Failure)
+    assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
+    (note,) = notes
+    assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 6")
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_probe_that_is_stopped_is_tried_once_more(
+    bundle: Bundle, tmp_path: Path, soon: None, times: int
+) -> None:
+    begin = starter(interpreter(tmp_path, "probe", times=times, act=STOP))
+    notes: list[str] = []
+    asked = executor(bundle, notes.append)
+    if times == 1:
+        assert probe(begin, asked).framework == "fake"
+    else:
+        with pytest.raises(ProbeCutShort, match=r"did not answer within 6.*; it was tried twice$"):
+            probe(begin, asked)
+    (note,) = notes
+    assert note.startswith("launch probe: the worker did not answer within 6")
+    assert not processes(bundle.path)
+
+
+def opened(starting: Executor, then: str = "") -> Group:
+    """A group of one that is ready; `then` is what happens to it in mid-case."""
+    found = starting.opened(starter(cases=[{"then": then}]), LAUNCH)
+    assert isinstance(found, Group)
+    return found
+
+
+def test_whatever_ends_it_no_group_is_left(bundle: Bundle) -> None:
+    with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
+        opened(starting)
+        starting.start(starter(), LaunchId.parse("2.fake"))
+        assert len(processes(bundle.path)) == 2
+        raise KeyboardInterrupt
+    assert not processes(bundle.path)
+
+
+def test_it_goes_on_after_it_ended_all_groups(bundle: Bundle) -> None:
+    starting = executor(bundle)
+    for _ in range(2):
+        with starting:
+            opened(starting)
+        assert not processes(bundle.path)
+    assert not starting.is_stopped
+
+
+def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is impatient interrupts twice."""
+    workers: list[Worker] = []
+    starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
+    opened(starting)
+    opened(starting)
+
+    def interrupted(worker: Worker) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "kill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            starting.kill()
+    assert wait_until(lambda: not processes(bundle.path), 5)
+    for worker in workers:
+        worker.kill()
+
+
+def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    starting.close(opened(starting))
+    assert not processes(bundle.path)
+    assert not notes
+
+
+def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    group = opened(starting, "reply_then_hang")
+    group.ask(measure(), LONG_S, "measuring")
+    starting.close(group)
+    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
+    assert not processes(bundle.path)
+
+
+def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    group = opened(starting, "kill")
+    assert isinstance(group.ask(measure(), LONG_S, "measuring"), Failure)
+    starting.close(group)
+    assert not notes
+
+
+def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
+    bundle: Bundle,
+) -> None:
+    notes: list[str] = []
+    starting = executor(bundle, notes.append)
+    with starting:
+        group = opened(starting, "hang")
+        timer = threading.Timer(0.4, starting.stop)
+        timer.start()
+        failure = group.ask(measure(), LONG_S, "measuring")
+        timer.join()
+        assert isinstance(failure, Failure)
+        assert failure.kind is FailureKind.KILLED
+        assert starting.is_stopped
+        late = starting.opened(starter(), LaunchId.parse("2.fake"))
+    assert isinstance(late, Failure)
+    assert late.kind is FailureKind.KILLED
+    assert late.launch.text == "2.fake"
+    assert not notes
+    assert not processes(bundle.path)
+
+
+def test_time_is_counted_to_its_phase_whatever_ends_it(bundle: Bundle) -> None:
+    ticks = iter((1.0, 3.0, 10.0, 14.0, 20.0, 21.0))
+    counting = Executor(Watched(bundle, lambda worker, event: None), clock=lambda: next(ticks))
+    with counting.counted("starting"):
+        pass
+    with pytest.raises(KeyboardInterrupt), counting.counted("measuring"):
+        raise KeyboardInterrupt
+    with counting.counted("starting"):
+        pass
+    assert counting.spent_s == {"starting": 3.0, "measuring": 4.0}
