@@ -82,7 +82,9 @@ class Executor:
         if self.is_stopped or not cut_short(failure):
             return failure
         self.on_note(started_again(failure))
-        other = self.start(starter, group.launch.again, group.cluster)
+        # Members are named after their roles, a process by itself after its launch.
+        launch = group.launch.again if group.cluster == ALONE else group.launch
+        other = self.start(starter, launch, group.cluster)
         failure = other.begin(START_TIMEOUT_S)
         if failure is not None:
             self.end(other)

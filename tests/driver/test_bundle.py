@@ -21,7 +21,7 @@ import pytest
 
 import busbw
 from busbw import locks
-from busbw.driver import Bundle, Starter, Worker
+from busbw.driver import Bundle, Reply, Starter, Worker
 from busbw.model import LaunchId
 
 from .asking import answer_of, await_ready
@@ -90,7 +90,7 @@ def test_what_our_interpreter_has_compiled_is_compiled_by_no_worker(package: Pat
     before = byte_code(bundle)
     assert {path.parts[-3] for path in before} == {*ROOMS, "backends"}
     worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
-    assert worker.ask(None, 60) == ("ready", None)
+    assert answer_of(worker, None, 60) == Reply(None)
     worker.kill()
     assert byte_code(bundle) == before
     bundle.remove()

@@ -51,6 +51,8 @@ def test_by_default_those_that_are_installed_are_collected_and_none_imported(
     assert "[tensorflow-" not in ran.text
 
 
+# A worker imports what bears the name of one.
+@pytest.mark.framework
 def test_a_framework_that_does_not_start_is_a_usage_error(folder: Folder) -> None:
     (folder.path / "jax.py").write_text(STUB)
     ran = folder.run("--frameworks=jax", exit_code=4)

@@ -53,6 +53,8 @@ def test_a_program_that_is_no_python_is_a_usage_error_when_it_is_asked(folder: F
     assert "/bin/false: the worker ended with exit code 1" in ran.sentence
 
 
+# A worker imports what bears the name of one.
+@pytest.mark.framework
 def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
     folder: Folder,
 ) -> None:
