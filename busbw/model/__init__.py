@@ -52,7 +52,7 @@ from .training_run import (
     TrainingStrategy,
     Updates,
 )
-from .verdict import Ceiling, Reference, SessionVerdict, Summary, Verdict
+from .verdict import CaseVerdict, Ceiling, Reference, SessionVerdict, Summary, Verdict
 from .words import (
     GIB,
     KIB,
@@ -99,6 +99,7 @@ __all__ = [
     "Capability",
     "Case",
     "CaseKey",
+    "CaseVerdict",
     "Ceiling",
     "Clock",
     "Cluster",

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from .case import Case, Spec
 from .machine import DeviceSet
-from .result import Failure
-from .words import Device, Outcome
+from .verdict import CaseVerdict
+from .words import Device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,25 +143,14 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledVerdict:
-    """The answer for one case on one topology. It words itself; nobody derives anew why."""
+class CompiledVerdict(CaseVerdict):
+    """The answer for a Case that was compiled for one topology."""
 
     spec: CompileSpec
-    outcome: Outcome
-    failed: bool
-    text: str
-    case: Case | None = None
     release: str = ""
     now: Compiled | None = None
     baseline: CompiledBaseline | None = None
     differences: tuple[Difference, ...] = ()
-    failure: Failure | None = None
-    expected: bool = False
-    notes: tuple[str, ...] = ()
-
-    def headline(self) -> str:
-        """One line: the outcome and the reason."""
-        return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
         """The headline, both sides of what changed, and what is known of a failure."""

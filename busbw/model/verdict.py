@@ -57,23 +57,39 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """The answer for a Case. It words itself; nobody derives anew why.
+class CaseVerdict:
+    """What the answer for a Case says of whatever was observed. It words itself.
+
+    `failed` says whether the test fails, `expected` that what would fail was to be expected;
+    `notes` are about the observation and change nothing.
+    """
+
+    outcome: Outcome
+    failed: bool
+    text: str
+    case: Case | None = None
+    failure: Failure | None = None
+    expected: bool = False
+    notes: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """One line: the outcome and the reason."""
+        return f"{self.outcome.value}: {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict(CaseVerdict):
+    """The answer for a Case that was timed.
 
     `ratio` is today's time over the baseline's, or the candidate's over the reference's; of a
     baseline with anchors, corrected by the anchor. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `tail_ratio` is p90 over p25, now over before, where that surely grew. `failed`
-    says whether the test fails; `ceiling` is what the hardware allows, where that is known;
-    `notes` are about the measurement and change nothing.
+    `tail_ratio` is p90 over p25, now over before, where that surely grew. `ceiling` is what the
+    hardware allows, where that is known.
     """
 
     spec: Spec
-    outcome: Outcome
-    failed: bool
-    text: str
-    case: Case | None = None
     now: Summary | None = None
     baseline: Summary | None = None
     ratio: float | None = None
@@ -82,11 +98,8 @@ class Verdict:
     limit: float | None = None
     tail_ratio: float | None = None
     provisional: bool = False
-    expected: bool = False
-    failure: Failure | None = None
     reference: Reference | None = None
     ceiling: Ceiling | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def ceiling_share(self) -> float | None:
@@ -94,10 +107,6 @@ class Verdict:
         if self.now is None or self.ceiling is None:
             return None
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
-
-    def headline(self) -> str:
-        """One line: the outcome and the reason."""
-        return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
         """The headline, and below it what is known of a failure, down to the end of its log."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import CompiledVerdict, Outcome, SessionVerdict, Verdict
+from busbw.model import CaseVerdict, Outcome, SessionVerdict
 
 from .selecting import VERDICT
 
@@ -66,7 +66,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def not_judged(verdict: Verdict | CompiledVerdict) -> bool:
+def not_judged(verdict: CaseVerdict) -> bool:
     """Whether a verdict that does not fail is no pass either."""
     return not verdict.failed and not verdict.expected and verdict.outcome in _NOT_JUDGED
 

@@ -32,6 +32,13 @@ _COLUMNS = (
 _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
 
+# Of a case, in the order in which the document has them.
+_FIELDS = (
+    *("spec", "outcome", "failed", "text", "case", "release", "now", "baseline", "differences"),
+    *("failure", "expected", "notes"),
+)
+
+
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
     """Each compiler once with its topologies, and those for which there is none."""
     there = [one for one in compilers if not one.missing]
@@ -148,5 +155,10 @@ def compiled_document(
         "schema": SCHEMA,
         "session": session_fields(session),
         "compilers": [fields_of(one) for one in compilers],
-        "cases": [{"id": one.spec.id, **fields_of(one)} for one in verdicts],
+        "cases": [_case(one) for one in verdicts],
     }
+
+
+def _case(verdict: CompiledVerdict) -> dict[str, Any]:
+    fields = fields_of(verdict)
+    return {"id": verdict.spec.id, **{name: fields[name] for name in _FIELDS}}

@@ -27,12 +27,13 @@ def render(table):
 
 _SHOWN = """
 from busbw import report
-from busbw.plugin.state import STATE
+from busbw.plugin.session import judged_of
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    state = config.stash[STATE]
-    tables = report.session_tables(tuple(state.verdicts.values()), state.measurements)
+    judged = judged_of(config)
+    verdicts = tuple(judged.verdicts.values())
+    tables = report.session_tables(verdicts, judged.observed.measurements)
     for line in report.rendered("csv", *tables):
         terminalreporter.write_line(f"csv: {line}")
 """
