@@ -18,7 +18,7 @@ from busbw.model import (
     Case,
     Failure,
     FailureKind,
-    Found,
+    FoundBy,
     LaunchId,
     Measurement,
     Outcome,
@@ -125,7 +125,7 @@ def _out_of_memory(spec: Spec) -> Kind:
     case = _case(spec.payload_bytes)
     failure = _failure(
         FailureKind.OUT_OF_MEMORY,
-        found=Found.PREDICTED,
+        found=FoundBy.PREDICTED,
         needed_bytes=3 << 30,
         available_bytes=1 << 30,
         capacity_bytes=2 << 30,
@@ -282,7 +282,7 @@ def test_a_ceiling_is_written_with_the_share_that_was_reached() -> None:
         ("session", "outcome", model.SessionOutcome),
         ("verdict", "outcome", model.Outcome),
         ("failure", "kind", model.FailureKind),
-        ("failure", "found", model.Found),
+        ("failure", "found", model.FoundBy),
     ],
 )
 def test_the_words_that_the_schema_accepts_are_those_of_the_model_for_what_is_measured(

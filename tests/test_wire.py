@@ -19,7 +19,7 @@ from busbw.model import (
     Extra,
     Failure,
     FailureKind,
-    Found,
+    FoundBy,
     Injection,
     Measurement,
     Plan,
@@ -52,7 +52,7 @@ VALUES = (
     Injection(extra=Extra.DELAY, seconds=1e-5, seconds_per_byte=1e-9, share=0.05),
     Injection(extra=Extra.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
-    build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1),
+    build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
         build.device_set(),
         build.device_set(Device.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),

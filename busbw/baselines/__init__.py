@@ -21,7 +21,7 @@ from .folder import check_folder, check_writable
 from .key import folder_of
 from .pool import beyond
 from .published import Published, find_published
-from .store import Found, Rules, find, frameworks_at, frameworks_below, save
+from .store import FoundBaseline, Rules, find, frameworks_at, frameworks_below, save
 from .timed import TIMED
 from .upkeep import prune, rebase
 
@@ -35,7 +35,7 @@ __all__ = [
     "Contents",
     "Document",
     "Draft",
-    "Found",
+    "FoundBaseline",
     "Occasion",
     "Published",
     "Refusal",

@@ -23,7 +23,7 @@ from .timed import TIMED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class FoundBaseline:
     """The answer to a search: a baseline, or none and the nearest key that has one.
 
     `other_strategy` is one that the same case has a baseline with, where it has none of its own.
@@ -49,7 +49,7 @@ class Rules:
 
 def find(
     root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
-) -> Found:
+) -> FoundBaseline:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file.
 
     Under an artificial memory limit that is what ran out of memory under the same one, or else
@@ -61,9 +61,9 @@ def find(
         document = files.read_checked(TIMED, path, key, case)
         entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
     if entry is not None:
-        return Found(baseline=baseline_of(case, entry))
+        return FoundBaseline(baseline=baseline_of(case, entry))
     nearest = "" if there else _nearest(root, key, case)
-    return Found(nearest=nearest, other_strategy=_other_strategy(root, key, case))
+    return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:

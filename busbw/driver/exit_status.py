@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.model import Failure, FailureKind, Found, LaunchId
+from busbw.model import Failure, FailureKind, FoundBy, LaunchId
 
 LOG_CHARACTERS = 4000
 _LOG_BYTES = 2**20
@@ -52,7 +52,7 @@ def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
     )
 
 
-def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
+def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
     code = ended.exit_code
     if ended.refused:
         text = f"what the worker answered is no reply ({ended.refused})"
@@ -63,10 +63,10 @@ def _classified(ended: Ended) -> tuple[FailureKind, str, Found | None]:
     if code == -signal.SIGKILL:
         if ended.oom_kills:
             text = "the kernel killed the worker for memory"
-            return FailureKind.OUT_OF_MEMORY, text, Found.KILLED
+            return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
     if code != 0 and _MEMORY_LAST_WORDS.search(ended.log):
-        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", Found.RAISED
+        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED
     if code < 0:
         return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
     return FailureKind.CRASHED, f"the worker ended with exit code {code}", None

@@ -13,14 +13,14 @@ from .compiled import (
     judge_compiled_session,
 )
 from .curve import Curve, Shift, SizeShift, fit, shift_of
-from .further import Further, further
-from .groups import Group, groups_of_cases
 from .paired import judge_pair
 from .policy import POLICIES, Policy, Tier
-from .sequence import Looks
+from .regression_shape import LocatedRegression, curve_shift, locate
+from .rerun_policy import Rerun, rerun
+from .sequential_test import Looks
 from .session import Circumstances, judge_session
 from .shift import Moved, differences, environment_shift, moved
-from .where import Located, curve_shift, locate
+from .size_groups import SizeGroup, groups_of_cases
 
 __all__ = [
     "COMPILE_POLICY",
@@ -29,14 +29,14 @@ __all__ = [
     "CompilePolicy",
     "CompileTerms",
     "Curve",
-    "Further",
-    "Group",
-    "Located",
+    "LocatedRegression",
     "Looks",
     "Moved",
     "Policy",
+    "Rerun",
     "Ruling",
     "Shift",
+    "SizeGroup",
     "SizeShift",
     "Terms",
     "Tier",
@@ -44,7 +44,6 @@ __all__ = [
     "differences",
     "environment_shift",
     "fit",
-    "further",
     "groups_of_cases",
     "judge_case",
     "judge_compiled",
@@ -54,6 +53,7 @@ __all__ = [
     "locate",
     "may_become_baseline",
     "moved",
+    "rerun",
     "shift_of",
     "summary_of",
     "with_ceiling",

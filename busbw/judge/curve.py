@@ -85,7 +85,7 @@ class Shift:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class CurveChange:
     """A relative change and its standard error."""
 
     relative: float
@@ -210,7 +210,7 @@ def shift_of(curve: Curve, sizes: Sequence[SizeShift]) -> Shift | None:
 
 def changes_of(
     columns: Sequence[Sequence[float]], sizes: Sequence[SizeShift]
-) -> tuple[Change, ...] | None:
+) -> tuple[CurveChange, ...] | None:
     """Changes c of one or two parts of the time, ratio = 1 + sum of c x column, in log space.
 
     A column has the part's share of each size's time. Weighted least squares, linearised anew
@@ -233,7 +233,7 @@ def changes_of(
     return changes
 
 
-def ratios_of(columns: Sequence[Sequence[float]], changes: Sequence[Change]) -> list[float]:
+def ratios_of(columns: Sequence[Sequence[float]], changes: Sequence[CurveChange]) -> list[float]:
     """The ratio of each size's time to the one before that `changes` make, above zero."""
     return [
         max(_LEAST_RATIO, 1 + sum(c.relative * share for c, share in zip(changes, shares)))
@@ -243,7 +243,7 @@ def ratios_of(columns: Sequence[Sequence[float]], changes: Sequence[Change]) -> 
 
 def _solved(
     columns: Sequence[Sequence[float]], gains: Sequence[float], weights: Sequence[float]
-) -> tuple[Change, ...] | None:
+) -> tuple[CurveChange, ...] | None:
     """The normal equations for one or two columns."""
 
     def dot(one: Sequence[float], other: Sequence[float]) -> float:
@@ -253,11 +253,11 @@ def _solved(
     aa, bb, ab = dot(first, first), dot(last, last), dot(first, last)
     ay, by = dot(first, gains), dot(last, gains)
     if len(columns) == 1:
-        return (Change(relative=ay / aa, error=aa**-0.5),) if aa > 0 else None
+        return (CurveChange(relative=ay / aa, error=aa**-0.5),) if aa > 0 else None
     independent = aa * bb - ab * ab
     if independent <= _LEAST_INDEPENDENCE * aa * bb:
         return None
     return (
-        Change(relative=(bb * ay - ab * by) / independent, error=math.sqrt(bb / independent)),
-        Change(relative=(aa * by - ab * ay) / independent, error=math.sqrt(aa / independent)),
+        CurveChange(relative=(bb * ay - ab * by) / independent, error=math.sqrt(bb / independent)),
+        CurveChange(relative=(aa * by - ab * ay) / independent, error=math.sqrt(aa / independent)),
     )

@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import student
+from . import t_distribution
 
-_quantile = functools.lru_cache(maxsize=4096)(student.quantile)
+_quantile = functools.lru_cache(maxsize=4096)(t_distribution.quantile)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from busbw.model import (
     Failure,
     FailureKind,
-    Found,
+    FoundBy,
     Measurement,
     Outcome,
     Spec,
@@ -49,10 +49,10 @@ def _kind_text(failure: Failure) -> str:
 def memory_text(failure: Failure) -> str:
     """Needed and available bytes, and how it was found."""
     how = {
-        Found.PREDICTED: "predicted before touching memory",
-        Found.RAISED: "raised by the framework",
-        Found.KILLED: "the kernel killed the worker",
-    }[failure.found or Found.RAISED]
+        FoundBy.PREDICTED: "predicted before touching memory",
+        FoundBy.RAISED: "raised by the framework",
+        FoundBy.KILLED: "the kernel killed the worker",
+    }[failure.found or FoundBy.RAISED]
     parts = []
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
@@ -64,7 +64,7 @@ def memory_text(failure: Failure) -> str:
 def only_at_the_moment(failure: Failure) -> bool:
     """A prediction that only the memory in use right now brought about."""
     return (
-        failure.found is Found.PREDICTED
+        failure.found is FoundBy.PREDICTED
         and failure.needed_bytes is not None
         and failure.capacity_bytes is not None
         and failure.needed_bytes <= failure.capacity_bytes

@@ -14,7 +14,7 @@ from . import clocks
 from .case import Ruling, Terms, summary_of_runs
 from .estimate import Estimate, of_launches, shift_of_samples
 from .failures import broken, memory_text
-from .sequence import Decision, Looks, decide
+from .sequential_test import Decision, Looks, decide
 
 # Two-sided, for what is shown.
 _SHOWN_LEVEL = 0.025

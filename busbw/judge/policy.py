@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model import MIB, Device
 
-from .sequence import Looks
+from .sequential_test import Looks
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
 # wrong count of iterations, a cut trace or a hidden copy shows as much more.

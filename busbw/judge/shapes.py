@@ -33,9 +33,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import Where
+from busbw.model import RegressionShape
 
-from .curve import LEAST_ERROR, Change, Curve, SizeShift, changes_of, ratios_of
+from .curve import LEAST_ERROR, Curve, CurveChange, SizeShift, changes_of, ratios_of
 
 # A parameter must lie 2.12 standard errors from zero to pay for itself: by chance 1 in 30 does.
 _PENALTY = 4.5
@@ -63,7 +63,7 @@ class Shape:
     `transfer_change` are relative, the latter of 1/bandwidth; None where the shape has none.
     """
 
-    where: Where
+    kind: RegressionShape
     expected: tuple[float, ...]
     payloads: tuple[int, ...]
     parameters: int = 1
@@ -105,14 +105,14 @@ def cheapest(curve: Curve | None, sizes: Sequence[SizeShift]) -> Shape | None:
 
 def _all(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
     if len(sizes) > 1:
-        yield from _slower(Where.ALL, sizes, sizes)
+        yield from _slower(RegressionShape.ALL, sizes, sizes)
 
 
 def _one_size(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
     """Each size; where some are judged slower alone, only those are there to choose from."""
     suspects = [size for size in sizes if size.significant] or sizes
     for size in suspects:
-        yield from _slower(Where.ONE_SIZE, [size], sizes, alike=len(suspects))
+        yield from _slower(RegressionShape.ONE_SIZE, [size], sizes, alike=len(suspects))
 
 
 def _switches(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
@@ -122,11 +122,11 @@ def _switches(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
     sides = [side for at in boundaries for side in (sizes[:at], sizes[at:])]
     sides = [side for side in sides if len(side) >= _LEAST_SIDE]
     for side in sides:
-        yield from _slower(Where.SWITCH, side, sizes, alike=len(sides))
+        yield from _slower(RegressionShape.SWITCH, side, sizes, alike=len(sides))
 
 
 def _slower(
-    where: Where, slow: Sequence[SizeShift], sizes: Sequence[SizeShift], *, alike: int = 1
+    kind: RegressionShape, slow: Sequence[SizeShift], sizes: Sequence[SizeShift], *, alike: int = 1
 ) -> Iterator[Shape]:
     """The shape in which those in `slow` have one log ratio and the others 0, if that is > 0."""
     weights = [size.standard_error**-2 for size in slow]
@@ -134,7 +134,7 @@ def _slower(
     payloads = tuple(size.payload_bytes for size in slow)
     if level > 0:
         yield Shape(
-            where=where,
+            kind=kind,
             expected=tuple(level if s.payload_bytes in payloads else 0.0 for s in sizes),
             payloads=payloads,
             alike=alike,
@@ -152,24 +152,24 @@ def _of_curve(curve: Curve | None, sizes: Sequence[SizeShift]) -> Iterator[Shape
         return
     one = changes_of([latency], sizes)
     if one is not None and one[0].relative > 0:
-        shape = _moved(Where.LATENCY, sizes, columns=[latency], changes=one)
+        shape = _moved(RegressionShape.LATENCY, sizes, columns=[latency], changes=one)
         yield replace(shape, latency_change=one[0].relative)
     other = changes_of([transfer], sizes)
     if other is not None and other[0].relative > 0:
-        shape = _moved(Where.BANDWIDTH, sizes, columns=[transfer], changes=other)
+        shape = _moved(RegressionShape.BANDWIDTH, sizes, columns=[transfer], changes=other)
         yield replace(shape, transfer_change=other[0].relative)
     both = changes_of([latency, transfer], sizes)
     if both is not None:
-        shape = _moved(Where.SEVERAL, sizes, columns=[latency, transfer], changes=both)
+        shape = _moved(RegressionShape.SEVERAL, sizes, columns=[latency, transfer], changes=both)
         yield replace(shape, latency_change=both[0].relative, transfer_change=both[1].relative)
 
 
 def _moved(
-    where: Where,
+    kind: RegressionShape,
     sizes: Sequence[SizeShift],
     *,
     columns: Sequence[Sequence[float]],
-    changes: Sequence[Change],
+    changes: Sequence[CurveChange],
 ) -> Shape:
     """The shape that the sizes have when parts of the curve have changed.
 
@@ -178,7 +178,7 @@ def _moved(
     expected = tuple(math.log(ratio) for ratio in ratios_of(columns, changes))
     least = max(0.5 * max(expected), 0.0)
     slow = (size.payload_bytes for size, one in zip(sizes, expected) if one > 0 and one >= least)
-    return Shape(where=where, expected=expected, payloads=tuple(slow), parameters=len(columns))
+    return Shape(kind=kind, expected=expected, payloads=tuple(slow), parameters=len(columns))
 
 
 def _several(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
@@ -188,7 +188,7 @@ def _several(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
     for count in range(max(2, judged), len(sizes) + 1):
         own = {size.payload_bytes: size.log_ratio for size in far[:count]}
         yield Shape(
-            where=Where.SEVERAL,
+            kind=RegressionShape.SEVERAL,
             expected=tuple(own.get(size.payload_bytes, 0.0) for size in sizes),
             payloads=tuple(s.payload_bytes for s in sizes if own.get(s.payload_bytes, 0.0) > 0),
             parameters=count,

@@ -19,7 +19,7 @@ from .policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launches:
+class SessionLaunches:
     """One session's launches of one case, seconds each; `anchors_s` for each launch, or none."""
 
     times_s: tuple[float, ...]
@@ -62,8 +62,8 @@ class Compared:
 
 
 def compare(
-    sessions: Sequence[Launches],
-    now: Launches,
+    sessions: Sequence[SessionLaunches],
+    now: SessionLaunches,
     policy: Policy,
     *,
     payload_bytes: int,
@@ -104,7 +104,7 @@ def compare(
 
 
 def _bounds(
-    sessions: Sequence[Launches], policy: Policy, payload_bytes: int
+    sessions: Sequence[SessionLaunches], policy: Policy, payload_bytes: int
 ) -> tuple[float, float]:
     """The least and the largest limit, as log ratios; no clock tells less than a difference."""
     tier = policy.tier(payload_bytes)
@@ -113,14 +113,14 @@ def _bounds(
     return floor, max(math.log1p(tier.ceiling), floor)
 
 
-def launches_of(baseline: Baseline) -> list[Launches]:
+def launches_of(baseline: Baseline) -> list[SessionLaunches]:
     """The sessions of a baseline."""
-    return [Launches(times_s=s.times_s, anchors_s=s.anchors_s) for s in baseline.sessions]
+    return [SessionLaunches(times_s=s.times_s, anchors_s=s.anchors_s) for s in baseline.sessions]
 
 
-def now_of(runs: Sequence[Run]) -> Launches:
+def now_of(runs: Sequence[Run]) -> SessionLaunches:
     """Today's launches, at least one; the anchor of a launch is the median of its samples."""
-    return Launches(
+    return SessionLaunches(
         times_s=tuple(stats.launch_time_s(run) for run in runs),
         anchors_s=stats.anchors_s(runs),
     )

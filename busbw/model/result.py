@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from .case import Case
 from .identity import LaunchId
 from .training_run import TrainingRun
-from .words import FailureKind, Found
+from .words import FailureKind, FoundBy
 
 # Where nobody was launched, or nobody says which.
 NO_LAUNCH = LaunchId()
@@ -98,7 +98,7 @@ class Failure:
     launch: LaunchId = NO_LAUNCH
     exit_code: int | None = None
     log: str = ""
-    found: Found | None = None
+    found: FoundBy | None = None
     needed_bytes: int | None = None
     available_bytes: int | None = None
     capacity_bytes: int | None = None

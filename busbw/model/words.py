@@ -80,7 +80,7 @@ class Extra(str, enum.Enum):
     MEMORY = "memory"
 
 
-class Found(str, enum.Enum):
+class FoundBy(str, enum.Enum):
     """How running out of memory was found."""
 
     PREDICTED = "predicted"
@@ -127,8 +127,8 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-class Where(str, enum.Enum):
-    """Where over the payloads a regression sits; `busbw.judge` decides which.
+class RegressionShape(str, enum.Enum):
+    """What a regression looks like over the payloads; `busbw.judge` decides which.
 
     `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
     about the same factor. `switch`: all on one side of a boundary, as when another algorithm is

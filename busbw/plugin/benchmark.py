@@ -17,7 +17,7 @@ from .selecting import spec_of
 from .session import judged_of
 
 
-class Clock:
+class ReplayClock:
     """Moves only when told, by the time of the next recorded sample."""
 
     def __init__(self, samples_s: list[float]) -> None:
@@ -38,7 +38,7 @@ def replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     if not samples_s or not _recording(request.config):
         return
-    clock = Clock(samples_s)
+    clock = ReplayClock(samples_s)
     case = measurement.case
     what = case.workload.word or case.strategy
     marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")

@@ -125,7 +125,7 @@ def _accepting(settings: Settings) -> bool:
 
 
 def _located(
-    verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.Group]
+    verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
 ) -> dict[Spec, Verdict]:
     """Below each case that got slower, where over the sizes that sits."""
     located = {group.case.group_name: group.located for group in groups if group.located}
@@ -133,7 +133,7 @@ def _located(
     for spec, verdict in verdicts.items():
         shape = located.get(verdict.case.group_name) if verdict.case else None
         if shape is not None and verdict.outcome is Outcome.REGRESSED:
-            text = f"over the sizes: {shape.where.value}: {shape.text}"
+            text = f"over the sizes: {shape.kind.value}: {shape.text}"
             found[spec] = replace(verdict, notes=(*verdict.notes, text))
     return found
 

@@ -100,7 +100,7 @@ def _further(resolved: Resolved, schedule: driver.AbstractSchedule, display: Dis
     while True:
         found = _so_far(resolved, schedule)
         launches = {spec: _launches(one) for spec, one in found.measurements.items()}
-        wanted = judge.further(judging.rulings(found), launches)
+        wanted = judge.rerun(judging.rulings(found), launches)
         if not wanted.specs:
             return []
         budget_s = resolved.settings.time_budget_s

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from busbw.baselines import Change, CompiledChange, Found
+from busbw.baselines import Change, CompiledChange, FoundBaseline
 from busbw.cases import Target
-from busbw.judge import Group
+from busbw.judge import SizeGroup
 from busbw.model import (
     Case,
     Compiled,
@@ -74,7 +74,7 @@ class TimedJob:
     case: Case
     key: EnvironmentKey
     slice_key: EnvironmentKey
-    stored: Found = field(default_factory=Found)
+    stored: FoundBaseline = field(default_factory=FoundBaseline)
     published: Reference | None = None
 
 
@@ -162,7 +162,7 @@ class Judged:
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     compiled: Mapping[CompileSpec, CompiledVerdict] = field(default_factory=dict)
     observed: Measured | Programs | None = None
-    groups: tuple[Group, ...] = ()
+    groups: tuple[SizeGroup, ...] = ()
     notes: tuple[str, ...] = ()
 
 

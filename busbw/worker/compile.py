@@ -20,7 +20,7 @@ from busbw.model import (
     Compiler,
     Failure,
     FailureKind,
-    Found,
+    FoundBy,
     LaunchId,
     Topology,
 )
@@ -114,10 +114,10 @@ class _TooLarge(MeasuringError):
     """A program that was compiled and does not fit the chip, as we count."""
 
 
-def _found(error: MeasuringError) -> Found | None:
+def _found(error: MeasuringError) -> FoundBy | None:
     if error.kind is not FailureKind.OUT_OF_MEMORY:
         return None
-    return Found.PREDICTED if isinstance(error, _TooLarge) else Found.RAISED
+    return FoundBy.PREDICTED if isinstance(error, _TooLarge) else FoundBy.RAISED
 
 
 def _kept(path: Path | None) -> Optimized | _Refused | None:

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver import Ended, failure_of
 from busbw.driver.exit_status import LOG_CHARACTERS, log_end, oom_kill_count
-from busbw.model import Failure, FailureKind, Found, LaunchId
+from busbw.model import Failure, FailureKind, FoundBy, LaunchId
 from tests.fuzz.bounds import bounded
 
 
@@ -43,7 +43,7 @@ def test_each_ending_has_its_kind_and_its_words(
 def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
     found = failure(-signal.SIGKILL, oom_kills=1)
     assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.found is Found.KILLED
+    assert found.found is FoundBy.KILLED
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> Non
 def test_a_crash_after_last_words_of_memory_is_out_of_memory(words: str) -> None:
     found = failure(-signal.SIGABRT, log=f"terminate called: {words}")
     assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.found is Found.RAISED
+    assert found.found is FoundBy.RAISED
 
 
 def test_words_of_memory_do_not_turn_a_hang_or_a_clean_exit_into_out_of_memory() -> None:

@@ -16,7 +16,7 @@ from busbw.model import (
     CompileSpec,
     Failure,
     FailureKind,
-    Found,
+    FoundBy,
     Outcome,
     SessionOutcome,
 )
@@ -28,7 +28,7 @@ OOM_BEFORE = build.compiled_baseline(None)
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="Ran out of memory on HBM",
-    found=Found.RAISED,
+    found=FoundBy.RAISED,
     needed_bytes=16 * 2**30,
     available_bytes=15 * 2**30,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from busbw import judge
 from busbw.judge.failures import broken, memory_text, only_at_the_moment
-from busbw.model import Baseline, Failure, FailureKind, Found, Measurement, Outcome
+from busbw.model import Baseline, Failure, FailureKind, FoundBy, Measurement, Outcome
 from tests import build
 
 from .rules import OOM, STEADY, judged
@@ -43,7 +43,7 @@ def test_memory_is_only_lacking_at_the_moment_if_that_was_predicted_and_it_would
     assert only_at_the_moment(_momentary())
     assert not only_at_the_moment(_momentary(capacity_bytes=9))
     assert not only_at_the_moment(_momentary(capacity_bytes=None))
-    assert not only_at_the_moment(build.out_of_memory(found=Found.RAISED))
+    assert not only_at_the_moment(build.out_of_memory(found=FoundBy.RAISED))
 
 
 def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
@@ -83,7 +83,7 @@ def test_out_of_memory_in_some_launches_is_a_failure() -> None:
 
 def _momentary(**changes: Any) -> Failure:
     bytes_of = {"needed_bytes": 10, "available_bytes": 5, "capacity_bytes": 20, **changes}
-    return build.out_of_memory(found=Found.PREDICTED, **bytes_of)
+    return build.out_of_memory(found=FoundBy.PREDICTED, **bytes_of)
 
 
 def test_memory_that_others_hold_at_the_moment_is_incomparable_and_no_regression() -> None:
@@ -101,13 +101,13 @@ def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time()
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (Found.PREDICTED, "predicted before touching memory"),
-        (Found.RAISED, "raised by the framework"),
-        (Found.KILLED, "the kernel killed the worker"),
+        (FoundBy.PREDICTED, "predicted before touching memory"),
+        (FoundBy.RAISED, "raised by the framework"),
+        (FoundBy.KILLED, "the kernel killed the worker"),
         (None, "raised by the framework"),
     ],
 )
-def test_out_of_memory_says_how_it_was_found(found: Found | None, words: str) -> None:
+def test_out_of_memory_says_how_it_was_found(found: FoundBy | None, words: str) -> None:
     assert f"it broke ({words})" in _verdict(_all_out_of_memory(found=found), None).text
 
 

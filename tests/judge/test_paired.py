@@ -8,7 +8,7 @@ import pytest
 
 from busbw.judge import Ruling, Terms, judge_pair
 from busbw.judge.paired import pairs_of
-from busbw.model import Found, Measurement, Outcome, Run
+from busbw.model import FoundBy, Measurement, Outcome, Run
 from tests import build
 
 from .rules import POLICY
@@ -135,7 +135,7 @@ def test_a_dead_launch_of_either_side_fails_the_case_and_it_is_said_whose() -> N
 
 
 LACKING = build.measurement(
-    failures=(build.out_of_memory(found=Found.PREDICTED, needed_bytes=2048),) * 6
+    failures=(build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2048),) * 6
 )
 
 

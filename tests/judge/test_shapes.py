@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from busbw.judge import Curve, curve_shift, fit, locate
-from busbw.model import MIB, Where
+from busbw.model import MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
 THREE = (MIB, 4 * MIB, 16 * MIB)
@@ -17,54 +17,56 @@ SEEDS = 500
 
 def _named(ratio: Ratio, sizes: Sequence[int] = SIZES, curve: Curve | None = CURVE) -> Counter[str]:
     found = (locate(curve, shifts(ratio, sizes, seed=seed)) for seed in range(SEEDS))
-    return Counter(one.where.name if one else "" for one in found)
+    return Counter(one.kind.name if one else "" for one in found)
 
 
 FIFTEEN = [
-    pytest.param(latency(0.15), Where.LATENCY, id="latency"),
-    pytest.param(bandwidth(0.15), Where.BANDWIDTH, id="bandwidth"),
-    pytest.param(at(0.15, *SIZES), Where.ALL, id="all"),
-    pytest.param(at(0.15, SIZES[0]), Where.ONE_SIZE, id="smallest"),
-    pytest.param(at(0.15, SIZES[4]), Where.ONE_SIZE, id="middle"),
-    pytest.param(at(0.15, SIZES[8]), Where.ONE_SIZE, id="largest"),
-    pytest.param(at(0.15, *SIZES[2:]), Where.SWITCH, id="from-16K"),
-    pytest.param(at(0.15, *SIZES[:7]), Where.SWITCH, id="to-4M"),
-    pytest.param(at(0.15, SIZES[0], SIZES[3], SIZES[6]), Where.SEVERAL, id="several"),
+    pytest.param(latency(0.15), RegressionShape.LATENCY, id="latency"),
+    pytest.param(bandwidth(0.15), RegressionShape.BANDWIDTH, id="bandwidth"),
+    pytest.param(at(0.15, *SIZES), RegressionShape.ALL, id="all"),
+    pytest.param(at(0.15, SIZES[0]), RegressionShape.ONE_SIZE, id="smallest"),
+    pytest.param(at(0.15, SIZES[4]), RegressionShape.ONE_SIZE, id="middle"),
+    pytest.param(at(0.15, SIZES[8]), RegressionShape.ONE_SIZE, id="largest"),
+    pytest.param(at(0.15, *SIZES[2:]), RegressionShape.SWITCH, id="from-16K"),
+    pytest.param(at(0.15, *SIZES[:7]), RegressionShape.SWITCH, id="to-4M"),
+    pytest.param(at(0.15, SIZES[0], SIZES[3], SIZES[6]), RegressionShape.SEVERAL, id="several"),
 ]
 
 
-@pytest.mark.parametrize(("ratio", "where"), FIFTEEN)
+@pytest.mark.parametrize(("ratio", "kind"), FIFTEEN)
 def test_fifteen_percent_through_three_percent_of_noise_is_named_right_in_19_of_20(
-    ratio: Ratio, where: Where
+    ratio: Ratio, kind: RegressionShape
 ) -> None:
-    assert _named(ratio)[where.name] >= 0.95 * SEEDS
+    assert _named(ratio)[kind.name] >= 0.95 * SEEDS
 
 
 @pytest.mark.parametrize("curve", [None, CURVE], ids=["no-curve", "curve"])
 @pytest.mark.parametrize(
-    ("slow", "where"),
-    [(THREE, Where.ALL), *(((size,), Where.ONE_SIZE) for size in THREE)],
+    ("slow", "kind"),
+    [(THREE, RegressionShape.ALL), *(((size,), RegressionShape.ONE_SIZE) for size in THREE)],
 )
 def test_three_sizes_are_enough_for_all_and_for_one(
-    slow: tuple[int, ...], where: Where, curve: Curve | None
+    slow: tuple[int, ...], kind: RegressionShape, curve: Curve | None
 ) -> None:
-    assert _named(at(0.15, *slow), THREE, curve)[where.name] >= 0.95 * SEEDS
+    assert _named(at(0.15, *slow), THREE, curve)[kind.name] >= 0.95 * SEEDS
 
 
 @pytest.mark.parametrize(
-    ("ratio", "where"),
+    ("ratio", "kind"),
     [
-        (latency(2.0), Where.LATENCY),
-        (bandwidth(2.0), Where.BANDWIDTH),
-        (at(2.0, *SIZES), Where.ALL),
+        (latency(2.0), RegressionShape.LATENCY),
+        (bandwidth(2.0), RegressionShape.BANDWIDTH),
+        (at(2.0, *SIZES), RegressionShape.ALL),
     ],
     ids=["latency", "bandwidth", "all"],
 )
-def test_three_times_is_named_right_where_caches_bend_the_curve(ratio: Ratio, where: Where) -> None:
+def test_three_times_is_named_right_where_caches_bend_the_curve(
+    ratio: Ratio, kind: RegressionShape
+) -> None:
     bent = {s: CURVE.seconds(s) + max(0, s - 2**20) / 4e9 + max(0, s - 2**25) / 2e9 for s in SIZES}
     curve = fit(bent)
     assert curve is not None
-    assert _named(ratio, curve=curve)[where.name] >= 0.95 * SEEDS
+    assert _named(ratio, curve=curve)[kind.name] >= 0.95 * SEEDS
 
 
 def test_a_curve_of_other_times_does_not_hide_a_step_far_from_its_half_payload() -> None:
@@ -94,7 +96,7 @@ def test_sizes_on_one_side_of_the_half_payload_do_not_tell_bandwidth_from_all() 
 def _shifted(ratio: Ratio, *, seeds: int = SEEDS, floor: float = 0.02) -> Counter[str]:
     noisy = (shifts(ratio, seed=seed, judged=False) for seed in range(seeds))
     found = (curve_shift(CURVE, one, quantile=3.0, floor=floor) for one in noisy)
-    return Counter(one.where.name if one else "" for one in found)
+    return Counter(one.kind.name if one else "" for one in found)
 
 
 def test_pure_noise_is_a_shift_in_no_more_than_1_of_100_seeds() -> None:

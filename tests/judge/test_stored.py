@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.judge import Policy
-from busbw.judge.stored import Compared, Launches, compare, launches_of, now_of
+from busbw.judge.stored import Compared, SessionLaunches, compare, launches_of, now_of
 from busbw.model import MIB, Outcome
 from tests import build
 
 from .rules import POLICY
 
-STEADY = [Launches(times_s=(1e-3, 1e-3, 1e-3))] * 3
+STEADY = [SessionLaunches(times_s=(1e-3, 1e-3, 1e-3))] * 3
 CORRECTED = replace(POLICY, anchor_weight=1.0)
 
 
 def _compared(
     *times_s: float,
-    sessions: list[Launches] = STEADY,
+    sessions: list[SessionLaunches] = STEADY,
     policy: Policy = POLICY,
     anchors_s: tuple[float, ...] = (),
     payload_bytes: int = 4096,
@@ -30,7 +30,7 @@ def _compared(
 ) -> Compared:
     return compare(
         sessions,
-        Launches(times_s=times_s, anchors_s=anchors_s),
+        SessionLaunches(times_s=times_s, anchors_s=anchors_s),
         policy,
         payload_bytes=payload_bytes,
         cases=cases,
@@ -38,8 +38,8 @@ def _compared(
     )
 
 
-def _sessions(*levels_s: float) -> list[Launches]:
-    return [Launches(times_s=(level_s,)) for level_s in levels_s]
+def _sessions(*levels_s: float) -> list[SessionLaunches]:
+    return [SessionLaunches(times_s=(level_s,)) for level_s in levels_s]
 
 
 def test_three_launches_beyond_the_limit_are_a_suspicion_that_wants_three_more() -> None:
@@ -122,7 +122,7 @@ def test_more_sessions_and_fewer_cases_make_the_noise_smaller() -> None:
 
 
 def test_a_session_counts_once_however_many_launches_it_had() -> None:
-    lopsided = [Launches(times_s=(2e-3,) * 50), *_sessions(1e-3, 1e-3, 1e-3)]
+    lopsided = [SessionLaunches(times_s=(2e-3,) * 50), *_sessions(1e-3, 1e-3, 1e-3)]
     even = _sessions(2e-3, 1e-3, 1e-3, 1e-3)
     assert _compared(1e-3, sessions=lopsided) == _compared(1e-3, sessions=even)
 
@@ -155,7 +155,7 @@ def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
 
 
 def test_corrected_by_the_anchor_the_machine_s_mood_falls_out() -> None:
-    before = [Launches(times_s=(1e-3,), anchors_s=(1e-4,))] * 3
+    before = [SessionLaunches(times_s=(1e-3,), anchors_s=(1e-4,))] * 3
     moody = _compared(2e-3, sessions=before, anchors_s=(2e-4,), policy=CORRECTED)
     assert (moody.outcome, moody.anchored) == (Outcome.PASS, True)
     hidden = _compared(1e-3, sessions=before, anchors_s=(0.5e-4,), policy=CORRECTED)
@@ -165,7 +165,7 @@ def test_corrected_by_the_anchor_the_machine_s_mood_falls_out() -> None:
 
 
 def test_where_one_session_has_no_anchor_all_are_compared_without() -> None:
-    before = [*STEADY, Launches(times_s=(1e-3,), anchors_s=(1e-4,))]
+    before = [*STEADY, SessionLaunches(times_s=(1e-3,), anchors_s=(1e-4,))]
     found = _compared(1e-3, sessions=before, anchors_s=(5e-4,), policy=CORRECTED)
     assert (found.outcome, found.anchored) == (Outcome.PASS, False)
     assert not _compared(1e-3, sessions=before[3:] * 3, policy=CORRECTED).anchored
@@ -174,11 +174,11 @@ def test_where_one_session_has_no_anchor_all_are_compared_without() -> None:
 def test_the_sessions_and_the_launches_are_those_of_the_baseline_and_the_runs() -> None:
     baseline = build.pooled(build.session(1e-3, 2e-3, anchors_s=(1e-4, 2e-4)), build.session(3e-3))
     assert launches_of(baseline) == [
-        Launches(times_s=(1e-3, 2e-3), anchors_s=(1e-4, 2e-4)),
-        Launches(times_s=(3e-3,)),
+        SessionLaunches(times_s=(1e-3, 2e-3), anchors_s=(1e-4, 2e-4)),
+        SessionLaunches(times_s=(3e-3,)),
     ]
     runs = (build.run(1e-3, anchors_s=(3.0, 1.0, 2.0)), build.run(2e-3, anchors_s=(4.0,)))
-    assert now_of(runs) == Launches(times_s=(1e-3, 2e-3), anchors_s=(2.0, 4.0))
+    assert now_of(runs) == SessionLaunches(times_s=(1e-3, 2e-3), anchors_s=(2.0, 4.0))
     assert now_of((*runs, build.run(1e-3))).anchors_s == ()
 
 

@@ -136,7 +136,7 @@ MEMORY_IN_USE = """\
 import dataclasses
 
 from busbw import driver
-from busbw.model import Failure, FailureKind, Found
+from busbw.model import Failure, FailureKind, FoundBy
 
 passes = driver.AbstractSchedule.passes
 
@@ -147,7 +147,7 @@ def run(self, cases, count):
         kind=FailureKind.OUT_OF_MEMORY,
         message="in use",
         launch="1.fake",
-        found=Found.PREDICTED,
+        found=FoundBy.PREDICTED,
         needed_bytes=2**20,
         available_bytes=2**10,
         capacity_bytes=2**30,

@@ -13,7 +13,7 @@ from busbw import report
 from busbw.model import (
     Ceiling,
     Device,
-    Found,
+    FoundBy,
     Measurement,
     Outcome,
     Reference,
@@ -36,7 +36,7 @@ COMPARED = build.verdict(
     provisional=True,
     reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
 )
-LACKING = build.out_of_memory(found=Found.PREDICTED, needed_bytes=2, available_bytes=1)
+LACKING = build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2, available_bytes=1)
 OUT = build.verdict(Outcome.OUT_OF_MEMORY, now=None, failure=LACKING, expected=True)
 UNRESOLVED = build.verdict(
     Outcome.SKIPPED, spec=build.spec(payload_bytes=8192), case=None, now=None, text="no device"

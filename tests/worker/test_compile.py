@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw import hardware
-from busbw.model import Case, Compiled, Failure, FailureKind, Found, LaunchId
+from busbw.model import Case, Compiled, Failure, FailureKind, FoundBy, LaunchId
 from busbw.worker import environ
 from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
@@ -125,7 +125,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
     )
     found = Bench(compiler=Counting(words), launch=LAUNCH).compile(CASE, V5E)
     assert isinstance(found, Failure)
-    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.RAISED)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
@@ -133,7 +133,7 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     small = replace(H100, memory_bytes=CASE.payload_bytes - 1)
     found = Bench(compiler=Counting(), launch=LAUNCH).compile(CASE, small)
     assert isinstance(found, Failure)
-    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
     assert (found.needed_bytes, found.available_bytes) == (
         CASE.payload_bytes,
         CASE.payload_bytes - 1,

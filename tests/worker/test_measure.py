@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Case, EnvironmentKey, Failure, FailureKind, Found, LaunchId, Run
+from busbw.model import Case, EnvironmentKey, Failure, FailureKind, FoundBy, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.measure import Desk
@@ -121,7 +121,11 @@ def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
     backend.program.fresh = _raising(lacking)  # type: ignore[method-assign]
     failure = _measured(backend)
     assert isinstance(failure, Failure)
-    assert (failure.found, failure.needed_bytes, failure.available_bytes) == (Found.RAISED, 20, 10)
+    assert (failure.found, failure.needed_bytes, failure.available_bytes) == (
+        FoundBy.RAISED,
+        20,
+        10,
+    )
 
 
 def _raising(error: Exception) -> Callable[[], None]:
@@ -142,7 +146,7 @@ def test_what_would_not_fit_is_refused_before_anything_is_touched(room: dict[str
     backend = Backend(Program(), MemoryNeed(needed_bytes=101))
     failure = _measured(backend)
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
+    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
     assert (
         failure.needed_bytes,
         failure.available_bytes,

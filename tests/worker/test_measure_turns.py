@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Extra, Failure, FailureKind, Found, Injection, LaunchId, Run
+from busbw.model import Extra, Failure, FailureKind, FoundBy, Injection, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MemoryNeed
 from busbw.worker.measure import Desk
@@ -203,6 +203,6 @@ def test_an_injected_memory_limit_refuses_what_would_fit_without_it(
     assert _in_turns(desk).injected == ""
     failure = desk.open(build.case(), _plan(), None, limit)
     assert failure is not None
-    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
+    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
     assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
     assert len(backend.prepared_cases) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw import hardware
-from busbw.model import GIB, Compiled, Compiler, Device, Failure, FailureKind, Found
+from busbw.model import GIB, Compiled, Compiler, Device, Failure, FailureKind, FoundBy
 from tests.worker.backends import real, real_compilers
 
 pytestmark = [real.needs("jax"), real.needs("jax_plugins.xla_cuda13")]
@@ -130,7 +130,7 @@ def test_what_is_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
     for name in ("too large", "too large out of place"):
         found = answers[name]
         assert isinstance(found, Failure)
-        assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, Found.PREDICTED)
+        assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
         assert found.needed_bytes is not None
         assert 0 <= found.needed_bytes - 128 * GIB < 4096
         assert found.available_bytes == hardware.GPUS["h100"].memory_bytes

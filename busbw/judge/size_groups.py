@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from busbw.model import Case, Outcome, Summary, Verdict
 
-from . import student
+from . import t_distribution
 from .curve import Curve, SizeShift, fit
 from .policy import Policy
-from .where import Located, curve_shift, locate
+from .regression_shape import LocatedRegression, curve_shift, locate
 
 # The errors of few launches are themselves uncertain; as if from so many degrees of freedom.
 _FREEDOM = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
     `before` and `now` are None where no curve can be told, `located` where nothing got slower;
@@ -31,13 +31,13 @@ class Group:
     case: Case
     before: Curve | None
     now: Curve | None
-    located: Located | None
-    shifted: Located | None
+    located: LocatedRegression | None
+    shifted: LocatedRegression | None
 
 
 def groups_of_cases(
     verdicts: Sequence[Verdict], policy: Policy, *, paired: bool
-) -> tuple[Group, ...]:
+) -> tuple[SizeGroup, ...]:
     """The groups of those verdicts that have a time, in their order."""
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
@@ -45,11 +45,13 @@ def groups_of_cases(
             alike = verdict.case.key.family, verdict.case.protocol
             found.setdefault(alike, []).append(verdict)
     level = policy.false_alarms / max(1, 2 * len(found))
-    quantile = student.quantile(level, _FREEDOM)
+    quantile = t_distribution.quantile(level, _FREEDOM)
     return tuple(_group(alike, policy, quantile, paired=paired) for alike in found.values())
 
 
-def _group(verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, paired: bool) -> Group:
+def _group(
+    verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, paired: bool
+) -> SizeGroup:
     now = fit(_points({v.spec.payload_bytes: v.now for v in verdicts}))
     before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
     compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
@@ -59,7 +61,7 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, pair
     certain = not any(v.provisional for v in compared)
     case = verdicts[0].case
     assert case is not None
-    return Group(
+    return SizeGroup(
         case=case,
         before=before,
         now=now,

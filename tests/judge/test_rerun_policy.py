@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge import Further, Ruling, further
+from busbw.judge import Rerun, Ruling, rerun
 from busbw.model import Outcome, Spec
 from tests import build
 
@@ -24,23 +24,23 @@ def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
 
 
 def test_where_all_is_decided_nothing_more_is_measured() -> None:
-    assert further(_grid(), THREE) == Further(specs=(), passes=0)
+    assert rerun(_grid(), THREE) == Rerun(specs=(), passes=0)
 
 
 def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
-    found = further(_grid(at2=_judged(SPECS[2], 9)), THREE)
-    assert found == Further(specs=(SPECS[2],), passes=6)
+    found = rerun(_grid(at2=_judged(SPECS[2], 9)), THREE)
+    assert found == Rerun(specs=(SPECS[2],), passes=6)
 
 
 def test_of_a_suspect_the_next_sizes_on_both_sides_are_measured_too() -> None:
-    found = further(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE)
-    assert found == Further(specs=tuple(SPECS[1:4]), passes=3)
+    found = rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE)
+    assert found == Rerun(specs=tuple(SPECS[1:4]), passes=3)
 
 
 def test_at_the_end_of_the_grid_there_is_one_neighbour() -> None:
-    first = further(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE)
+    first = rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE)
     assert first.specs == tuple(SPECS[:2])
-    last = further(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE)
+    last = rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE)
     assert last.specs == tuple(SPECS[3:])
 
 
@@ -50,14 +50,14 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
     )
     judged[other] = _judged(other)
-    assert further(judged, {**THREE, other: 3}).specs == (SPECS[0], SPECS[2], SPECS[3])
+    assert rerun(judged, {**THREE, other: 3}).specs == (SPECS[0], SPECS[2], SPECS[3])
 
 
 def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
-    assert further(judged, THREE) == Further(specs=(SPECS[0], SPECS[4]), passes=2)
+    assert rerun(judged, THREE) == Rerun(specs=(SPECS[0], SPECS[4]), passes=2)
 
 
 def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
-    assert further(judged, {**THREE, SPECS[1]: 6}) == Further(specs=(SPECS[0],), passes=6)
+    assert rerun(judged, {**THREE, SPECS[1]: 6}) == Rerun(specs=(SPECS[0],), passes=6)

@@ -1,15 +1,15 @@
-"""Where a regression sits, in words: what is slower by how much, and what is not."""
+"""What a regression looks like, in words: what is slower by how much, and what is not."""
 
 from __future__ import annotations
 
 import pytest
 
-from busbw.judge import Located, SizeShift, curve_shift, locate
-from busbw.model import KIB, MIB, Where
+from busbw.judge import LocatedRegression, SizeShift, curve_shift, locate
+from busbw.model import KIB, MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
 
-def _located(located: Located | None) -> Located:
+def _located(located: LocatedRegression | None) -> LocatedRegression:
     assert located is not None
     return located
 
@@ -87,8 +87,8 @@ def test_where_no_size_is_judged_slower_nothing_is_located() -> None:
 @pytest.mark.parametrize("sizes", [(MIB,), (MIB, 4 * MIB)])
 def test_one_or_two_sizes_are_one_size_or_all(sizes: tuple[int, ...]) -> None:
     everything = _located(locate(CURVE, shifts(at(0.15, *sizes), sizes)))
-    assert everything.where is (Where.ALL if len(sizes) > 1 else Where.ONE_SIZE)
-    assert _located(locate(CURVE, shifts(at(0.15, MIB), sizes))).where is Where.ONE_SIZE
+    assert everything.kind is (RegressionShape.ALL if len(sizes) > 1 else RegressionShape.ONE_SIZE)
+    assert _located(locate(CURVE, shifts(at(0.15, MIB), sizes))).kind is RegressionShape.ONE_SIZE
 
 
 def test_the_only_size_is_not_called_the_only_one_that_is_slower() -> None:
@@ -113,19 +113,19 @@ def test_sizes_that_got_faster_beside_slower_ones_do_not_hide_them() -> None:
 
 def test_equal_launches_without_any_spread_are_located_too() -> None:
     located = _located(locate(CURVE, shifts(at(0.15, *SIZES), error=0.0)))
-    assert located.where is Where.ALL
+    assert located.kind is RegressionShape.ALL
 
 
 def test_where_only_the_slow_samples_moved_it_is_the_tail() -> None:
     located = _located(locate(CURVE, shifts(at(0.0)), tail=(16 * KIB, 4 * KIB)))
-    assert located.where is Where.TAIL
+    assert located.kind is RegressionShape.TAIL
     assert located.payloads == (4 * KIB, 16 * KIB)
     assert located.text == "at 4K, 16K only the slow samples (p90) are slower"
 
 
 def test_a_tail_beside_slower_sizes_is_said_after_them() -> None:
     located = _located(locate(CURVE, shifts(at(0.15, MIB)), tail=(4 * KIB,)))
-    assert located.where is Where.ONE_SIZE
+    assert located.kind is RegressionShape.ONE_SIZE
     assert located.text.endswith("by 15 %; at 4K only the slow samples (p90) are slower")
 
 

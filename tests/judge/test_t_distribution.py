@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.judge import student
+from busbw.judge import t_distribution
 
 # scipy.stats.t.isf(level, freedom), scipy 1.17
 QUANTILES = [
@@ -34,28 +34,30 @@ TAILS = [
 
 @pytest.mark.parametrize(("freedom", "level", "value"), QUANTILES)
 def test_quantiles_are_those_of_scipy(freedom: float, level: float, value: float) -> None:
-    assert student.quantile(level, freedom) == pytest.approx(value, rel=2e-6)
+    assert t_distribution.quantile(level, freedom) == pytest.approx(value, rel=2e-6)
 
 
 @pytest.mark.parametrize(("value", "freedom", "level"), TAILS)
 def test_tails_are_those_of_scipy(value: float, freedom: float, level: float) -> None:
-    assert student.tail(value, freedom) == pytest.approx(level, rel=1e-9)
+    assert t_distribution.tail(value, freedom) == pytest.approx(level, rel=1e-9)
 
 
 @pytest.mark.parametrize("freedom", [1, 2.5, 7, 100])
 def test_half_lies_above_nothing_and_the_halves_mirror_each_other(freedom: float) -> None:
-    assert student.tail(0.0, freedom) == pytest.approx(0.5)
-    assert student.quantile(0.5, freedom) == pytest.approx(0.0, abs=2e-6)
-    assert student.quantile(0.9, freedom) == -student.quantile(0.1, freedom)
+    assert t_distribution.tail(0.0, freedom) == pytest.approx(0.5)
+    assert t_distribution.quantile(0.5, freedom) == pytest.approx(0.0, abs=2e-6)
+    assert t_distribution.quantile(0.9, freedom) == -t_distribution.quantile(0.1, freedom)
 
 
 @settings(deadline=None)
 @given(st.floats(min_value=1e-5, max_value=0.5), st.floats(min_value=1, max_value=200))
 def test_a_quantile_is_what_its_tail_says(level: float, freedom: float) -> None:
-    assert student.tail(student.quantile(level, freedom), freedom) == pytest.approx(level, rel=1e-4)
+    assert t_distribution.tail(t_distribution.quantile(level, freedom), freedom) == pytest.approx(
+        level, rel=1e-4
+    )
 
 
 @settings(deadline=None)
 @given(st.floats(min_value=0, max_value=50), st.floats(min_value=0.01, max_value=10))
 def test_further_out_lies_less(value: float, further: float) -> None:
-    assert student.tail(value + further, 4) < student.tail(value, 4)
+    assert t_distribution.tail(value + further, 4) < t_distribution.tail(value, 4)

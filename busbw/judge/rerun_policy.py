@@ -11,14 +11,14 @@ from .case import Ruling
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Further:
-    """Further passes over the cases of `specs`; none when everything is decided."""
+class Rerun:
+    """Rerun passes over the cases of `specs`; none when everything is decided."""
 
     specs: tuple[Spec, ...]
     passes: int
 
 
-def further(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Further:
+def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
     """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
 
     `launches` is how many there are by now. So many passes that the first case has what it wants.
@@ -29,13 +29,13 @@ def further(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Furt
         if one.wanted is not None and one.wanted > launches[spec]
     }
     if not lacking:
-        return Further(specs=(), passes=0)
+        return Rerun(specs=(), passes=0)
     wanted = set(lacking)
     for spec in lacking:
         if judged[spec].suspected:
             wanted.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in wanted)
-    return Further(specs=ordered, passes=min(lacking.values()))
+    return Rerun(specs=ordered, passes=min(lacking.values()))
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:

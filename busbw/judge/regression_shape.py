@@ -1,4 +1,4 @@
-"""Where over the payloads a regression sits, in words that a user can act on.
+"""What a regression looks like over the payloads, in words that a user can act on.
 
 Takes how far each size has moved and the shape that they hold to (`shapes`), returns words. No
 threshold stands here, no file is read and no outcome is decided: whether one size alone has
@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import Where, payload_text, rate_text, seconds_text
+from busbw.model import RegressionShape, payload_text, rate_text, seconds_text
 
 from .curve import Curve, SizeShift, shift_of
 from .shapes import Shape, cheapest
@@ -21,15 +21,15 @@ _MOST_LISTED = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Located:
-    """Where a regression sits, and the words for it.
+class LocatedRegression:
+    """What a regression looks like over the payloads, and the words for it.
 
     `payloads` are the sizes (bytes) that it shows at. `change` is by how much what is named has
     grown, as a fraction: the latency for LATENCY, the time per byte (1/bandwidth) for BANDWIDTH,
     the times of `payloads` for ALL, ONE_SIZE and SWITCH; None where no single figure says it.
     """
 
-    where: Where
+    kind: RegressionShape
     payloads: tuple[int, ...]
     change: float | None
     text: str
@@ -37,8 +37,8 @@ class Located:
 
 def locate(
     curve: Curve | None, sizes: Sequence[SizeShift], *, tail: Sequence[int] = ()
-) -> Located | None:
-    """Where it got slower; None if no size is significant and `tail` is empty.
+) -> LocatedRegression | None:
+    """What got slower; None if no size is significant and `tail` is empty.
 
     `curve` is the baseline's; without one the answer is neither LATENCY nor BANDWIDTH. `tail` has
     the payloads of which only the p90 moved: TAIL if no size is significant, else said beside.
@@ -46,7 +46,11 @@ def locate(
     p90 = _tail_text(tail) if tail else ""
     if not any(size.significant for size in sizes):
         payloads = tuple(sorted(tail))
-        return Located(where=Where.TAIL, payloads=payloads, change=None, text=p90) if tail else None
+        return (
+            LocatedRegression(kind=RegressionShape.TAIL, payloads=payloads, change=None, text=p90)
+            if tail
+            else None
+        )
     shape = cheapest(curve, sizes)
     if shape is None:
         return None
@@ -56,7 +60,7 @@ def locate(
 
 def curve_shift(
     curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
-) -> Located | None:
+) -> LocatedRegression | None:
     """A shift of latency or of 1/bandwidth that no single size shows; None if there is none.
 
     The estimate of one of them (`shift_of`) must be above `floor`, a fraction, and above
@@ -72,21 +76,21 @@ def curve_shift(
     ):
         return None
     shape = cheapest(curve, sizes)
-    if shape is None or shape.where is Where.ONE_SIZE or _shapeless(shape):
+    if shape is None or shape.kind is RegressionShape.ONE_SIZE or _shapeless(shape):
         return None
     located = _located(shape, curve, sizes)
     return replace(located, text=f"{located.text}; no single payload shows it")
 
 
 def _shapeless(shape: Shape) -> bool:
-    return shape.where is Where.SEVERAL and shape.latency_change is None
+    return shape.kind is RegressionShape.SEVERAL and shape.latency_change is None
 
 
-def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> Located:
+def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> LocatedRegression:
     change = None
     if shape.level is not None:
         change = math.expm1(shape.level)
-    elif shape.where is not Where.SEVERAL:
+    elif shape.kind is not RegressionShape.SEVERAL:
         change = shape.latency_change or shape.transfer_change
     if curve is not None and (shape.latency_change or shape.transfer_change):
         text = _curve_text(shape, curve)
@@ -94,7 +98,7 @@ def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> L
         text = _level_text(shape, sizes)
     else:
         text = _several_text(shape, sizes)
-    return Located(where=shape.where, payloads=shape.payloads, change=change, text=text)
+    return LocatedRegression(kind=shape.kind, payloads=shape.payloads, change=change, text=text)
 
 
 def _curve_text(shape: Shape, curve: Curve) -> str:
@@ -132,9 +136,9 @@ def _level_text(shape: Shape, sizes: Sequence[SizeShift]) -> str:
     """What is slower by one factor, and what is not."""
     by = _percent(math.expm1(shape.level or 0.0))
     first = payload_text(shape.payloads[0])
-    if shape.where is Where.ALL:
+    if shape.kind is RegressionShape.ALL:
         return f"all payloads are slower by about {by}"
-    if shape.where is Where.ONE_SIZE:
+    if shape.kind is RegressionShape.ONE_SIZE:
         return f"{'only ' if len(sizes) > 1 else ''}{first} is slower, by {by}"
     return _step_text(shape.payloads, [size.payload_bytes for size in sizes], by=by)
 
