@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from busbw.driver import Bundle, Group, LocalTransport, Request, Starter, Worker
+from busbw.driver import Bundle, Ended, Group, LocalTransport, Reply, Request, Starter, Worker
 from busbw.model import ALONE, Cluster, Failure, FailureKind, LaunchId, Place, Role, Run
 
 from .processes import processes, wait_until
@@ -241,3 +241,31 @@ def test_another_thread_ends_a_group_that_is_asked(bundle: Bundle) -> None:
         found = failure(alone.ask(REQUEST, LONG_S, "measuring"))
         timer.join()
     assert found.kind is FailureKind.KILLED
+
+
+def test_what_a_member_says_that_was_not_asked_is_nobody_s_answer(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Worker.received
+    said: list[str] = []
+
+    def babbling(worker: Worker) -> Reply | Ended | None:
+        """The server says that it is ready, again and again."""
+        if worker.launch.member != "ps0":
+            return real(worker)
+        said.append("ready")
+        return Reply(None)
+
+    with group(bundle) as members:
+        server = members.members[Role(task="ps")]
+        assert isinstance(server, Worker)
+        reading, writing = os.pipe()
+        os.write(writing, b".")
+        monkeypatch.setattr(Worker, "received", babbling)
+        monkeypatch.setattr(server, "fileno", lambda: reading)
+        answers = members.ask_all(REQUEST, LONG_S, "training")
+        os.close(reading)
+        os.close(writing)
+    assert said
+    assert not isinstance(answers, Failure)
+    assert {role.name: type(answer) for role, answer in answers.items()} == {"chief 0": Run}

@@ -245,3 +245,15 @@ def test_a_side_that_hangs_is_over_at_the_deadline_and_the_rest_is_measured(pair
     found.run()
     assert (runs(found, R), runs(found, C)) == ([1, 1, 1], [1, 0, 1])
     assert kinds(found, C)[1] == [FailureKind.TIMEOUT]
+
+
+def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_for_more(
+    pairs: Make, log: Log
+) -> None:
+    log.kill_before = ("1.fake.reference", "measure")
+    script = starter(device="tpu", device_kind="Fake TPU")
+    found = pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script)
+    found.run()
+    assert (runs(found, R), runs(found, C)) == ([0], [1])
+    assert kinds(found, R) == [[FailureKind.KILLED]]
+    assert log.sides("let_go") == ""
