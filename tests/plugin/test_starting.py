@@ -68,7 +68,7 @@ def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder, 
 
 def test_a_group_of_which_one_is_cut_short_twice_is_lost(folder: Folder) -> None:
     ran = folder.run(
-        hit(folder, "1.fake.parameter_server*ps0", 2),
+        hit(folder, "1.fake.parameter_server.ps0", 2),
         *CNN,
         "--strategies=parameter_server",
         exit_code=1,
