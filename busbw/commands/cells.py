@@ -16,7 +16,7 @@ from busbw import inputs, report, stats, traces
 from busbw.collectives.replica_groups import GroupSize
 from busbw.model import LEAST_S, payload_text, seconds_text
 from busbw.report import Problem, Times, TraceCell, Unknown
-from busbw.traces import MOST_EVENTS, Collective, CutError, Iteration, Trace, TraceError
+from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
 
 from .labels import Labels
 from .recordings import FORMATS, Session
@@ -30,7 +30,7 @@ class _Stretch:
 
     folder: str
     ranks: int
-    found: Sequence[Collective]
+    found: Sequence[RecordedCollective]
     iterations: Sequence[Iteration]
 
     @property
@@ -46,7 +46,7 @@ class _Stretch:
 class _Read:
     """What the hosts of one session recorded, and which devices they had."""
 
-    found: list[Collective] = field(default_factory=list)
+    found: list[RecordedCollective] = field(default_factory=list)
     there: list[str] = field(default_factory=list)
     enqueued: int = 0
 
@@ -82,7 +82,7 @@ class Gathering:
     def add(self, session: Session) -> None:
         """Read one session; whatever is wrong with it is noted, a cut in it once."""
         read = self._read(session)
-        by_sort: dict[_Sort, list[Collective]] = defaultdict(list)
+        by_sort: dict[_Sort, list[RecordedCollective]] = defaultdict(list)
         for one in read.found:
             if one.kind in self.kinds:
                 by_sort[one.kind, one.payload_bytes, one.groups].append(one)
@@ -103,7 +103,7 @@ class Gathering:
         session: Session,
         kind: str,
         recorded: int | None,
-        found: Sequence[Collective],
+        found: Sequence[RecordedCollective],
         there: Sequence[str],
     ) -> None:
         payload_bytes = recorded or self.labels.payload(session.names)
@@ -164,7 +164,7 @@ class Gathering:
             return text
         return f"{text}; of {read.enqueued} it only says that a host enqueued them, not the time"
 
-    def _count_unknown(self, session: Session, found: Sequence[Collective]) -> None:
+    def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
         """What is a collective, of a kind that nothing tells, is never left out in silence."""
         ones = [one for one in found if one.kind == traces.UNKNOWN]
         if not ones:
@@ -182,7 +182,7 @@ class Gathering:
         for path in paths:
             try:
                 trace = _read_file(path, host, self.size_limit)
-            except (traces.TooLargeError, inputs.TooLargeError) as error:
+            except (traces.RecordingTooLargeError, inputs.TooLargeError) as error:
                 self._note(path, f"{error} (--size-limit)")
                 continue
             except (TraceError, inputs.InputError) as error:
@@ -226,11 +226,11 @@ class Gathering:
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     content = inputs.content(path, size_limit)
     if path.name.endswith(_XPLANE):
-        return traces.read_xplane(content, host=host, keep=traces.Wanted())
-    return traces.read_chrome(content, host=host, keep=traces.Wanted(), most_bytes=size_limit)
+        return traces.read_xplane(content, host=host, keep=traces.WantedEvents())
+    return traces.read_chrome(content, host=host, keep=traces.WantedEvents(), most_bytes=size_limit)
 
 
-def _recorded(found: Iterable[Collective]) -> dict[str, tuple[int, float]]:
+def _recorded(found: Iterable[RecordedCollective]) -> dict[str, tuple[int, float]]:
     """Of each device how many it recorded, the warm-up included, and their seconds in all."""
     durations: dict[str, list[float]] = defaultdict(list)
     for one in found:

@@ -7,12 +7,20 @@ interpreter reads its own recordings with it, as the command does those of other
 
 from .chrome import read_chrome
 from .collectives import (
-    Wanted,
+    WantedEvents,
     collectives,
     only_enqueued,
     ranks_of,
 )
-from .event import MOST_EVENTS, Collective, Event, Keep, TooLargeError, Trace, TraceError
+from .event import (
+    MOST_EVENTS,
+    Event,
+    Keep,
+    RecordedCollective,
+    RecordingTooLargeError,
+    Trace,
+    TraceError,
+)
 from .iterations import CutError, Iteration, iterations
 from .rows import MOST_BYTES
 from .telling import UNKNOWN
@@ -22,15 +30,15 @@ __all__ = [
     "MOST_BYTES",
     "MOST_EVENTS",
     "UNKNOWN",
-    "Collective",
     "CutError",
     "Event",
     "Iteration",
     "Keep",
-    "TooLargeError",
+    "RecordedCollective",
+    "RecordingTooLargeError",
     "Trace",
     "TraceError",
-    "Wanted",
+    "WantedEvents",
     "collectives",
     "iterations",
     "only_enqueued",

@@ -19,9 +19,9 @@ from .event import (
     Event,
     Keep,
     Kept,
+    RecordingTooLargeError,
     Stats,
     Times,
-    TooLargeError,
     TooManyError,
     Trace,
     TraceError,
@@ -52,7 +52,7 @@ def read_chrome(
     try:
         for place, row in enumerate(rows(content, most_bytes)):
             read.add(row, place)
-    except (TooLargeError, TooManyError):
+    except (RecordingTooLargeError, TooManyError):
         raise
     except TraceError as error:
         raise TraceError(f"{error}{reached(read.begun())}") from error

@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .event import Collective, Event, Stats, Trace
-from .names import Phase, Source, naming
-from .places import (
-    Launches,
+from .attribution import (
+    ProgramLaunches,
     Returns,
     device_of_plane,
     host_devices,
     is_launch,
     is_return,
 )
+from .event import Event, RecordedCollective, Stats, Trace
+from .names import Phase, Source, naming
 from .telling import UNKNOWN, Telling, Told
 
 _DERIVED = re.compile(
@@ -49,7 +49,7 @@ class _Span(NamedTuple):
     last: _Piece
 
 
-class Wanted:
+class WantedEvents:
     """Which events `collectives` can use, by name, plane and stats: the `keep` of a reader.
 
     Beyond collectives these are launches, by which calls are told apart, what TensorFlow does at
@@ -67,10 +67,10 @@ class Wanted:
         return self._names[name] or bool(stats and self._telling.may_be_one(name, plane, stats))
 
 
-def collectives(trace: Trace) -> tuple[Collective, ...]:
+def collectives(trace: Trace) -> tuple[RecordedCollective, ...]:
     """Every whole collective of the recording, by device and in the order of time."""
     spans = _true(_spans(_pieces(trace.events)))
-    launches, returns = Launches(trace.events), Returns(trace.events)
+    launches, returns = ProgramLaunches(trace.events), Returns(trace.events)
     on_host = [span.first.event for span in spans if span.first.device is None]
     devices = dict(zip(map(id, on_host), host_devices(on_host)))
     found = [
@@ -122,7 +122,7 @@ def _counts_on_host(event: Event, source: Source) -> bool:
     """
     if source is Source.NODE:
         op = event.name.rsplit(":", 1)[-1]
-        return op.startswith("Collective") and event.line.startswith(_RUNS)
+        return op.startswith("RecordedCollective") and event.line.startswith(_RUNS)
     return source is Source.INSTRUCTION and "device_ordinal" in event.stats
 
 
@@ -180,13 +180,13 @@ def _true(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _collective(
-    span: _Span, host: str, device: int | None, launches: Launches, returns: Returns
-) -> Collective:
+    span: _Span, host: str, device: int | None, launches: ProgramLaunches, returns: Returns
+) -> RecordedCollective:
     first, last = span.first.event, span.last.event
     begun, ended = span.first.told, span.last.told
     number = span.first.device if span.first.device is not None else device
     program, call = launches.program_and_call(first)
-    return Collective(
+    return RecordedCollective(
         kind=span.kind,
         name=first.name,
         host=host,

@@ -32,7 +32,7 @@ class TraceError(ValueError):
     """A recording that cannot be read or is not whole; the message says what and where."""
 
 
-class TooLargeError(TraceError):
+class RecordingTooLargeError(TraceError):
     """A recording of more bytes than are read; the message says how many."""
 
 
@@ -123,7 +123,7 @@ class Trace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Collective:
+class RecordedCollective:
     """One collective on one device: from when the device joined it to when it had its values.
 
     `call` is the launch of `program` that it belongs to, as that device counts them; both are ""

@@ -35,7 +35,7 @@ _NCCL_BYTES: Mapping[str, int] = {
 
 
 @dataclass(frozen=True)
-class Instruction:
+class NotedInstruction:
     """Parts of an instruction's text.
 
     Shapes stand in its outputs and inputs; `attributes` are all that follows these, such as the
@@ -59,7 +59,7 @@ class Instruction:
         return match[1] if match else ""
 
 
-def instruction_of(stats: Stats) -> Instruction | None:
+def instruction_of(stats: Stats) -> NotedInstruction | None:
     """The instruction whose text is among the stats; None where there is no whole one."""
     for key in TEXTS:
         found = read(str(stats.get(key, "")))
@@ -68,14 +68,14 @@ def instruction_of(stats: Stats) -> Instruction | None:
     return None
 
 
-def read(text: str) -> Instruction | None:
+def read(text: str) -> NotedInstruction | None:
     """Each part is looked for once and from left to right, however long the text is."""
     begin = text.find("=") + 1
     op = _OP.search(text, begin) if begin else None
     end = _INPUTS_END.search(text, op.end()) if op else None
     if op is None or end is None:
         return None
-    return Instruction(
+    return NotedInstruction(
         op=op["op"],
         outputs=text[begin : op.start()],
         inputs=text[op.end() : end.start()],
@@ -83,7 +83,7 @@ def read(text: str) -> Instruction | None:
     )
 
 
-def payload_bytes(kind: str, found: Instruction) -> int | None:
+def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
     """The larger of one rank's input and output, where the shapes say it; else None.
 
     What starts a collective has buffers of its own among its outputs, what ends one has them among

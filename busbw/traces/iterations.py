@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from busbw.model import payload_text
 
-from .event import Collective, TraceError
+from .event import RecordedCollective, TraceError
 
 
 class CutError(TraceError):
@@ -50,7 +50,7 @@ class Iteration:
 
 
 def iterations(
-    found: Sequence[Collective], *, drop_first: bool = True, there: Iterable[str] = ()
+    found: Sequence[RecordedCollective], *, drop_first: bool = True, there: Iterable[str] = ()
 ) -> tuple[Iteration, ...]:
     """The iterations of collectives of one kind and payload, in the order of calls and of time.
 
@@ -74,20 +74,20 @@ def iterations(
     return tuple(one for of_call in in_time for one in of_call[1:])
 
 
-def _programs(found: Sequence[Collective]) -> dict[str, list[Collective]]:
+def _programs(found: Sequence[RecordedCollective]) -> dict[str, list[RecordedCollective]]:
     """By program; by its name alone, where hosts gave it other numbers."""
     by_host: dict[str, set[str]] = defaultdict(set)
     for one in found:
         by_host[one.host].add(one.program)
     named_alike = len({frozenset(programs) for programs in by_host.values()}) == 1
-    programs: dict[str, list[Collective]] = defaultdict(list)
+    programs: dict[str, list[RecordedCollective]] = defaultdict(list)
     for one in sorted(found, key=lambda one: one.start_s):
         programs[one.program if named_alike else one.program.partition("(")[0]].append(one)
     return programs
 
 
 def _taking_part(
-    of_program: Sequence[Collective], ranks: Iterable[str], there: Iterable[str]
+    of_program: Sequence[RecordedCollective], ranks: Iterable[str], there: Iterable[str]
 ) -> list[str]:
     """The ranks that ran a program, as far as they were recorded.
 
@@ -101,13 +101,13 @@ def _taking_part(
 
 
 def _calls(
-    of_program: Sequence[Collective], ranks: Sequence[str]
-) -> Iterator[tuple[str, dict[str, list[Collective]], str]]:
+    of_program: Sequence[RecordedCollective], ranks: Sequence[str]
+) -> Iterator[tuple[str, dict[str, list[RecordedCollective]], str]]:
     """Each call's label, the collectives of each rank in it, and a rank that has some.
 
     Where the ranks number the calls alike they are matched by that, else by their order.
     """
-    by_rank: dict[str, dict[str, list[Collective]]] = {rank: {} for rank in ranks}
+    by_rank: dict[str, dict[str, list[RecordedCollective]]] = {rank: {} for rank in ranks}
     for one in of_program:
         by_rank[one.rank].setdefault(one.call, []).append(one)
     first = max(ranks, key=lambda rank: len(by_rank[rank]))
@@ -122,7 +122,7 @@ def _calls(
 
 
 def _paired(
-    program: str, call: str, of_call: Mapping[str, Sequence[Collective]]
+    program: str, call: str, of_call: Mapping[str, Sequence[RecordedCollective]]
 ) -> list[Iteration]:
     counts = {rank: len(ones) for rank, ones in of_call.items()}
     most, least = max(counts, key=lambda rank: counts[rank]), min(counts, key=lambda r: counts[r])
@@ -142,7 +142,7 @@ def _paired(
     ]
 
 
-def _where(one: Collective, program: str, call: str) -> str:
+def _where(one: RecordedCollective, program: str, call: str) -> str:
     """Kind, payload, call and program, as far as these are known."""
     size = f" of {payload_text(one.payload_bytes)}" if one.payload_bytes else ""
     parts = (f"call {call}" if call else "", program.partition("(")[0])

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 
+from .attribution import LAUNCH_LINE, device_of_plane
 from .event import TraceError
-from .places import LAUNCH_LINE, device_of_plane
 from .protobuf import BYTES, VARINT, fields, signed, tag, text
 
 _PLANE, _PLANE_NAME, _PLANE_LINE = tag(1, BYTES), tag(2, BYTES), tag(3, BYTES)

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from .event import MOST_EVENTS, TooLargeError, TraceError
+from .event import MOST_EVENTS, RecordingTooLargeError, TraceError
 
 # A million events, the most that profilers write, of 1 KiB each.
 MOST_BYTES = 2**30
@@ -35,8 +35,8 @@ _DECODER = json.JSONDecoder()
 def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
     """The events in gzip's `content`, as they stand there: a list, or `traceEvents` of an object.
 
-    Raises TraceError for what is cut, damaged or no list of objects, and TooLargeError for what
-    unpacks to more than `most_bytes`, before any of it is parsed.
+    Raises TraceError for what is cut, damaged or no list of objects, and RecordingTooLargeError
+    for what unpacks to more than `most_bytes`, before any of it is parsed.
     """
     if not content:
         raise TraceError("the file is empty")
@@ -65,7 +65,7 @@ def _check_size(content: bytes, most_bytes: int) -> None:
         while part := file.read(_AT_ONCE):
             count += len(part)
             if count > most_bytes:
-                raise TooLargeError(f"unpacks to more than {most_bytes} bytes")
+                raise RecordingTooLargeError(f"unpacks to more than {most_bytes} bytes")
 
 
 def _listed(text: _Text) -> Iterator[Any]:

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from busbw.collectives import replica_groups
 from busbw.collectives.replica_groups import GroupSize
 
+from .attribution import device_of_plane
 from .event import Event, Stats
 from .instruction import (
     TEXTS,
-    Instruction,
+    NotedInstruction,
     instruction_of,
     nccl_bytes,
     payload_bytes,
 )
 from .names import Naming, Phase, Source, naming, of_fusion
-from .places import device_of_plane
 
 UNKNOWN = "unknown"
 
@@ -129,7 +129,7 @@ def _by_name(said: Naming | None, stats: Stats) -> Told | None:
 
 
 def _by_instruction(
-    found: Instruction, said: Naming | None, name: str, stats: Stats
+    found: NotedInstruction, said: Naming | None, name: str, stats: Stats
 ) -> Told | None:
     kind, by_op = _kind_of_instruction(found, said, stats), naming(found.op)
     if not kind and (by_op is None or said is None):
@@ -149,7 +149,7 @@ def _by_instruction(
     )
 
 
-def _kind_of_instruction(found: Instruction, said: Naming | None, stats: Stats) -> str:
+def _kind_of_instruction(found: NotedInstruction, said: Naming | None, stats: Stats) -> str:
     """By the operation; what runs aside is by what it calls, a fusion by its category, too.
 
     UNKNOWN for what surely is a collective, "" for what is not known to be one.

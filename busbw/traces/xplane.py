@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .attribution import INSTRUCTION, is_of_gpu
 from .event import (
     OWN_BEGIN,
     OWN_DURATION,
@@ -23,7 +24,6 @@ from .event import (
     Trace,
     TraceError,
 )
-from .places import INSTRUCTION, is_of_gpu
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
 from .reached import xplane_reached
 

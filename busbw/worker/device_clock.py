@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import FailureKind
-from busbw.traces.beside import Beside, is_work_or_wanted
-from busbw.traces.collectives import Wanted, collectives
-from busbw.traces.event import Collective, Trace, TraceError
+from busbw.traces.collectives import WantedEvents, collectives
+from busbw.traces.event import RecordedCollective, Trace, TraceError
+from busbw.traces.overlap import Overlap, is_work_or_wanted
 from busbw.traces.telling import UNKNOWN
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.recorded import Reader
@@ -47,16 +47,16 @@ class Recorded:
     hidden_share: float | None = None
 
 
-def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[Collective, ...]:
+def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[RecordedCollective, ...]:
     """The collectives of one kind in what was recorded, of all hosts.
 
     With `beside` also what else their ranks did meanwhile. Raises MeasuringError UNAVAILABLE where
     there is no recording that can be read, or only collectives whose kind nothing tells.
     """
-    found: list[Collective] = []
+    found: list[RecordedCollective] = []
     unknown = 0
     try:
-        for trace in reader(is_work_or_wanted if beside else Wanted()):
+        for trace in reader(is_work_or_wanted if beside else WantedEvents()):
             all_kinds = collectives(trace)
             unknown += sum(one.kind == UNKNOWN for one in all_kinds)
             ones = [one for one in all_kinds if one.kind == kind]
@@ -68,17 +68,19 @@ def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[Collective
     return tuple(found)
 
 
-def _with_hidden(found: Sequence[Collective], trace: Trace) -> list[Collective]:
-    others = Beside(trace)
+def _with_hidden(found: Sequence[RecordedCollective], trace: Trace) -> list[RecordedCollective]:
+    others = Overlap(trace)
     return [replace(one, hidden_s=others.hidden_s(one)) for one in found]
 
 
-def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: int) -> Recorded:
+def times(
+    found: Sequence[RecordedCollective], *, ranks: int, calls: int, iterations: int
+) -> Recorded:
     """What `found` says of `calls` calls of `iterations` collectives each, over `ranks` ranks.
 
     Raises MeasuringError UNAVAILABLE if it does not hold every one of them.
     """
-    by_rank: Mapping[str, list[Collective]] = defaultdict(list)
+    by_rank: Mapping[str, list[RecordedCollective]] = defaultdict(list)
     for one in sorted(found, key=lambda one: one.start_s):
         by_rank[one.rank].append(one)
     ordered = sorted(by_rank.items(), key=lambda item: _place(item[1][0]))
@@ -104,7 +106,7 @@ def times(found: Sequence[Collective], *, ranks: int, calls: int, iterations: in
     )
 
 
-def _hidden_share(found: Sequence[Collective]) -> float | None:
+def _hidden_share(found: Sequence[RecordedCollective]) -> float | None:
     """The median; None as soon as it is not known of one. No rounding takes it above 1."""
     shares = [
         min(1.0, one.hidden_s / one.duration_s)
@@ -122,7 +124,7 @@ def _means(durations_s: Sequence[float], each: int) -> list[float]:
     ]
 
 
-def _place(one: Collective) -> tuple[str, int]:
+def _place(one: RecordedCollective) -> tuple[str, int]:
     return one.host, one.device
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.traces import Collective, Event, Trace, collectives
+from busbw.traces import Event, RecordedCollective, Trace, collectives
 
 OPS = "XLA Ops"
 
@@ -24,11 +24,11 @@ def _event(name: str, start: float = 0, duration: float = 1, **changes: object) 
     return replace(ordinary, **changes)  # type: ignore[arg-type]
 
 
-def _found(*events: Event) -> tuple[Collective, ...]:
+def _found(*events: Event) -> tuple[RecordedCollective, ...]:
     return collectives(Trace(events=events, host="h"))
 
 
-def _times_us(found: tuple[Collective, ...]) -> list[float]:
+def _times_us(found: tuple[RecordedCollective, ...]) -> list[float]:
     return [round(one.duration_s * 1e6, 6) for one in found]
 
 
@@ -40,7 +40,7 @@ def _launch(start: float, duration: float, run_id: int | None = None) -> Event:
 def test_an_event_of_a_collectives_name_is_one_with_all_that_is_known_of_it() -> None:
     text = "%all-reduce.1 = f32[1024]{0} all-reduce(f32[1024]{0} %x), channel_id=1"
     event = _event("all-reduce.1", 3, 2, plane="/device:TPU:5", stats={"long_name": text})
-    wanted = Collective(
+    wanted = RecordedCollective(
         kind="all_reduce",
         name="all-reduce.1",
         host="h",

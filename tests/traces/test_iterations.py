@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.traces import Collective, Iteration, TraceError, iterations
+from busbw.traces import Iteration, RecordedCollective, TraceError, iterations
 
 
 def _of(
     device: int, times: Sequence[float], *, call: str = "", host: str = "h", begin: float = 0
-) -> list[Collective]:
+) -> list[RecordedCollective]:
     return [
-        Collective(
+        RecordedCollective(
             kind="all_reduce",
             name="psum.1",
             host=host,

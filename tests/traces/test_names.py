@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.traces import Wanted
+from busbw.traces import WantedEvents
 from busbw.traces.names import Phase, Source, naming
 
 COLLECTIVES = {
@@ -73,7 +73,7 @@ def is_collective(name: str) -> bool:
 def test_a_name_of_a_collective_is_known_with_its_kind(name: str, kind: str) -> None:
     said = naming(name)
     assert said is not None and (said.kind, said.phase) == (kind, Phase.WHOLE)
-    assert is_collective(name) and Wanted()(name)
+    assert is_collective(name) and WantedEvents()(name)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -105,7 +105,7 @@ def test_starts_of_other_numbers_and_other_collectives_have_other_numbers() -> N
 def test_what_runs_aside_is_wanted_but_its_name_says_no_kind(name: str) -> None:
     said = naming(name)
     assert said is not None and said.kind == ""
-    assert Wanted()(name) and not is_collective(name)
+    assert WantedEvents()(name) and not is_collective(name)
 
 
 def test_a_custom_call_is_another_thing() -> None:
@@ -114,12 +114,12 @@ def test_a_custom_call_is_another_thing() -> None:
 
 @pytest.mark.parametrize("name", ["jit_f(123)", "CollectiveExecutor::ExecuteAsync::Done"])
 def test_what_tells_calls_and_ends_apart_is_wanted(name: str) -> None:
-    assert Wanted()(name)
+    assert WantedEvents()(name)
 
 
 @pytest.mark.parametrize("name", ["fusion.12", "copy.1", "ExecutorState::Process"])
 def test_what_says_nothing_of_collectives_is_not_wanted(name: str) -> None:
-    assert not Wanted()(name)
+    assert not WantedEvents()(name)
 
 
 def test_a_kernel_is_truer_than_an_instruction_and_this_than_a_node() -> None:

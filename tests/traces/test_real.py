@@ -18,9 +18,9 @@ import pytest
 
 from busbw.collectives.replica_groups import GroupSize
 from busbw.traces import (
-    Collective,
+    RecordedCollective,
     Trace,
-    Wanted,
+    WantedEvents,
     collectives,
     iterations,
     only_enqueued,
@@ -49,20 +49,20 @@ def _whole(name: str) -> Path:
     return path
 
 
-def _found(name: str, source: str) -> tuple[Collective, ...]:
+def _found(name: str, source: str) -> tuple[RecordedCollective, ...]:
     """The collectives of an extract, or of the whole file, read as the command does."""
     if source == "extract":
         return collectives(extract.read_extract(name))
     path = _whole(name)
     reader = read_xplane if path.name.endswith(".pb") else read_chrome
-    return collectives(reader(path.read_bytes(), host=_host(path), keep=Wanted()))
+    return collectives(reader(path.read_bytes(), host=_host(path), keep=WantedEvents()))
 
 
 def _host(path: Path) -> str:
     return path.name.partition(".xplane")[0].partition(".trace")[0]
 
 
-def _by_device(found: Sequence[Collective], kind: str) -> Durations:
+def _by_device(found: Sequence[RecordedCollective], kind: str) -> Durations:
     by_device: Durations = defaultdict(list)
     for one in found:
         if one.kind == kind:
@@ -134,7 +134,7 @@ def test_of_tensorflow_on_gpus_one_all_reduce_was_enqueued_and_none_is_timed(sou
     if source == "extract":
         trace = extract.read_extract(TENSORFLOW)
     else:
-        trace = read_xplane(_whole(TENSORFLOW).read_bytes(), keep=Wanted())
+        trace = read_xplane(_whole(TENSORFLOW).read_bytes(), keep=WantedEvents())
     assert (collectives(trace), only_enqueued(trace)) == ((), 1)
     assert len(ranks_of(trace)) == 8
 
@@ -270,8 +270,8 @@ def test_recordings_of_cpus_give_the_times_that_they_gave_before_devices_had_clo
     content = gzip.decompress((DATA / f"{name}.gz").read_bytes())
     trace: Trace
     if name.endswith(".json"):
-        trace = read_chrome(gzip.compress(content), host="h", keep=Wanted())
+        trace = read_chrome(gzip.compress(content), host="h", keep=WantedEvents())
     else:
-        trace = read_xplane(content, host="h", keep=Wanted())
+        trace = read_xplane(content, host="h", keep=WantedEvents())
     found = iterations(collectives(trace), drop_first=False)
     assert [[one.index, dict(one.durations_s)] for one in found] == BEFORE[name]

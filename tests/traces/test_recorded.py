@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.traces import Trace, Wanted, collectives, iterations, read_chrome, read_xplane
+from busbw.traces import Trace, WantedEvents, collectives, iterations, read_chrome, read_xplane
 from tests.worker.backends.real import needs
 
 from . import recorded
@@ -30,7 +30,7 @@ def by_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def _read(recording: Recording) -> Trace:
-    return read_xplane(recording.xplane.read_bytes(), host="h", keep=Wanted())
+    return read_xplane(recording.xplane.read_bytes(), host="h", keep=WantedEvents())
 
 
 def _durations(trace: Trace) -> Durations:
@@ -80,7 +80,7 @@ def test_the_durations_of_jax_are_those_of_its_own_reader(by_jax: Recording) -> 
 
 def test_both_files_of_jax_hold_the_same_collectives(by_jax: Recording) -> None:
     (other,) = by_jax.folder.glob("plugins/profile/*/*.trace.json.gz")
-    chrome = read_chrome(other.read_bytes(), host="h", keep=Wanted())
+    chrome = read_chrome(other.read_bytes(), host="h", keep=WantedEvents())
     _same(_durations(chrome), _durations(_read(by_jax)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from busbw.collectives.replica_groups import GroupSize
-from busbw.traces import UNKNOWN, Event, Trace, Wanted, collectives, read_xplane
+from busbw.traces import UNKNOWN, Event, Trace, WantedEvents, collectives, read_xplane
 from busbw.traces.event import Stats
 from busbw.traces.names import Phase
 from busbw.traces.telling import Telling, Told
@@ -62,7 +62,7 @@ def _text(op: str, name: str = "x.1", attributes: str = "channel_id=1") -> Mappi
 )
 def test_the_operation_of_the_instruction_decides_whatever_its_name(op: str, kind: str) -> None:
     assert _kind("my_step.7", _text(op)) == kind
-    assert Wanted()("my_step.7", TPU, _text(op))
+    assert WantedEvents()("my_step.7", TPU, _text(op))
 
 
 @pytest.mark.parametrize("op", ["copy", "bitcast", "add", "while", "call"])
@@ -92,7 +92,7 @@ def test_a_kernel_that_users_brought_along_is_what_its_name_says() -> None:
 )
 def test_a_fusion_is_what_its_category_or_its_computation_says(stats: Stats, kind: str) -> None:
     assert _kind("fusion.635", stats) == kind
-    assert Wanted()("fusion.635", TPU, stats) == bool(kind)
+    assert WantedEvents()("fusion.635", TPU, stats) == bool(kind)
 
 
 @pytest.mark.parametrize("category", ["loop fusion", "copy", "data formatting", "while"])
@@ -120,7 +120,7 @@ def test_any_other_category_leaves_it_to_the_name(category: str) -> None:
 def test_names_that_compilers_give_are_known(name: str, kind: str, phase: Phase) -> None:
     found = _told(name)
     assert found is not None and (found.kind, found.phase) == (kind, phase)
-    assert Wanted()(name)
+    assert WantedEvents()(name)
 
 
 @pytest.mark.parametrize("part", ["start", "done"])
@@ -253,7 +253,7 @@ def test_a_kernel_is_kept_for_what_it_notes_itself() -> None:
     noted = [{"hlo_op": "all-reduce-start.1"}, {"hlo_op": "fusion.1"}, {}]
     kernels = [Made(name="void kernel<float>", duration_ps=9, stats=stats) for stats in noted]
     content = space(plane(GPU, [Line(name="Stream #1(Compute)", events=kernels)]))
-    trace = read_xplane(content, keep=Wanted())
+    trace = read_xplane(content, keep=WantedEvents())
     assert [event.stats for event in trace.events] == noted[:1]
     assert [one.kind for one in collectives(trace)] == ["all_reduce"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.model import FailureKind
-from busbw.traces.event import Collective
+from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.recorded import read_files
@@ -21,10 +21,10 @@ from tests.traces.written import Line, Made, plane, space
 Calls = list[list[float]]
 
 
-def _of_rank(device: int, calls: Calls, host: str = "here") -> list[Collective]:
+def _of_rank(device: int, calls: Calls, host: str = "here") -> list[RecordedCollective]:
     durations = [seconds for call in calls for seconds in call]
     return [
-        Collective(
+        RecordedCollective(
             kind="all_reduce",
             name="all-reduce.1",
             host=host,
@@ -38,11 +38,11 @@ def _of_rank(device: int, calls: Calls, host: str = "here") -> list[Collective]:
     ]
 
 
-def _found(*ranks: Calls) -> list[Collective]:
+def _found(*ranks: Calls) -> list[RecordedCollective]:
     return [one for device, calls in enumerate(ranks) for one in _of_rank(device, calls)]
 
 
-def _refused(found: list[Collective], *, ranks: int, calls: int, iterations: int) -> str:
+def _refused(found: list[RecordedCollective], *, ranks: int, calls: int, iterations: int) -> str:
     with pytest.raises(MeasuringError) as caught:
         device_clock.times(found, ranks=ranks, calls=calls, iterations=iterations)
     assert caught.value.kind is FailureKind.UNAVAILABLE

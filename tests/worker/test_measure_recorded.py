@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from busbw.model import Failure, FailureKind, LaunchId, Run
-from busbw.traces.event import Collective
+from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.recorded import Reader
 from busbw.worker.measure import Desk
@@ -30,13 +30,13 @@ class _Recorder:
         self.backend = backend
         self.lost = lost
 
-    def read(self, reader: Reader, kind: str, *, beside: bool) -> tuple[Collective, ...]:
+    def read(self, reader: Reader, kind: str, *, beside: bool) -> tuple[RecordedCollective, ...]:
         assert not reader(lambda name, plane, stats: True)
         assert not beside
         count = sum(self.backend.recorded_runs) - self.lost
         ones = [(rank, place) for rank in range(4) for place in range(count)]
         return tuple(
-            Collective(
+            RecordedCollective(
                 kind=kind,
                 name="all-reduce",
                 host="here",

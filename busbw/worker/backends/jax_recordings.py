@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
+from busbw.traces.attribution import is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
-from busbw.traces.places import is_of_gpu
 from busbw.traces.xplane import own_times
 
 from .recorded import read_files

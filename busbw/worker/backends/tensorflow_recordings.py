@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from busbw.traces.attribution import INSTRUCTION, is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
-from busbw.traces.places import INSTRUCTION, is_of_gpu
 from busbw.traces.xplane import own_times
 
 from .recorded import read_files

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.traces import Wanted, collectives
-from busbw.traces.beside import Beside, is_work_or_wanted
+from busbw.traces import WantedEvents, collectives
+from busbw.traces.overlap import Overlap, is_work_or_wanted
 from busbw.worker.backends.recorded import Reader, read_files
 from tests.traces import extract
 from tests.worker.backends import real
@@ -48,7 +48,7 @@ def described(reader: Reader) -> str:
     """
     rows = []
     for trace in reader(is_work_or_wanted):
-        beside = Beside(trace)
+        beside = Overlap(trace)
         found = collectives(trace)
         first_s = min((one.start_s for one in found), default=0.0)
         for one in found:
@@ -96,4 +96,4 @@ def test_a_framework_s_own_reader_sees_what_ours_sees(framework: str, folder: Pa
 
 
 def test_ours_is_the_reader_where_a_framework_brings_none(folder: Path) -> None:
-    assert [len(collectives(trace)) for trace in read_files(folder, Wanted())][:2] == [24, 24]
+    assert [len(collectives(trace)) for trace in read_files(folder, WantedEvents())][:2] == [24, 24]

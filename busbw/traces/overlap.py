@@ -13,8 +13,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from .event import Collective, Event, Stats, Trace
-from .places import device_of_plane, noted_device
+from .attribution import device_of_plane, noted_device
+from .event import Event, RecordedCollective, Stats, Trace
 from .telling import Telling
 
 # Instructions that stand for all that runs inside of them, on whatever line.
@@ -33,7 +33,7 @@ def is_work_or_wanted(name: str, plane: str = "", stats: Stats | None = None) ->
     return _NO_WORK.match(name) is None
 
 
-class Beside:
+class Overlap:
     """The instructions of each rank of a recording, without its collectives."""
 
     def __init__(self, trace: Trace) -> None:
@@ -52,7 +52,7 @@ class Beside:
             rank: max(one.duration_s for one in events) for rank, events in self._of.items()
         }
 
-    def hidden_s(self, one: Collective) -> float | None:
+    def hidden_s(self, one: RecordedCollective) -> float | None:
         """Seconds of `one` in which its rank did something else, too; None where nobody knows."""
         plane, line = one.place
         rank = (device_of_plane(plane) is None, one.device)

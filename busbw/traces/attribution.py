@@ -104,7 +104,7 @@ def is_return(name: str) -> bool:
     return name == _RETURN
 
 
-class Launches:
+class ProgramLaunches:
     """The launches of programs on each device: an event belongs to the one around it."""
 
     def __init__(self, events: Iterable[Event]) -> None:

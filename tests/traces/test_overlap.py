@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.traces import Event, Trace, collectives
-from busbw.traces.beside import Beside, is_work_or_wanted
+from busbw.traces.overlap import Overlap, is_work_or_wanted
 
 GPU, TPU, HOST = "/device:GPU:0", "/device:TPU:0", "/host:CPU"
 OPS = "XLA Ops"
@@ -38,7 +38,7 @@ def _on_cpu(name: str, start: float, duration: float, device: int, line: str = "
 
 def _hidden_us(*events: Event) -> list[float | None]:
     trace = Trace(events=events, host="h")
-    others = Beside(trace)
+    others = Overlap(trace)
     found = [others.hidden_s(one) for one in collectives(trace)]
     return [None if one is None else round(one * 1e6, 6) for one in found]
 
