@@ -122,7 +122,7 @@ def _counts_on_host(event: Event, source: Source) -> bool:
     """
     if source is Source.NODE:
         op = event.name.rsplit(":", 1)[-1]
-        return op.startswith("RecordedCollective") and event.line.startswith(_RUNS)
+        return op.startswith("Collective") and event.line.startswith(_RUNS)
     return source is Source.INSTRUCTION and "device_ordinal" in event.stats
 
 
