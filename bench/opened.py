@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from busbw import cases
+from busbw import grid
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Device, Spec
 from busbw.worker import environ
@@ -20,7 +20,7 @@ class Opened:
     framework: str
     ranks: int
     backend: AbstractBackend
-    target: cases.Target
+    target: grid.Target
 
     def case(self, payload_bytes: int) -> Case:
         """An all-reduce of this payload."""
@@ -30,7 +30,7 @@ class Opened:
             payload_bytes=payload_bytes,
             ranks=self.ranks,
         )
-        return cases.resolve(spec, self.target)
+        return grid.resolve(spec, self.target)
 
 
 def opened(framework: str, ranks: int) -> Opened:
@@ -41,5 +41,5 @@ def opened(framework: str, ranks: int) -> Opened:
     from busbw.worker.backends import load
 
     backend = load(framework, Device.CPU, ranks)
-    target = cases.choose_target(device=Device.CPU, ranks=ranks, probes=[backend.probe()], named=[])
+    target = grid.choose_target(device=Device.CPU, ranks=ranks, probes=[backend.probe()], named=[])
     return Opened(framework=framework, ranks=ranks, backend=backend, target=target)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import cases, driver, metrics
+from busbw import driver, grid, metrics
 from busbw import model as words
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Run, Spec
@@ -100,7 +100,7 @@ def _pairs(
 
 
 def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, EnvironmentKey]:
-    target = cases.choose_target(
+    target = grid.choose_target(
         device=Device.CPU, ranks=options.ranks, probes=[probe], named=[FRAMEWORK]
     )
     sizes = metrics.parse_payloads(options.payloads)
@@ -108,7 +108,7 @@ def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, Enviro
         Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=options.ranks)
         for size in sizes
     ]
-    return {cases.resolve(spec, target): target.key(spec) for spec in specs}
+    return {grid.resolve(spec, target): target.key(spec) for spec in specs}
 
 
 def _launches(reference: Measurement, candidate: Measurement) -> list[RecordedLaunch]:

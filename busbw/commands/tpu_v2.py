@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import baselines, cases, driver, hardware, metrics, report
+from busbw import baselines, driver, grid, hardware, metrics, report
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.model import (
     KIB,
@@ -194,7 +194,7 @@ def _asked(
 ) -> _Asked:
     assert compiler.devices is not None
     spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=payload_bytes)
-    case, key = cases.resolve_on(spec, compiler.devices)
+    case, key = grid.resolve_on(spec, compiler.devices)
     try:
         published = baselines.find_published(options.baselines, key, case)
     except (baselines.BaselineError, OSError) as error:

@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 
-from busbw import baselines, cases, judge, stats, writing
+from busbw import baselines, grid, judge, stats, writing
 from busbw.model import (
     Baseline,
     Case,
@@ -172,7 +172,7 @@ def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
     for spec in resolved.collected.grid:
         target = resolved.machine.target
         try:
-            case, key = cases.resolve(spec, target), target.key(spec)
+            case, key = grid.resolve(spec, target), target.key(spec)
         except GridError:
             # No case on this device: there is no baseline of it here that could be meant.
             continue

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import baselines, cases, driver, judge
+from busbw import baselines, driver, grid, judge
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
@@ -218,7 +218,7 @@ def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
 
 def _job(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> ProgramJob:
     try:
-        case, key = cases.resolve_on(spec.spec, devices)
+        case, key = grid.resolve_on(spec.spec, devices)
     except GridError as error:
         raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
     return ProgramJob(topology=topology, case=case, key=key)

@@ -16,7 +16,7 @@ import pytest
 from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
-from busbw import cases
+from busbw import grid
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Asked, CompileSpec, Extra, GridError, Spec
 
@@ -133,10 +133,10 @@ def _with_specs(
         steps = _of_training(settings, **marker.kwargs)
         more = () if marker.kwargs.get("alone") else steps
         return replace(collected, grid=_joined(collected.grid, more)), steps
-    grid = cases.specs(_asked(settings))
-    programs = _compile_specs(settings, grid)
-    found = replace(collected, grid=_joined(collected.grid, grid), compile_grid=programs)
-    return found, programs if settings.compile is not None else grid
+    specs = grid.specs(_asked(settings))
+    programs = _compile_specs(settings, specs)
+    found = replace(collected, grid=_joined(collected.grid, specs), compile_grid=programs)
+    return found, programs if settings.compile is not None else specs
 
 
 def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileSpec, ...]:
@@ -159,8 +159,8 @@ def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple
     """
     if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
         raise GridError("--inject: a second collective is for all-reduces, not for steps")
-    steps = cases.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
-    return cases.collectives_alone(steps) if alone else steps
+    steps = grid.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
+    return grid.collectives_alone(steps) if alone else steps
 
 
 def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...]:

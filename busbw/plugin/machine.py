@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.cases import Target
+from busbw.grid import Target
 from busbw.model import Device, Environment, EnvironmentKey, Probe, Spec
 from busbw.workloads import Collective
 

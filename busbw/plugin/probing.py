@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw import cases, driver
+from busbw import driver, grid
 from busbw.driver import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Device, GridError, Probe, Spec, extents_of
@@ -83,11 +83,11 @@ def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") 
         raise pytest.UsageError(f"busbw: {side}{error}") from error
 
 
-def _target(settings: Settings, probes: Sequence[Probe]) -> cases.Target:
+def _target(settings: Settings, probes: Sequence[Probe]) -> grid.Target:
     named = settings.frameworks if settings.frameworks_named else ()
     probed = {probe.framework for probe in probes}
     try:
-        return cases.choose_target(
+        return grid.choose_target(
             device=settings.device,
             ranks=settings.ranks,
             probes=probes,

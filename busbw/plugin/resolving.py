@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw import baselines, cases, driver
+from busbw import baselines, driver, grid
 from busbw.model import (
     Case,
     GridError,
@@ -88,14 +88,14 @@ def _plan(settings: Settings) -> Plan:
 
 
 def _cases(
-    settings: Settings, target: cases.Target, specs: Sequence[Spec]
+    settings: Settings, target: grid.Target, specs: Sequence[Spec]
 ) -> tuple[dict[Spec, Verdict], dict[Spec, Case]]:
     """The Cases; a Spec that is for other devices or other sessions is SKIPPED, and says why."""
     skipped, found = {}, {}
     for spec in specs:
         reason = _left_out(spec, settings, target)
         try:
-            case = None if reason else cases.resolve(spec, target)
+            case = None if reason else grid.resolve(spec, target)
         except NotHereError as error:
             case, reason = None, str(error)
         except GridError as error:
@@ -107,7 +107,7 @@ def _cases(
     return skipped, found
 
 
-def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
+def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
     """Why `spec` is not measured, though it may well be one; else empty."""
     if spec.framework in settings.absent_frameworks:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
@@ -124,7 +124,7 @@ def _left_out(spec: Spec, settings: Settings, target: cases.Target) -> str:
 
 def _check_same_cases(
     settings: Settings,
-    ours: cases.Target,
+    ours: grid.Target,
     case_of: Mapping[Spec, Case],
     references: Sequence[Probe],
 ) -> None:
@@ -132,13 +132,13 @@ def _check_same_cases(
     probes = {probe.framework: probe for probe in references}
     for spec, case in case_of.items():
         try:
-            target = cases.choose_target(
+            target = grid.choose_target(
                 device=ours.device,
                 ranks=settings.ranks,
                 probes=[probes[spec.framework]],
                 named=[spec.framework],
             )
-            theirs = cases.resolve(spec, target)
+            theirs = grid.resolve(spec, target)
         except GridError as error:
             raise pytest.UsageError(f"busbw: the reference: {error}") from error
         if theirs != case or target.key(spec) != ours.key(spec):
@@ -150,7 +150,7 @@ def _check_same_cases(
 
 
 def _jobs(
-    settings: Settings, target: cases.Target, case_of: Mapping[Spec, Case]
+    settings: Settings, target: grid.Target, case_of: Mapping[Spec, Case]
 ) -> dict[Spec, TimedJob]:
     """With baselines, read before anything is measured: a damaged file is found at once."""
     jobs = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from busbw.baselines import Change, CompiledChange, FoundBaseline
-from busbw.cases import Target
+from busbw.grid import Target
 from busbw.judge import SizeGroup
 from busbw.model import (
     Case,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import cases, frameworks
+from busbw import frameworks, grid
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL, Framework
 from busbw.model import Asked, Device, GridError
 from tests import build
@@ -35,10 +35,10 @@ def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_i
     asked = Asked(
         frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
     )
-    (spec,) = cases.specs(asked)
+    (spec,) = grid.specs(asked)
     found = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
     gpus = build.device_set(Device.GPU, strategies=found)
-    case, _ = cases.resolve_on(spec, gpus)
+    case, _ = grid.resolve_on(spec, gpus)
     assert case.strategy == "collective_nccl"
     with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):
-        cases.resolve_on(spec, build.device_set(Device.CPU, strategies={"default": "ring"}))
+        grid.resolve_on(spec, build.device_set(Device.CPU, strategies={"default": "ring"}))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import baselines, cases
+from busbw import baselines, grid
 from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
 from busbw.plugin.accepting import accepted, takes_slower
 from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
@@ -38,7 +38,7 @@ def judged(
 ) -> Judged:
     """A session that measured one case, at its end."""
     spec, asked, key = build.spec(), settings(root), build.key()
-    target = cases.choose_target(
+    target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
     resolved = Resolved(

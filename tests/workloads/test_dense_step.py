@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw import cases
+from busbw import grid
 from busbw.model import Asked, Clock, Device, DeviceSet, GridError, Spec
 from busbw.workloads import DenseStep, layer_of
 from tests import build
@@ -16,11 +16,11 @@ ASKED = Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))
 
 
 def _steps(**changes: Any) -> tuple[Spec, ...]:
-    return cases.step_specs("dense", replace(ASKED, **changes))
+    return grid.step_specs("dense", replace(ASKED, **changes))
 
 
 def _resolved(devices: DeviceSet, spec: Spec) -> Any:
-    return cases.resolve_on(spec, devices)[0]
+    return grid.resolve_on(spec, devices)[0]
 
 
 def test_a_step_is_its_all_reduce_with_the_step_named() -> None:
@@ -30,7 +30,7 @@ def test_a_step_is_its_all_reduce_with_the_step_named() -> None:
 
 
 def test_alone_are_the_specs_that_the_collectives_grid_has() -> None:
-    assert cases.collectives_alone(_steps()) == cases.specs(ASKED)
+    assert grid.collectives_alone(_steps()) == grid.specs(ASKED)
 
 
 def test_strategies_of_other_steps_alone_leave_none_of_this() -> None:
@@ -77,7 +77,7 @@ def test_a_step_s_case_has_a_protocol_of_its_own_and_the_strategy_of_its_collect
 
 def test_a_step_is_timed_by_the_host_where_collectives_are_by_the_device() -> None:
     devices = build.device_set(Device.TPU, clocks=(Clock.DEVICE, Clock.HOST))
-    step, alone = _steps()[0], cases.collectives_alone(_steps())[0]
+    step, alone = _steps()[0], grid.collectives_alone(_steps())[0]
     assert _resolved(devices, step).clock is Clock.HOST
     assert _resolved(devices, alone).clock is Clock.DEVICE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw import cases
+from busbw import grid
 from busbw.model import (
     CNN,
     CNN_BYTES,
@@ -34,12 +34,12 @@ ALL = (
 
 
 def _specs(**changes: Any) -> tuple[Spec, ...]:
-    return cases.step_specs(CNN, replace(ASKED, **changes))
+    return grid.step_specs(CNN, replace(ASKED, **changes))
 
 
 def _on(strategy: str, device: Device = Device.CPU, **found: Any) -> tuple[Case, EnvironmentKey]:
     (spec,) = _specs(strategies=(strategy,), ranks=found.pop("asked", None))
-    return cases.resolve_on(
+    return grid.resolve_on(
         spec, build.device_set(device, program="outer", allocator="hugepages", **found)
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from busbw import cases, driver, wire
+from busbw import driver, grid, wire
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
@@ -85,11 +85,11 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     try:
         start = starter(framework, ranks)
         executor = driver.Executor(driver.LocalTransport(bundle))
-        target = cases.choose_target(
+        target = grid.choose_target(
             device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
         )
         stacks = {driver.Side.CANDIDATE: driver.Stack(starters={framework: start})}
-        keys = {cases.resolve(spec, target): target.key(spec) for spec in specs}
+        keys = {grid.resolve(spec, target): target.key(spec) for spec in specs}
         found: dict[Case, Run | Failure] = {}
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from busbw import cases, driver, hardware
+from busbw import driver, grid, hardware
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe
 from tests import build
@@ -72,11 +72,11 @@ def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
         missing={},
         versions=compiler.versions,
     )
-    target = cases.choose_target(
+    target = grid.choose_target(
         device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
     )
     spec = build.spec(**{"payload_bytes": 2**20, **changes})
-    return cases.resolve(spec, target)
+    return grid.resolve(spec, target)
 
 
 # What is compiled after the collective was replaced in the program.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw import cases
+from busbw import grid
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.model import Asked, GridError, Spec
 
@@ -17,7 +17,7 @@ def _asked(**changes: Any) -> Asked:
 
 
 def _grid(**changes: Any) -> tuple[Spec, ...]:
-    return cases.specs(_asked(**changes))
+    return grid.specs(_asked(**changes))
 
 
 def test_the_grid_is_ordered_by_framework_strategy_dtype_and_payload() -> None:

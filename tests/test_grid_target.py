@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from busbw import cases
-from busbw.cases import Target
+from busbw import grid
+from busbw.grid import Target
 from busbw.model import Clock, Device, EnvironmentKey, GridError, Probe
 from tests import build
 
@@ -18,7 +18,7 @@ def _target(
     ranks: int | None = None,
     named: tuple[str, ...] = (),
 ) -> Target:
-    return cases.choose_target(device=device, ranks=ranks, probes=probes, named=named)
+    return grid.choose_target(device=device, ranks=ranks, probes=probes, named=named)
 
 
 CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
@@ -106,28 +106,28 @@ def test_the_mesh_is_in_the_key_where_all_devices_take_part(ranks: int | None, m
 
 
 def test_a_spec_is_resolved_to_true_ranks_and_the_true_strategy() -> None:
-    assert build.case() == cases.resolve(build.spec(), _target(CPU))
+    assert build.case() == grid.resolve(build.spec(), _target(CPU))
 
 
 def test_default_and_its_true_name_are_the_same_case() -> None:
     target = _target(CPU)
-    named = cases.resolve(build.spec(strategy="psum"), target)
-    assert named == cases.resolve(build.spec(strategy="default"), target)
+    named = grid.resolve(build.spec(strategy="psum"), target)
+    assert named == grid.resolve(build.spec(strategy="default"), target)
 
 
 def test_a_strategy_that_the_device_lacks_is_an_error_that_names_those_it_has() -> None:
     with pytest.raises(
         GridError, match=r"jax has no strategy ring for all_reduce on the CPU; it has .*psum"
     ):
-        cases.resolve(build.spec(strategy="ring"), _target(CPU))
+        grid.resolve(build.spec(strategy="ring"), _target(CPU))
 
 
 def test_a_spec_of_a_framework_off_the_device_is_an_error_with_its_words() -> None:
     target = _target(CPU, build.probe(framework="tensorflow", cpu="import failed"))
     with pytest.raises(GridError, match="tensorflow does not reach the CPU: import failed"):
-        cases.resolve(build.spec(framework="tensorflow"), target)
+        grid.resolve(build.spec(framework="tensorflow"), target)
     with pytest.raises(GridError, match="fake does not reach the CPU: not probed"):
-        cases.resolve(build.spec(framework="fake"), target)
+        grid.resolve(build.spec(framework="fake"), target)
 
 
 ALL_CLOCKS = (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
@@ -136,13 +136,13 @@ ALL_CLOCKS = (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
 def test_the_protocol_begins_with_the_device_s_first_clock_where_nobody_chose_one() -> None:
     clocks = (Clock.DEVICE, Clock.HOST)
     target = _target(build.probe(build.device_set(Device.TPU, clocks=clocks)))
-    assert cases.resolve(build.spec(), target).protocol.text == "device/chain2"
+    assert grid.resolve(build.spec(), target).protocol.text == "device/chain2"
 
 
 @pytest.mark.parametrize("clock", ALL_CLOCKS)
 def test_a_clock_asked_for_is_in_the_protocol(clock: Clock) -> None:
     target = _target(build.probe(build.device_set(clocks=ALL_CLOCKS)))
-    case = cases.resolve(build.spec(clock=clock.value), target)
+    case = grid.resolve(build.spec(clock=clock.value), target)
     assert (case.protocol.text, case.clock) == (f"{clock.value}/chain2", clock)
 
 
@@ -152,13 +152,13 @@ def test_a_clock_that_the_device_has_not_is_an_error_that_names_its_own() -> Non
     with pytest.raises(
         GridError, match=r"^jax has no clock device on the CPU; it has host, dispatch$"
     ):
-        cases.resolve(build.spec(clock="device"), target)
+        grid.resolve(build.spec(clock="device"), target)
 
 
 def test_a_mesh_and_its_axes_are_in_the_case_and_the_mesh_in_the_key() -> None:
     target = _target(CPU, ranks=8)
     spec = build.spec(ranks=8, mesh="2x4", axes="y")
-    case = cases.resolve(spec, target)
+    case = grid.resolve(spec, target)
     assert (case.mesh, case.axes, case.ranks, case.group_size) == ("2x4", "y", 8, 4)
     assert target.key(spec) == build.key(ranks=8, mesh="2x4")
 
@@ -169,7 +169,7 @@ def test_a_mesh_that_is_not_all_the_ranks_is_an_error_with_both_numbers(
 ) -> None:
     wanted = rf"a mesh of {mesh} has {ranks} ranks, there are 4 \(CPU\); --ranks says how many"
     with pytest.raises(GridError, match=wanted):
-        cases.resolve(build.spec(mesh=mesh), _target(CPU))
+        grid.resolve(build.spec(mesh=mesh), _target(CPU))
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_other_collectives_than_the_all_reduce_have_the_framework_s_own_strategy
 ) -> None:
     target = _target(build.probe(build.device_set(), framework=framework))
     spec = build.spec(framework=framework, collective=collective)
-    assert cases.resolve(spec, target).strategy == strategy
+    assert grid.resolve(spec, target).strategy == strategy
 
 
 def test_a_strategy_named_for_another_collective_is_an_error() -> None:
     with pytest.raises(GridError, match=r"no strategy psum for permute on the CPU; it has default"):
-        cases.resolve(build.spec(collective="permute", strategy="psum"), _target(CPU))
+        grid.resolve(build.spec(collective="permute", strategy="psum"), _target(CPU))
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_a_payload_is_cut_into_equal_blocks_of_whole_elements_or_refused(
 ) -> None:
     spec = build.spec(collective=collective, payload_bytes=payload_bytes)
     if fits:
-        assert cases.resolve(spec, _target(CPU)).payload_bytes == payload_bytes
+        assert grid.resolve(spec, _target(CPU)).payload_bytes == payload_bytes
     else:
         with pytest.raises(GridError, match=f"not 4 equal blocks of float32, which {collective}"):
-            cases.resolve(spec, _target(CPU))
+            grid.resolve(spec, _target(CPU))
 
 
 def test_blocks_are_cut_for_the_group_and_not_for_all_ranks() -> None:
     spec = build.spec(collective="all_gather", payload_bytes=8, mesh="2x2", axes="y")
-    assert cases.resolve(spec, _target(CPU)).group_size == 2
+    assert grid.resolve(spec, _target(CPU)).group_size == 2

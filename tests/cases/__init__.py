@@ -1,1 +1,0 @@
-"""Tests of the way from options to cases."""
