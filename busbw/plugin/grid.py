@@ -134,8 +134,8 @@ def _with_specs(
         more = () if marker.kwargs.get("alone") else steps
         return replace(collected, grid=_joined(collected.grid, more)), steps
     specs = grid.specs(_asked(settings))
+    found = replace(collected, grid=_joined(collected.grid, specs))
     programs = _compile_specs(settings, specs)
-    found = replace(collected, grid=_joined(collected.grid, specs), compile_grid=programs)
     return found, programs if settings.compile is not None else specs
 
 

@@ -49,7 +49,6 @@ class Collected:
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
-    compile_grid: tuple[CompileSpec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
 
