@@ -72,19 +72,20 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     bundle = driver.Bundle()
     try:
         start = starter(framework, ranks)
+        executor = driver.Executor(driver.LocalTransport(bundle))
+        found_there = driver.probe(start, executor)
         target = cases.choose_target(
-            device=Device.CPU, ranks=ranks, probes=[driver.probe(start, bundle)], named=[framework]
+            device=Device.CPU, ranks=ranks, probes=[found_there], named=[framework]
         )
+        stacks = {driver.Side.CANDIDATE: driver.Stack(starters={framework: start})}
         keys = {cases.resolve(spec, target): target.key(spec) for spec in specs}
         found: dict[Case, Run | Failure] = {}
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
-                sweep = driver.Sweep(
-                    cases=again, plan=plan, starters={framework: start}, bundle=bundle
-                )
-                sweep.run()
-                found |= {one.case: _only(one) for one in sweep.measurements()}
+                passes = driver.SCHEDULES["passes"](executor, again, plan, stacks)
+                passes.run()
+                found |= {one.case: _only(one) for one in passes.measurements()}
         return [found[case] for case in keys]
     finally:
         bundle.remove()
@@ -126,8 +127,8 @@ framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 from tests.worker.backends import real
 real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
-program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
-door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
+program = importlib.import_module(f"busbw.worker.backends.{framework}.collective")
+door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []

@@ -1,0 +1,12 @@
+"""All-to-all in the fake compiler's HLO."""
+
+from __future__ import annotations
+
+from busbw.model import Case
+
+from . import groups
+
+
+def lower(case: Case, result: str) -> str:
+    """Along the only dimension."""
+    return f"{result} all-to-all(%own), {groups(case)}, dimensions={{0}}"
