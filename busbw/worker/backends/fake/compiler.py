@@ -20,12 +20,11 @@ import signal
 import time
 from typing import Any
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
 from busbw.worker import environ
 from busbw.worker.backends.base import AbstractCompiler, AbstractLowered, CompileError, Optimized
 from busbw.workloads import layer_of
-
-from . import lowerings
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LONG_S = 3600.0
@@ -109,13 +108,29 @@ class FakeLowered(AbstractLowered):
         )
 
     def _text(self) -> str:
-        shape = f"f32[{self._case.payload_bytes // 4}]{{0}}"
+        case = self._case
+        shape = f"f32[{case.payload_bytes // 4}]{{0}}"
         chosen = {"strategy": self._line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
         config = json.dumps({"collective_algorithm_config": chosen})
-        collective = f"{lowerings.lower(self._case)}, backend_config={config}"
+        collective = f"{_collective(case)}, backend_config={config}"
         kept = [] if self._line.get("then") == "lose_collective" else ["  " + collective]
-        program = _unlooped if self._case.clock is Clock.DISPATCH else _looped
+        program = _unlooped if case.clock is Clock.DISPATCH else _looped
         return "\n".join(["HloModule fake", "", *program(shape, kept)])
+
+
+def _collective(case: Case) -> str:
+    """What `case` is in HLO, as far as the collective itself says it."""
+    asked = COLLECTIVES[case.collective]
+    size = asked.output_bytes(case.payload_bytes, case.group_size)
+    positions = asked.pairs(case.group_size)
+    pairs = [(group[a], group[b]) for group in case.groups for a, b in positions]
+    field = "source_target_pairs" if pairs else "replica_groups"
+    ranks = ",".join("{" + ",".join(map(str, one)) + "}" for one in pairs or case.groups)
+    added = ", to_apply=%add" if asked.reduce_ops else ""
+    return (
+        f"%{asked.hlo}.1 = f32[{size // 4}]{{0}} {asked.hlo}(%own), channel_id=1, "
+        f"{field}={{{ranks}}}{added}"
+    )
 
 
 def _looped(shape: str, collective: list[str]) -> list[str]:

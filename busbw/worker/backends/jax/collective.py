@@ -44,7 +44,7 @@ class CollectiveProgram(JaxProgram):
         text = self._compile(lambda: forms.lowered(case, mesh, self._form))
         self.proof = self._prove(text)
         self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
-        self._start = self._compiled_start(self._draws[0], donated=True)
+        self._start = self._compiled_start(self._draws[0])
         self._on_devices = None if virtual else CheckOnDevices(case, mesh, exact)
 
     @classmethod
@@ -75,44 +75,37 @@ class CollectiveProgram(JaxProgram):
         placed: jax.Array = jax.device_put(table, NamedSharding(self._mesh, self._spec))
         return placed
 
-    def _compiled_start(
-        self, draw: jax.Array, *, donated: bool
-    ) -> Callable[..., tuple[jax.Array, ...]]:
-        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place.
-
-        Not `donated`: ``(draw) -> buffers``, new ones.
-        """
-        counts, (_, blocks, period) = self._form.counts, draw.shape
+    def _compiled_start(self, draw: jax.Array) -> Callable[..., tuple[jax.Array, ...]]:
+        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
+        count, (_, blocks, period) = self._form.counts[0], draw.shape
 
         def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
-            length = counts[0] // blocks
+            length = count // blocks
             tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
-            others = held[1:] if donated else [self._zeros(count) for count in counts[1:]]
-            return (tiled.reshape(counts[0]), *others)
+            return (tiled.reshape(count), *held[1:])
 
-        taken = self._shapes if donated else []
+        number = len(self._shapes)
         mapped = versions.shard_map(
             start,
             mesh=self._mesh,
-            in_specs=(self._spec,) * (1 + len(taken)),
-            out_specs=(self._spec,) * len(self._shapes),
+            in_specs=(self._spec,) * (1 + number),
+            out_specs=(self._spec,) * number,
         )
-        numbers = tuple(range(1, len(taken) + 1))
-        jitted = jax.jit(mapped, donate_argnums=numbers, keep_unused=True)
-        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *taken).compile()
+        jitted = jax.jit(mapped, donate_argnums=tuple(range(1, 1 + number)), keep_unused=True)
+        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *self._shapes).compile()
         return compiled
-
-    def _zeros(self, count: int) -> jax.Array:
-        """Typed as if ranks differed, as the other buffers are."""
-        axes = tuple(self._mesh.axis_names)
-        zeros: jax.Array = versions.varying(jnp.zeros(count, self._dtype), axes)
-        return zeros
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
         """Small ones come from the host, which is quicker than a program for that once."""
-        if self._case.payload_bytes > _FROM_HOST_BYTES:
-            return self._compiled_start(self._draws[0], donated=False)(self._draws[0])
-        return self._zeros_from_host()
+        if self._case.payload_bytes <= _FROM_HOST_BYTES:
+            return self._zeros_from_host()
+        shapes = tuple(self._shapes)
+        made = jax.jit(
+            lambda: tuple(jnp.zeros(one.shape, one.dtype) for one in shapes),
+            out_shardings=tuple(one.sharding for one in shapes),
+        )
+        found: tuple[jax.Array, ...] = made()
+        return found
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:

@@ -26,7 +26,6 @@ from busbw.model import MIB, Case, Clock, Placement
 
 from . import lowerings, versions
 from .injection import NOTHING, Beside, work
-from .lowerings import Axes
 from .program import EVERYWHERE, loop
 
 # Few collectives in one round for payloads whose single one takes long anyway.
@@ -50,7 +49,7 @@ class Form:
 
 
 def form_of(
-    case: Case, axes: Axes, rounds: int, *, virtual: bool, beside: Beside = NOTHING
+    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, beside: Beside = NOTHING
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize

@@ -27,6 +27,7 @@ class TensorflowProgram(AbstractChain):
 
     step = 1
     shortest = 1
+    _call: Any
 
     def __init__(self, case: Case, strategy: Any, values: AbstractValues) -> None:
         self._replicas = Replicas(strategy, case.ranks)
@@ -35,7 +36,6 @@ class TensorflowProgram(AbstractChain):
         self._start: Any = None
         self._batch: tuple[Any, ...] = ()
         self._signs: Any = None
-        self._call: Any = None
 
     @final
     def _trace(self, chain: Callable[..., tuple[Any, Any]], *batch: Any) -> None:

@@ -15,10 +15,8 @@ import jax
 from busbw.model import Case, FailureKind
 from busbw.worker.backends.base import MeasuringError
 
-Axes = tuple[str, ...]
 
-
-def lower(case: Case, axes: Axes, values: jax.Array) -> jax.Array:
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
     """The collective of `case`. Raises MeasuringError UNAVAILABLE for one that has no file here."""
     if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
         raise MeasuringError(FailureKind.UNAVAILABLE, f"JAX has no {case.collective} here")

@@ -8,9 +8,7 @@ import jax
 
 from busbw.model import Case
 
-from . import Axes
 
-
-def lower(case: Case, axes: Axes, values: jax.Array) -> Any:
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Blocks one behind the other."""
     return jax.lax.all_gather(values, axes, tiled=True)

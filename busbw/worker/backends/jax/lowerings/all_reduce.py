@@ -9,10 +9,8 @@ import jax
 from busbw.model import Case
 from busbw.worker.backends.jax import versions
 
-from . import Axes
 
-
-def lower(case: Case, axes: Axes, values: jax.Array) -> Any:
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """The same on every rank, which JAX knows, and the loop must not."""
     reduce = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}[case.reduce_op]
     return versions.varying(reduce(values, axes), axes)

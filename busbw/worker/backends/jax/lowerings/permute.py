@@ -9,10 +9,8 @@ import jax
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case
 
-from . import Axes
 
-
-def lower(case: Case, axes: Axes, values: jax.Array) -> Any:
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Each rank to the next of its group."""
     pairs = COLLECTIVES[case.collective].pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)
