@@ -47,14 +47,9 @@ from busbw.model import (
 )
 from busbw.traces.event import Event, Keep, Trace
 from busbw.worker import environ, host
-from busbw.worker.backends.base import (
-    AbstractBackend,
-    AbstractProgram,
-    MeasuringError,
-    MemoryNeed,
-    World,
-)
-from busbw.worker.backends.recorded import Reader
+
+from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
+from ..recorded import Reader
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600

@@ -23,8 +23,9 @@ from typing import Any
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
 from busbw.worker import environ
-from busbw.worker.backends.base import AbstractCompiler, AbstractLowered, CompileError, Optimized
 from busbw.workloads import layer_of
+
+from ..base import AbstractCompiler, AbstractLowered, CompileError, Optimized
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LONG_S = 3600.0

@@ -28,8 +28,8 @@ from busbw.model import (
     TrainingRun,
     TrainingStrategy,
 )
-from busbw.worker.backends.base import AbstractTrainer, MeasuringError
 
+from ..base import AbstractTrainer, MeasuringError
 from .backend import VARIABLE, befall, launch_number
 
 # So many are shown in an epoch, whatever file is named.

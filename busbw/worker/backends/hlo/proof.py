@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES, AbstractCollective, replica_groups
 from busbw.model import Case, Clock, Device, FailureKind, Placement, Proof
-from busbw.worker.backends.base import MeasuringError
 
+from ..base import MeasuringError
 from . import algorithm
 from .text import COLLECTIVES as KINDS
 from .text import Instruction, Module, read

@@ -6,7 +6,8 @@ Whether it is new enough is asked before what an older one cannot even import.
 from __future__ import annotations
 
 from busbw.model import Device
-from busbw.worker.backends.base import AbstractBackend, AbstractCompiler
+
+from ..base import AbstractBackend, AbstractCompiler
 
 
 def load(device: Device | None, ranks: int | None) -> AbstractBackend:

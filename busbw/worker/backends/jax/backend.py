@@ -13,10 +13,10 @@ import numpy as np
 
 from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Injection
 from busbw.worker import host
-from busbw.worker.backends.base import MeasuringError, World
-from busbw.worker.backends.framework import AbstractFramework
-from busbw.worker.backends.recorded import Reader
 
+from ..base import MeasuringError, World
+from ..framework import AbstractFramework
+from ..recorded import Reader
 from . import devices, recordings, versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram

@@ -14,8 +14,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case
-from busbw.worker.backends.expected import Values
 
+from ..expected import Values
 from . import versions
 
 _CHECKED_AT_ONCE = 2**18

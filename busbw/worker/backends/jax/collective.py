@@ -12,10 +12,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Clock, Device, FailureKind, Placement, Proof
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.expected import Values
-from busbw.worker.backends.hlo import proof
 
+from ..base import MeasuringError
+from ..expected import Values
+from ..hlo import proof
 from . import forms, versions
 from .check import CheckOnDevices
 from .forms import form_of

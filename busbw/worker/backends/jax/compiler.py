@@ -16,15 +16,9 @@ from jax.experimental import topologies
 
 from busbw.model import Case, Compiler, Device, FailureKind, Topology
 from busbw.worker import environ
-from busbw.worker.backends.base import (
-    AbstractCompiler,
-    AbstractLowered,
-    CompileError,
-    MeasuringError,
-    Optimized,
-)
 from busbw.workloads import layer_of
 
+from ..base import AbstractCompiler, AbstractLowered, CompileError, MeasuringError, Optimized
 from . import collective, dense_step, devices, versions
 
 # Where JAX looks first for the compiler for TPUs.

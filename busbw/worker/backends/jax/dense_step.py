@@ -14,11 +14,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import Case, FailureKind, Proof
-from busbw.worker.backends import hlo
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.step_values import MOST_STEPS, PERIOD, StepValues
 from busbw.workloads import LEARNING_RATE, Batch, Layer, layer_of
 
+from .. import hlo
+from ..base import MeasuringError
+from ..step_values import MOST_STEPS, PERIOD, StepValues
 from . import versions
 from .injection import NOTHING, Beside, work
 from .program import EVERYWHERE, JaxProgram, loop

@@ -18,9 +18,9 @@ from jax.experimental import mesh_utils
 
 from busbw.model import AXES, Case, Device, DeviceSet, FailureKind, extents_of
 from busbw.worker import environ, host
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.framework import clocks
 
+from ..base import MeasuringError
+from ..framework import clocks
 from . import versions
 
 PROGRAM = "chain2"

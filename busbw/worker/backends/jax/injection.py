@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from busbw.model import Case, Clock, Extra, FailureKind, Injection
-from busbw.worker.backends.base import MeasuringError
+
+from ..base import MeasuringError
 
 _TRIED_STEPS = 100_000
 _STEP_TRIES = 5

@@ -15,9 +15,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import Case, FailureKind
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.chain import AbstractChain, AbstractValues
 
+from ..base import MeasuringError
+from ..chain import AbstractChain, AbstractValues
 from . import versions
 from .check import CheckOnDevices
 
@@ -46,7 +46,7 @@ class JaxProgram(AbstractChain):
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._batch: tuple[jax.Array, ...] = ()
         self._buffers: tuple[jax.Array, ...] = ()
-        self._anchor: Anchor | None = None
+        self._signs: Any = None
         self._on_devices: CheckOnDevices | None = None
 
     @final
@@ -117,9 +117,11 @@ class JaxProgram(AbstractChain):
     def _change_signs(self, passes: int) -> None:
         """In place in the first buffer, which is not held twice meanwhile."""
         first, *others = self._buffers
-        self._anchor = self._anchor or Anchor(self._mesh, first, self._spec)
+        self._signs = self._signs or _compiled_signs(self._mesh, first, self._spec)
         self._buffers = ()
-        self._buffers = (self._anchor.run(passes, first), *others)
+        _, changed = self._signs(jax.device_put(np.int32(passes), self._everywhere), first)
+        jax.block_until_ready(changed)
+        self._buffers = (changed, *others)
 
     @final
     def _zeros_from_host(self) -> tuple[jax.Array, ...]:
@@ -132,32 +134,16 @@ class JaxProgram(AbstractChain):
         """Buffers of the program's shapes, whatever they hold."""
 
 
-class Anchor:
-    """A chain of changes of sign, compiled once for the shape of a buffer that lies as `spec` says.
+def _compiled_signs(mesh: Mesh, buffer: jax.Array, spec: PartitionSpec) -> Any:
+    """``(passes, buffer) -> (passes, buffer)`` with as many changes of sign, in place.
 
     No collective; the same devices, threads and bytes as the case.
     """
-
-    def __init__(self, mesh: Mesh, buffer: jax.Array, spec: PartitionSpec) -> None:
-        self._small = NamedSharding(mesh, EVERYWHERE)
-        mapped = versions.shard_map(
-            _passes, mesh=mesh, in_specs=(EVERYWHERE, spec), out_specs=(EVERYWHERE, spec)
-        )
-        self._call: Any = (
-            jax.jit(mapped, donate_argnums=(1,))
-            .lower(
-                jax.ShapeDtypeStruct((), np.int32, sharding=self._small),
-                jax.ShapeDtypeStruct(buffer.shape, buffer.dtype, sharding=buffer.sharding),
-            )
-            .compile()
-        )
-
-    def run(self, passes: int, buffer: jax.Array) -> jax.Array:
-        """So many passes over `buffer`, which is consumed; waits for the result."""
-        _, changed = self._call(jax.device_put(np.int32(passes), self._small), buffer)
-        jax.block_until_ready(changed)
-        found: jax.Array = changed
-        return found
+    each = (EVERYWHERE, spec)
+    mapped = versions.shard_map(_passes, mesh=mesh, in_specs=each, out_specs=each)
+    small = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+    held = jax.ShapeDtypeStruct(buffer.shape, buffer.dtype, sharding=buffer.sharding)
+    return jax.jit(mapped, donate_argnums=1).lower(small, held).compile()
 
 
 def _passes(passes: jax.Array, values: jax.Array) -> tuple[Any, ...]:

@@ -15,7 +15,8 @@ import jax
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.places import is_of_gpu
 from busbw.traces.xplane import own_times
-from busbw.worker.backends.recorded import read_files
+
+from ..recorded import read_files
 
 _PS = 1e-12
 

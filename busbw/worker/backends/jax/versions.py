@@ -17,8 +17,9 @@ from typing import Any
 import jax
 
 from busbw.model import Device, FailureKind
-from busbw.worker.backends import version_check
-from busbw.worker.backends.base import MeasuringError
+
+from .. import version_check
+from ..base import MeasuringError
 
 OLDEST = "0.4.30"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from busbw.model import Device, Place
-from busbw.worker.backends.base import AbstractBackend, AbstractTrainer
+
+from ..base import AbstractBackend, AbstractTrainer
 
 
 def load(device: Device | None, ranks: int | None) -> AbstractBackend:

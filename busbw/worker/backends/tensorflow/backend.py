@@ -24,10 +24,10 @@ from busbw.model import (
     Injection,
 )
 from busbw.worker import environ, host
-from busbw.worker.backends.base import MeasuringError, World
-from busbw.worker.backends.framework import AbstractFramework, clocks
-from busbw.worker.backends.recorded import Reader
 
+from ..base import MeasuringError, World
+from ..framework import AbstractFramework, clocks
+from ..recorded import Reader
 from . import recordings, versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram

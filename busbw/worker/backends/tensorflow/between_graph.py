@@ -12,9 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.worker.backends import nets
-from busbw.worker.backends.examples import Course, Examples
-
+from .. import nets
+from ..examples import Course, Examples
 from . import layers
 from .reductions import Reductions
 from .steps import AbstractSteps, Values

@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import Case, Clock, FailureKind, Placement
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.expected import Values, tiled
 
+from ..base import MeasuringError
+from ..expected import Values, tiled
 from .program import TensorflowProgram
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from busbw.model import Case
-from busbw.worker.backends.step_values import MOST_STEPS, PERIOD, StepValues
 from busbw.workloads import LEARNING_RATE, layer_of
 
+from ..step_values import MOST_STEPS, PERIOD, StepValues
 from .program import TensorflowProgram
 
 

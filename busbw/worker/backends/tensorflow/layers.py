@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import Net
-from busbw.worker.backends import nets
-from busbw.worker.backends.examples import Examples
+
+from .. import nets
+from ..examples import Examples
 
 
 def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:

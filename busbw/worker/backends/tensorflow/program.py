@@ -12,8 +12,8 @@ from typing import Any, final
 import tensorflow as tf
 
 from busbw.model import Case
-from busbw.worker.backends.chain import AbstractChain, AbstractValues
 
+from ..chain import AbstractChain, AbstractValues
 from . import proof
 from .replicas import Replicas
 

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from busbw.collectives import DTYPES
 from busbw.model import Case, Clock, FailureKind, Proof
-from busbw.worker.backends.base import MeasuringError
+
+from ..base import MeasuringError
 
 
 @dataclass(frozen=True)

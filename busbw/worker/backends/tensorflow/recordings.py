@@ -10,7 +10,8 @@ from typing import Any
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.places import INSTRUCTION, is_of_gpu
 from busbw.traces.xplane import own_times
-from busbw.worker.backends.recorded import read_files
+
+from ..recorded import read_files
 
 _PS = 1e-12
 

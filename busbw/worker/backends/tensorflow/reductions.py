@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import FailureKind, TrainingRequest, TrainingStrategy
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.nets import GRADIENT_BYTES
 
+from ..base import MeasuringError
+from ..nets import GRADIENT_BYTES
 from .proof import nodes_of
 
 _COLLECTIVE = "CollectiveReduceV2"

@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import FailureKind
-from busbw.worker.backends.base import MeasuringError
+
+from ..base import MeasuringError
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from busbw.model import Net, TrainingRequest
-from busbw.worker.backends import nets
-from busbw.worker.backends.examples import Course, Examples
 
+from .. import nets
+from ..examples import Course, Examples
 from . import layers, proof, reductions
 from .reductions import Reductions
 

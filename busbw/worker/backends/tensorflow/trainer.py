@@ -23,9 +23,9 @@ from busbw.model import (
     Updates,
 )
 from busbw.worker import host
-from busbw.worker.backends import examples, nets
-from busbw.worker.backends.base import AbstractTrainer, MeasuringError
 
+from .. import examples, nets
+from ..base import AbstractTrainer, MeasuringError
 from . import layers, versions
 from .between_graph import BetweenGraphSteps
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, digests, trained

@@ -10,7 +10,7 @@ import platform
 import numpy as np
 import tensorflow as tf
 
-from busbw.worker.backends import version_check
+from .. import version_check
 
 # Before it, a MirroredStrategy on the CPU was no ring, whatever was asked for.
 OLDEST = "2.13"

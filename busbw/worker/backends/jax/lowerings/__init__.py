@@ -13,7 +13,8 @@ from collections.abc import Callable
 import jax
 
 from busbw.model import Case, FailureKind
-from busbw.worker.backends.base import MeasuringError
+
+from ...base import MeasuringError
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:

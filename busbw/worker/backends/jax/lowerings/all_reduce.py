@@ -7,7 +7,8 @@ from typing import Any
 import jax
 
 from busbw.model import Case
-from busbw.worker.backends.jax import versions
+
+from .. import versions
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
