@@ -18,7 +18,7 @@ from .program import TensorflowProgram
 
 
 class CollectiveProgram(TensorflowProgram):
-    """The all-reduce of `case`, chained or by itself."""
+    """The all-reduce of `case`, chained or by itself; exact on all devices, `virtual` or not."""
 
     def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
         dtype = tf.dtypes.as_dtype(case.dtype)
