@@ -21,10 +21,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import Case, Extra, FailureKind, Injection
-from busbw.worker.backends import jax_beside, jax_training, jax_versions
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
-from busbw.worker.backends.jax_devices import mesh_of
-from busbw.worker.backends.jax_program import JaxProgram
+from busbw.worker.backends.jax import dense_step, injection, versions
+from busbw.worker.backends.jax.collective import CollectiveProgram
+from busbw.worker.backends.jax.devices import mesh_of
 from busbw.workloads import DenseStep, layer_of
 
 BARE, FRESH, TOUCHED, PRODUCT = "bare", "fresh", "touched", "product"
@@ -72,7 +72,7 @@ class AroundProgram(AbstractProgram):
                 (case.ranks, step.rows, step.inputs, 1 / step.rows),
             )
         )
-        mapped = jax_versions.shard_map(
+        mapped = versions.shard_map(
             partial(_rounds, around, axis),
             mesh=mesh,
             in_specs=(_ALL, each, each),
@@ -84,7 +84,7 @@ class AroundProgram(AbstractProgram):
         compiled: Any = jitted.lower(turns, self._values, self._rows).compile()
         self._call = compiled
         self.compile_s = time.perf_counter() - begun_s
-        self.proof = jax_training.prove(compiled.as_text(), case)
+        self.proof = dense_step.prove(compiled.as_text(), case)
         self._counted: Any = None
         self._last: Any = None
 
@@ -120,7 +120,7 @@ def _rounds(around: Around, axis: str, turns: Any, values: Any, rows: Any) -> tu
 
     def one(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, _ = held
-        number = jax_versions.varying(count + 1, (axis,))
+        number = versions.varying(count + 1, (axis,))
         if around.touched:
             # As the forward pass reads rows and weights.
             number = number + ((jnp.min(rows) < 0) | (jnp.min(values) < 0)).astype(number.dtype)
@@ -129,9 +129,9 @@ def _rounds(around: Around, axis: str, turns: Any, values: Any, rows: Any) -> tu
         if around.touched:
             # As the update reads weights and sum, and writes weights; sums are above 0.
             values = jnp.maximum(values, -total)
-        return count + 1, values, jax_versions.varying(total[0, :1], (axis,))
+        return count + 1, values, versions.varying(total[0, :1], (axis,))
 
-    first = jax_versions.varying(jnp.zeros(1, values.dtype), (axis,))
+    first = versions.varying(jnp.zeros(1, values.dtype), (axis,))
     start = (jnp.zeros_like(turns), values, first)
     held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, one, start)
     return held
@@ -151,10 +151,10 @@ def _late(around: Around, axis: str, number: Any) -> Any:
 
     def delayed(number: Any) -> Any:
         if around.busy:
-            return jax_beside.work(jax_beside.Beside(steps=around.busy), (axis,), number, number)
+            return injection.work(injection.Beside(steps=around.busy), (axis,), number, number)
         shape = jax.ShapeDtypeStruct(number.shape, number.dtype)
         slept = jax.pure_callback(partial(_slept, around.idle_s), shape, number)
-        return jax_versions.varying(slept, (axis,))
+        return versions.varying(slept, (axis,))
 
     return jax.lax.cond(jax.lax.axis_index(axis) == 0, delayed, jnp.zeros_like, number)
 
@@ -182,8 +182,8 @@ def variants(
         bare = stack.enter_context(backend.prepared(case))
         late_s = LATE * time_s(bare)
         delay = Injection(extra=Extra.DELAY, seconds=late_s)
-        busy = jax_beside.beside_of(
-            case, delay, lambda beside: JaxProgram(case, mesh, virtual=True, beside=beside)
+        busy = injection.beside_of(
+            case, delay, lambda beside: CollectiveProgram(case, mesh, virtual=True, beside=beside)
         )
         arounds = {
             FRESH: Around(),

@@ -21,6 +21,8 @@ class AllReduce(AbstractCollective):
     name = "all_reduce"
     hlo = "all-reduce"
     placements = ("in_place", "out_of_place")
+    copy_free_on_accelerators = True
+    in_place_on_gpus = True
     reduce_ops = ("sum", "max", "min")
     instructions = ("all-reduce", "cross-replica-sum", "psum", "psum-invariant", "pmax", "pmin")
     nodes = (

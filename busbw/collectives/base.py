@@ -37,6 +37,9 @@ class AbstractCollective(ABC):
     ``ncclDevKernel_``), which may be shared with other collectives; `fusions` are computations of
     XLA in which it hides.
 
+    In optimised programs accelerators need copies beside it unless `copy_free_on_accelerators`. XLA
+    for GPUs has it in place alone if `in_place_on_gpus`: where the input must stay, it is copied.
+
     `place` is where it stands in help and in a grid of all: one that says nothing, at the end.
     `passes_all_links`: what every rank has must reach every other one, which bounds it by what all
     links together carry. `added_in_switch`: a switch that adds up halves what it sends.
@@ -47,6 +50,8 @@ class AbstractCollective(ABC):
     placements: tuple[str, ...]
     reduce_ops: tuple[str, ...] = ()
     copy_free: bool = True
+    copy_free_on_accelerators: bool = False
+    in_place_on_gpus: bool = False
     instructions: tuple[str, ...]
     nodes: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
@@ -80,6 +85,10 @@ class AbstractCollective(ABC):
     def output_bytes(self, payload_bytes: int, ranks: int) -> int:
         """Bytes that a rank gets."""
         return payload_bytes // self.parts(ranks) * self.output_blocks(ranks)
+
+    def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
+        """(source, target) positions of a collective that sends to single ranks; else none."""
+        return ()
 
     @abstractmethod
     def exact_rounds(self, draw: Draw, placement: str) -> int:

@@ -29,6 +29,10 @@ class Permute(AbstractCollective):
         """
         return 1.0
 
+    def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
+        """Each to the next one."""
+        return tuple((position, (position + 1) % ranks) for position in range(ranks))
+
     def exact_rounds(self, draw: Draw, placement: str) -> int:
         """Nothing is summed."""
         return MOST_ROUNDS

@@ -25,12 +25,12 @@ from busbw.model import (
     Topology,
 )
 from busbw.worker import environ
-from busbw.worker.backends import exhausted, hlo_chosen, hlo_proof
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.compiler import (
+from busbw.worker.backends import hlo, oom_errors
+from busbw.worker.backends.base import (
     AbstractCompiler,
     AbstractLowered,
     CompileError,
+    MeasuringError,
     Optimized,
 )
 
@@ -153,14 +153,14 @@ def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
 def _translated(words: str) -> MeasuringError:
     """The compiler's words as ours: out of memory with its figures, or an error with its line."""
     error = CompileError(words)
-    if exhausted.is_out_of_memory(error):
-        return exhausted.out_of_memory(error)
+    if oom_errors.is_out_of_memory(error):
+        return oom_errors.out_of_memory(error)
     return MeasuringError(FailureKind.COMPILE_ERROR, words)
 
 
 def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:
     """Raises MeasuringError for a program that is not the collective, or does not fit the chip."""
-    found = hlo_proof.find(optimized.text, hlo_proof.wanted(case, step, device=topology.device))
+    found = hlo.proof.find(optimized.text, hlo.proof.wanted(case, step, device=topology.device))
     needed = (
         optimized.argument_bytes
         + optimized.output_bytes
@@ -174,4 +174,4 @@ def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Co
             needed_bytes=needed,
             available_bytes=topology.memory_bytes,
         )
-    return hlo_chosen.compiled_of(found, case, optimized)
+    return hlo.algorithm.compiled_of(found, case, optimized)

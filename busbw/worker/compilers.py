@@ -6,7 +6,7 @@ from pathlib import Path
 
 from busbw.model import Case, LaunchId, Topology
 from busbw.worker import compile
-from busbw.worker.backends.compiler import AbstractCompiler
+from busbw.worker.backends.base import AbstractCompiler
 from busbw.worker.channel import Channel, part
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from busbw.model import Failure, LaunchId, TrainingRequest
 
-from .backends.base import MeasuringError
-from .backends.trainer import AbstractTrainer
+from .backends.base import AbstractTrainer, MeasuringError
 from .channel import Channel, part
 
 

@@ -12,8 +12,8 @@ import pytest
 from busbw import hardware
 from busbw.model import Case, Compiled, Failure, FailureKind, FoundBy, LaunchId
 from busbw.worker import environ
-from busbw.worker.backends.compiler import AbstractLowered, CompileError, Optimized
-from busbw.worker.backends.fake_compiler import FakeCompiler, FakeLowered
+from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
+from busbw.worker.backends.fake.compiler import FakeCompiler, FakeLowered
 from busbw.worker.compile import Bench
 from busbw.workloads import Batch
 from tests import build

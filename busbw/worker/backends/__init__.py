@@ -1,15 +1,19 @@
-"""The only rooms that may import a framework, each behind the narrow door of `base`.
+"""The only rooms that may import a framework, each behind the narrow doors of `base`.
 
-A back end is imported only when it is asked for: it may be absent, heavy, or crash on import.
+A back end is a folder that bears its framework's name, and is found because it lies here. It is
+imported only when it is asked for: it may be absent, heavy, or crash on import.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
 from busbw.model import Device, Place
 
-from .base import AbstractBackend
-from .compiler import AbstractCompiler
-from .trainer import AbstractTrainer
+from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
@@ -17,49 +21,27 @@ def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBa
 
     Raises MeasuringError UNAVAILABLE where the framework is too old.
     """
-    if framework == "jax":
-        from . import jax_versions
-
-        # Before what an older JAX cannot even import.
-        jax_versions.check()
-        from .jax_backend import JaxBackend
-
-        return JaxBackend(device, ranks)
-    if framework == "tensorflow":
-        from . import tensorflow_versions
-
-        tensorflow_versions.check()
-        from .tensorflow_backend import TensorflowBackend
-
-        return TensorflowBackend(device, ranks)
-    if framework == "fake":
-        from .fake import FakeBackend
-
-        return FakeBackend(device, ranks)
-    raise ValueError(f"no back end for {framework!r}; there are jax, tensorflow and fake")
+    opened: AbstractBackend = _offered(framework, "load")(device, ranks)
+    return opened
 
 
 def load_compiler(framework: str) -> AbstractCompiler:
-    """The compilers of `framework`: those that JAX has, or scripted ones."""
-    if framework == "jax":
-        from .jax_compiler import JaxCompiler
-
-        return JaxCompiler()
-    if framework == "fake":
-        from .fake_compiler import FakeCompiler
-
-        return FakeCompiler()
-    raise ValueError(f"{framework!r} compiles nothing; jax and fake do")
+    """The compilers of `framework`: those that it has, or scripted ones."""
+    compiler: AbstractCompiler = _offered(framework, "load_compiler")()
+    return compiler
 
 
 def load_trainer(framework: str, place: Place) -> AbstractTrainer:
     """What takes part, at `place`, in a group of processes that train."""
-    if framework == "tensorflow":
-        from .tensorflow_trainer import TensorflowTrainer
+    trainer: AbstractTrainer = _offered(framework, "load_trainer")(place)
+    return trainer
 
-        return TensorflowTrainer(place)
-    if framework == "fake":
-        from .fake_trainer import FakeTrainer
 
-        return FakeTrainer(place)
-    raise ValueError(f"{framework!r} trains nothing in groups; tensorflow and fake do")
+def _offered(framework: str, name: str) -> Callable[..., Any]:
+    """The function `name` of a framework's folder. Raises ValueError where it offers none."""
+    there = importlib.util.find_spec(f"{__name__}.{framework}") is not None
+    folder = importlib.import_module(f"{__name__}.{framework}") if there else None
+    if not hasattr(folder, name):
+        raise ValueError(f"the back ends offer no {name} for {framework!r}")
+    found: Callable[..., Any] = getattr(folder, name)
+    return found

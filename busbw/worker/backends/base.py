@@ -1,6 +1,7 @@
-"""The narrow door: what a framework must offer to be measured. Abstract or final, never both.
+"""The narrow doors: what a framework offers to be measured, to compile, and to train in groups.
 
-Foreign errors end here: a back end raises MeasuringError and nothing else for what it expects.
+Abstract or final, never both. Foreign errors end here: a back end raises MeasuringError and
+nothing else for what it expects.
 """
 
 from __future__ import annotations
@@ -11,7 +12,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.model import Case, EnvironmentKey, FailureKind, Injection, Probe, Proof
+from busbw.model import (
+    Case,
+    Compiler,
+    EnvironmentKey,
+    FailureKind,
+    Injection,
+    Probe,
+    Proof,
+    Topology,
+    TrainingAnswer,
+    TrainingRequest,
+)
 
 from .recorded import Reader
 
@@ -161,4 +173,65 @@ class AbstractBackend(ABC):
 
         What it gives reads that, once the profiler is done: with the framework's own reader, if it
         brings one.
+        """
+
+
+class CompileError(Exception):
+    """The compiler refused a program; the message is the compiler's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimized:
+    """What a compiler gave: the optimised HLO, and bytes that one rank's part of it takes."""
+
+    text: str
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temporary_bytes: int
+    peak_bytes: int
+
+
+class AbstractLowered(ABC):
+    """A case's program for one topology, not compiled yet.
+
+    `text` is all that it says. `step` collectives make one turn of its loop, or the whole of a
+    program without a loop.
+    """
+
+    text: str
+    step: int
+
+    @abstractmethod
+    def compiled(self) -> Optimized:
+        """Run the compiler. Raises CompileError."""
+
+
+class AbstractCompiler(ABC):
+    """The compilers of one framework, whatever chips they are for."""
+
+    @abstractmethod
+    def describe(self, topology: Topology) -> Compiler:
+        """The compiler for `topology`; where there is none, why."""
+
+    @abstractmethod
+    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+        """The program that measuring `case` on `topology` would run. Raises MeasuringError."""
+
+
+class AbstractTrainer(ABC):
+    """One process of a group, made for its place: its role and all addresses."""
+
+    @abstractmethod
+    def offer(self) -> None:
+        """Be there for the others at this process's own address, in the background.
+
+        Raises MeasuringError UNAVAILABLE where that cannot be had.
+        """
+
+    @abstractmethod
+    def train(self, request: TrainingRequest) -> TrainingAnswer:
+        """Train from beginning to end, as far as this process's role goes.
+
+        Raises MeasuringError.
         """

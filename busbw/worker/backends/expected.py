@@ -18,6 +18,7 @@ from busbw.model import Case, FailureKind, Placement
 from busbw.worker import host
 
 from .base import MeasuringError
+from .chain import AbstractValues
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -26,11 +27,15 @@ _CHECKED_BY_THREADS = 2**24
 
 
 @dataclass(frozen=True)
-class Values:
+class Values(AbstractValues):
     """The exact values of `case` in a dtype of numpy's, for every rank and draw."""
 
     case: Case
     dtype: Any
+
+    draws = 4
+    unit = "rounds"
+    lies = "the result lies"
 
     @property
     def collective(self) -> AbstractCollective:

@@ -1,6 +1,6 @@
 """The nets that are trained: starting values, and what proves that no rank was left out.
 
-Numpy only; what a framework computes of them is in its own file, such as `tensorflow_nets`.
+Numpy only; what a framework computes of them is in its own file, such as `tensorflow.layers`.
 """
 
 from __future__ import annotations

@@ -8,14 +8,16 @@ chances, and X W(k) follows from X X^T alone. numpy only; knows no framework.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from busbw.model import FailureKind
-from busbw.workloads import Layer
+from busbw.workloads import LEARNING_RATE, Layer
 
 from .base import MeasuringError
+from .chain import AbstractValues
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,7 +26,7 @@ MOST_STEPS = 256
 
 # The relative error of a gradient beyond rounding of the weights that is let pass; accelerators
 # multiply float32 with fewer bits.
-LOOSE, LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
+_LOOSE, _LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
 
 # Starting weights repeat after so many inputs; draws of them take turns.
 PERIOD = 8
@@ -36,17 +38,18 @@ _ULP = 2.0**-23
 _FEW_ROUNDINGS = 16
 
 
-class StepValues:
-    """Rows, labels, starting weights and the reference of `step`.
+class StepValues(AbstractValues):
+    """Rows, labels, starting weights and the reference of `step`, on CPUs if `virtual`."""
 
-    `loose` is the relative error of a gradient that is allowed beyond rounding of the weights:
-    accelerators multiply float32 with fewer bits.
-    """
+    draws = DRAWS
+    unit = "steps"
+    lies = "the weights lie"
 
-    def __init__(self, step: Layer, *, rate: float, loose: float) -> None:
+    def __init__(self, step: Layer, *, virtual: bool) -> None:
         made = np.random.default_rng(step.inputs)
         count = step.rows * step.ranks
-        self._step, self._rate, self._loose = step, rate, loose
+        self._step, self._rate = step, LEARNING_RATE
+        self._loose = _LOOSE if virtual else _LOOSE_ON_ACCELERATORS
         # Rows of length 1, whatever the number of inputs: the steps then converge.
         self.rows = made.standard_normal((count, step.inputs), np.float32)
         self.rows /= np.linalg.norm(self.rows, axis=1, keepdims=True)
@@ -61,6 +64,14 @@ class StepValues:
         """The first `PERIOD` rows of the weights in draw `number`, which repeat to the end."""
         found: Array = self._starts[number]
         return found
+
+    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """Every rank's weights with the first one's bit for bit, and these with the reference."""
+        first, *others = map(np.asarray, results.values())
+        for rank, weights in enumerate(others, start=1):
+            check_same(rank, first, weights)
+        self.check(number, iterations, first)
+        return len(results) * int(first.size)
 
     def check(self, number: int, steps: int, got: Any) -> None:
         """Compare weights with those after so many steps from draw `number`.

@@ -25,8 +25,8 @@ from busbw.model import Capability
 from tests.worker.backends import real
 real.prepare("jax", None, Capability.COMPILE)
 from busbw.collectives import COLLECTIVES
-from busbw.worker.backends.compiler import CompileError
-from busbw.worker.backends.jax_compiler import JaxCompiler
+from busbw.worker.backends.base import CompileError
+from busbw.worker.backends.jax.compiler import JaxCompiler
 from tests import build
 
 compiler = JaxCompiler()

@@ -149,8 +149,8 @@ framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 from tests.worker.backends import real
 real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
-program = importlib.import_module(f"busbw.worker.backends.{framework}_program")
-door = importlib.import_module(f"busbw.worker.backends.{framework}_backend")
+program = importlib.import_module(f"busbw.worker.backends.{framework}.collective")
+door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []

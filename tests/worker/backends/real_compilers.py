@@ -90,11 +90,11 @@ _, folder, topology, mesh, collective = sys.argv
 os.environ["TPU_LOG_DIR"] = folder
 real.prepare("jax", None, Capability.COMPILE)
 import jax
-from busbw.worker.backends import jax_forms
-from busbw.worker.backends.jax_compiler import JaxCompiler
+from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax.compiler import JaxCompiler
 from busbw.worker.compile import Bench
 from tests import build
-jax_forms._collective = eval("lambda case, axes, values: " + collective)
+forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 bench = Bench(compiler=JaxCompiler(), launch="1")
 print("ANSWER", bench.compile(case, hardware.topology_of(topology)))

@@ -18,7 +18,7 @@ from busbw.hardware import USUAL_TOPOLOGIES
 from busbw.traces.event import Event
 from busbw.traces.names import Phase, naming
 from busbw.traces.telling import Telling, Told
-from busbw.worker.backends import hlo
+from busbw.worker.backends.hlo import text as hlo
 from tests.worker.backends import compiled_texts, real
 from tests.worker.backends.compiled_texts import Program
 

@@ -32,7 +32,7 @@ from tests.worker.backends import real
 _, framework, folder = sys.argv
 real.prepare(framework, None)
 import importlib
-reader = importlib.import_module(f"busbw.worker.backends.{framework}_recordings")
+reader = importlib.import_module(f"busbw.worker.backends.{framework}.recordings")
 from busbw.worker.backends import recorded
 recorded.read_files = reader.read_files = None
 from tests.worker.backends.test_recordings_read import described

@@ -21,7 +21,7 @@ def _step(**changes: Any) -> Layer:
 
 
 def _values(step: Layer) -> StepValues:
-    return StepValues(step, rate=RATE, loose=1e-4)
+    return StepValues(step, virtual=True)
 
 
 def _trained(values: StepValues, step: Layer, number: int, steps: int, rows: Any) -> Any:

@@ -1,0 +1,28 @@
+"""No framework: devices, times and compilers by a script, for tests and demonstrations."""
+
+from __future__ import annotations
+
+from busbw.model import Device, Place
+
+from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
+
+
+def load(device: Device | None, ranks: int | None) -> AbstractBackend:
+    """The scripted devices."""
+    from .backend import FakeBackend
+
+    return FakeBackend(device, ranks)
+
+
+def load_compiler() -> AbstractCompiler:
+    """The scripted compiler."""
+    from .compiler import FakeCompiler
+
+    return FakeCompiler()
+
+
+def load_trainer(place: Place) -> AbstractTrainer:
+    """The scripted member of a group."""
+    from .trainer import FakeTrainer
+
+    return FakeTrainer(place)

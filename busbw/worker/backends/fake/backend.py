@@ -1,0 +1,268 @@
+"""A back end without a framework, scripted by the environment variable BUSBW_FAKE.
+
+Shipped for tests and demonstrations: everything around the measuring is real (processes, pipes,
+deadlines, memory), only the devices and the times are made up. The variable holds JSON::
+
+    {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
+     "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
+     "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
+               {"step": "dense", "slower": 2}]}
+
+The all-reduce of a training step takes its `share_of_step`, a half if nothing is said; computing
+hides its last `hidden` of 1, where that is said, else the recording holds no computing.
+`anchor_slower` does to the anchor what `slower` does to the collective.
+`then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
+out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
+``"probe": "hang"`` befall the probe. `framework_path` is where it says it was loaded from.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from busbw.collectives import COLLECTIVES
+from busbw.model import (
+    VIRTUAL_RANKS,
+    Case,
+    Clock,
+    Device,
+    DeviceSet,
+    Extra,
+    FailureKind,
+    Injection,
+    LaunchId,
+    Probe,
+    Proof,
+    StoredCase,
+)
+from busbw.traces.event import Event, Keep, Trace
+from busbw.worker import environ, host
+
+from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
+from ..recorded import Reader
+
+VARIABLE = "BUSBW_FAKE"
+_LONG_S = 3600
+# As far as a real program's sums over four ranks are exact.
+_MOST_ITERATIONS = 126
+_RAISED = {
+    "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
+    "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
+    "not_a_collective": (FailureKind.NOT_A_COLLECTIVE, "expected 1 all-reduce, got none"),
+    "unavailable": (FailureKind.UNAVAILABLE, "no such algorithm here"),
+}
+
+
+class FakeBackend(AbstractBackend):
+    """Devices and times from the script; its clock moves only when a program runs."""
+
+    def __init__(self, device: Device | None, ranks: int | None) -> None:
+        self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+        self._device = device
+        self._ranks = ranks
+        self.elapsed_s = 0.0
+        self.call_s = float(self._script.get("dispatch_s", 0.0))
+        self._recorded_s: list[tuple[float, float]] = []
+        self._name = ""
+        self._share = 1.0
+        self._hidden: float | None = None
+        self.framework_path = self._script.get("framework_path", "made up")
+        self.versions = {"fake": "1"}
+
+    def now_s(self) -> float:
+        """Seconds that programs have run, by the script."""
+        return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let the script's time pass."""
+        self.elapsed_s += seconds
+
+    def probe(self) -> Probe:
+        """The script's devices; by default virtual CPUs as the real back ends have them."""
+        befall(self._script.get("probe", ""))
+        device = Device(self._script.get("device", "cpu"))
+        virtual = device is Device.CPU
+        program, _, allocator = self._script.get("protocol", "fake").partition("/")
+        found = DeviceSet(
+            device=device,
+            device_kind=self._script.get("device_kind", "Fake CPU"),
+            ranks=self._script.get("ranks", self._ranks or VIRTUAL_RANKS),
+            any_ranks=virtual,
+            program=program,
+            allocator=allocator,
+            strategies={"default": "fake", "fake": "fake"},
+            clocks=tuple(Clock(name) for name in self._script.get("clocks", ["host"])),
+            cores=host.cores() if virtual else None,
+        )
+        reached = self._device in (None, device)
+        return Probe(
+            framework="fake",
+            framework_path=self.framework_path,
+            devices=(found,) if reached else (),
+            missing={} if self._device is None else {self._device.value: "not in the script"},
+            versions=self.versions,
+            flags=environ.flags(),
+        )
+
+    def world(self) -> World:
+        """What the probe says, unless the script has another world for measuring."""
+        there: dict[str, Any] = self._script | self._script.get("world", {})
+        return World(
+            device_kind=there.get("device_kind", "Fake CPU"),
+            ranks=there.get("ranks", self._ranks or VIRTUAL_RANKS),
+            processes=1,
+        )
+
+    def memory_need(self, case: Case) -> MemoryNeed | None:
+        """Two buffers a rank on the CPU, as if they were there."""
+        if Device(self._script.get("device", "cpu")) is not Device.CPU:
+            return None
+        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
+
+    @contextlib.contextmanager
+    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
+        """A program that does what the script says of `case`."""
+        line = self._line(case)
+        befall(line.get("then", ""))
+        latency_s = float(self._script.get("latency_s", 1e-5))
+        rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
+        bytes_s = case.payload_bytes / rate
+        one_s = (latency_s + bytes_s) * float(line.get("slower", 1.0))
+        if injection is not None and injection.extra is Extra.DELAY:
+            one_s += injection.delay_s(one_s, case.payload_bytes)
+        if injection is not None and injection.extra is Extra.PAYLOAD:
+            one_s += (injection.share or 0.0) * bytes_s
+        bare = case.workload.is_bare
+        self._share = 1.0 if bare else float(self._script.get("share_of_step", 0.5))
+        self._hidden = None if bare else self._script.get("hidden")
+        self._name = f"{COLLECTIVES[case.collective].hlo}.1"
+        anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
+        yield FakeProgram(self, case, one_s, anchor_s)
+
+    @contextlib.contextmanager
+    def recording(self, folder: Path) -> Iterator[Reader]:
+        """The collectives that run meanwhile, as a profiler of the script's device sees them."""
+        self._recorded_s = []
+        yield self._recorded
+
+    def _recorded(self, keep: Keep) -> list[Trace]:
+        slower = self._share * float(self._script.get("device_slower", 1.0))
+        kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
+        events: list[Event] = []
+        for rank in range(self.world().ranks):
+            plane = f"/device:TPU:{rank}"
+            events += _events((self._name, plane, "XLA Ops"), kept, slower)
+            if self._hidden is not None and keep("fusion.1", plane, {}):
+                events += _computing(("fusion.1", plane, "Stream #2"), kept, slower, self._hidden)
+        return [Trace(events=tuple(events), host="made up")]
+
+    def spend(
+        self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
+    ) -> None:
+        """Let the time of one call of so many collectives pass."""
+        self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
+        self.elapsed_s += call_s + sum(collectives_s) + beside_s
+
+    def _line(self, case: Case) -> dict[str, Any]:
+        """What the script says of `case` in this launch."""
+        number, step = launch_number(), StoredCase.of(case).step
+        for line in self._script.get("cases", []):
+            sizes = line.get("payload_bytes", case.payload_bytes)
+            meant = sizes == case.payload_bytes and line.get("step", step) == step
+            if meant and number in line.get("passes", [number]):
+                found: dict[str, Any] = line
+                return found
+        return {}
+
+
+class FakeProgram(AbstractProgram):
+    """Moves its back end's clock; a little more each time, so that samples differ."""
+
+    compile_s = 0.001
+    step = 1
+
+    def __init__(self, backend: FakeBackend, case: Case, one_s: float, anchor_s: float) -> None:
+        self._backend = backend
+        self._case = case
+        self._one_s = one_s
+        self._anchor_s = anchor_s
+        self._turn = 0
+        self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
+        self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
+
+    def fresh(self) -> None:
+        """Nothing to lay out."""
+
+    def run(self, iterations: int) -> None:
+        """Let the scripted time pass, up to 3 % more."""
+        self._turn += iterations > 0
+        one_s = self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
+        self._backend.spend(self._backend.call_s, [one_s] * iterations)
+
+    def anchor(self, passes: int) -> None:
+        """A pass takes as long as the script says of its anchor, by default what a payload does."""
+        self._backend.spend(0.0, [], beside_s=passes * self._anchor_s)
+
+    def check(self, iterations: int) -> int:
+        """Nothing to compare."""
+        return self._case.ranks
+
+    def device_peak_bytes(self) -> int | None:
+        """No device, no memory of its own."""
+        return None
+
+
+def _events(
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float
+) -> Iterator[Event]:
+    """What a profiler shows of one rank's collectives, one behind the other in each call."""
+    for place, (begun_s, one_s) in enumerate(found):
+        yield Event.timed(where, (begun_s + place * one_s, one_s * slower), None, {})
+
+
+def _computing(
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float, hidden: float
+) -> Iterator[Event]:
+    """Computing beside the collectives: from within each of them to the next one."""
+    for place, (begun_s, one_s) in enumerate(found):
+        alone_s = one_s * slower * (1 - hidden)
+        yield Event.timed(where, (begun_s + place * one_s + alone_s, one_s - alone_s), None, {})
+
+
+def launch_number() -> int:
+    """Which pass this launch is of, by the worker's own command line; 0 for none."""
+    prefix = "--launch="
+    found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
+    return LaunchId.parse(found).pass_number
+
+
+def befall(event: str) -> None:
+    """What the script has in store, for real: the process dies or hangs as a true one would."""
+    if event in _RAISED:
+        raise MeasuringError(*_RAISED[event])
+    if event:
+        print(f"the script says {event}", file=sys.stderr, flush=True)
+    if event == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif event == "segfault":
+        ctypes.string_at(0)
+    elif event == "exit":
+        os._exit(3)
+    elif event == "hang":
+        time.sleep(_LONG_S)
+    elif event == "hang_with_lock":
+        ctypes.PyDLL(None).sleep(_LONG_S)
+    elif event == "reply_then_hang":
+        atexit.register(time.sleep, _LONG_S)
+    elif event:
+        raise ValueError(f"{VARIABLE}: no event {event!r}")

@@ -1,0 +1,174 @@
+"""A compiler without a framework, scripted by the environment variable BUSBW_FAKE_COMPILER.
+
+Shipped for tests and demonstrations: the text that it gives is read and proved as any other, only
+its making is made up. The variable holds JSON::
+
+    {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
+     "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
+                "temporary_bytes": 4096, "then": "kill"}]}
+
+A line holds for the topologies and payloads that it names, and for all where it names none; with
+`rows` or `batch` for training steps that have these. Later lines win. `then` is what befalls it:
+kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from busbw.collectives import COLLECTIVES
+from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
+from busbw.worker import environ
+from busbw.workloads import layer_of
+
+from ..base import AbstractCompiler, AbstractLowered, CompileError, Optimized
+
+VARIABLE = "BUSBW_FAKE_COMPILER"
+_LONG_S = 3600.0
+
+
+class FakeCompiler(AbstractCompiler):
+    """One compiler for every topology, by the script."""
+
+    def __init__(self) -> None:
+        self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+
+    def describe(self, topology: Topology) -> Compiler:
+        """The script's release; or why there is none for this class of device."""
+        release = os.environ.get(environ.RELEASE) or self._script.get("release", "fake 1")
+        absent = self._script.get("missing", {})
+        missing = absent.get(topology.device.value) or absent.get(release)
+        if missing:
+            return Compiler(topology=topology.name, missing=missing)
+        return Compiler(
+            topology=topology.name,
+            release=release,
+            build=f"build of {release}",
+            versions={"fake": release.split()[-1]},
+            flags=environ.flags(),
+            devices=DeviceSet(
+                device=topology.device,
+                device_kind=topology.device_kind,
+                ranks=topology.ranks,
+                any_ranks=False,
+                program="fake",
+                strategies={"default": "fake", "fake": "fake"},
+                clocks=(Clock.DEVICE, Clock.HOST),
+                mesh=topology.layout.partition(":")[2] if topology.device is Device.TPU else "",
+                hosts=topology.hosts,
+                processes=topology.hosts,
+            ),
+        )
+
+    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+        """The case's line of the script, and what befalls it when it is compiled."""
+        own: dict[str, int | str] = {"rows": 0, "batch": ""}
+        if not case.workload.is_bare:
+            layer = layer_of(case)
+            own = {"rows": layer.rows, "batch": layer.batch.value}
+        return FakeLowered(case, self._line(case.payload_bytes, topology, **own))
+
+    def _line(self, payload_bytes: int, topology: Topology, **own: int | str) -> dict[str, Any]:
+        here = {
+            "topology": topology.name,
+            "payload_bytes": payload_bytes,
+            "release": self.describe(topology).release,
+            **own,
+        }
+        line: dict[str, Any] = {}
+        for one in self._script.get("cases", ()):
+            if all(one.get(name, value) == value for name, value in here.items()):
+                line |= one
+        return line
+
+
+class FakeLowered(AbstractLowered):
+    """A chain of one collective a turn, or a training step's one all-reduce."""
+
+    def __init__(self, case: Case, line: dict[str, Any]) -> None:
+        self._case = case
+        self._line = line
+        self.text = json.dumps([repr(case), line])
+        self.step = 1
+
+    def compiled(self) -> Optimized:
+        """The script's program, unless something befalls it."""
+        _befall(self._line.get("then", ""))
+        payload = self._case.payload_bytes
+        return Optimized(
+            text=self._text(),
+            argument_bytes=payload,
+            output_bytes=payload,
+            alias_bytes=payload,
+            temporary_bytes=int(self._line.get("temporary_bytes", 0)),
+            peak_bytes=payload + int(self._line.get("temporary_bytes", 0)),
+        )
+
+    def _text(self) -> str:
+        case = self._case
+        shape = f"f32[{case.payload_bytes // 4}]{{0}}"
+        chosen = {"strategy": self._line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
+        config = json.dumps({"collective_algorithm_config": chosen})
+        collective = f"{_collective(case)}, backend_config={config}"
+        kept = [] if self._line.get("then") == "lose_collective" else ["  " + collective]
+        program = _unlooped if case.clock is Clock.DISPATCH else _looped
+        return "\n".join(["HloModule fake", "", *program(shape, kept)])
+
+
+def _collective(case: Case) -> str:
+    """What `case` is in HLO, as far as the collective itself says it."""
+    asked = COLLECTIVES[case.collective]
+    size = asked.output_bytes(case.payload_bytes, case.group_size)
+    positions = asked.pairs(case.group_size)
+    pairs = [(group[a], group[b]) for group in case.groups for a, b in positions]
+    field = "source_target_pairs" if pairs else "replica_groups"
+    ranks = ",".join("{" + ",".join(map(str, one)) + "}" for one in pairs or case.groups)
+    added = ", to_apply=%add" if asked.reduce_ops else ""
+    return (
+        f"%{asked.hlo}.1 = f32[{size // 4}]{{0}} {asked.hlo}(%own), channel_id=1, "
+        f"{field}={{{ranks}}}{added}"
+    )
+
+
+def _looped(shape: str, collective: list[str]) -> list[str]:
+    return [
+        f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
+        f"  %held = (s32[], {shape}) parameter(0)",
+        f"  %own = {shape} get-tuple-element(%held), index=1",
+        *collective,
+        "}",
+        "",
+        f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
+        f"  %own.1 = {shape} parameter(0)",
+        f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
+        "}",
+    ]
+
+
+def _unlooped(shape: str, collective: list[str]) -> list[str]:
+    return [
+        f"ENTRY %main (own: {shape}) -> {shape} {{",
+        f"  %own = {shape} parameter(0)",
+        *collective,
+        "}",
+    ]
+
+
+def _befall(what: str) -> None:
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "exit":
+        os._exit(3)
+    if what == "hang":
+        time.sleep(_LONG_S)
+    if what == "error":
+        raise CompileError("INTERNAL: made up: this compiler refuses the program")
+    if what == "out_of_memory":
+        raise CompileError(
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+            "temporaries (16.00G) exceeds available HBM (15.75G)"
+        )

@@ -1,0 +1,236 @@
+"""Proof from a compiled program's text that it is the collective that was asked for.
+
+In each round of the loop exactly the expected collectives, of the payload's bytes, over the
+expected ranks, and nowhere else any; and nothing beside them that goes over the payload.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.collectives import COLLECTIVES, AbstractCollective, replica_groups
+from busbw.model import Case, Clock, Device, FailureKind, Placement, Proof
+
+from ..base import MeasuringError
+from . import algorithm
+from .text import COLLECTIVES as KINDS
+from .text import Instruction, Module, read
+
+_SHOWN = 300
+
+# How a collective is started that is waited for apart, by itself or within a computation.
+_WRAPPERS = {"call-start", "async-start", "custom-call-start"}
+_STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
+
+# What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.
+_WRITES_NOTHING = {
+    "parameter",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "constant",
+    "while",
+    "call",
+    "opt-barrier",
+    "after-all",
+    "partition-id",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one round of the program must hold. `strict`: no copy of the payload beside it.
+
+    With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
+    each collective has another one beside it, on so many bytes; the compiler may make one of all
+    of those.
+    """
+
+    case: Case
+    per_round: int
+    strict: bool
+    copied_first: bool = False
+    part_bytes: int = 0
+
+    @property
+    def collective(self) -> AbstractCollective:
+        """What is known of the case's collective."""
+        return COLLECTIVES[self.case.collective]
+
+    @property
+    def kind(self) -> str:
+        """The collective's name in HLO."""
+        return self.collective.hlo
+
+    @property
+    def result_bytes(self) -> int:
+        """What one collective gives on one rank."""
+        return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
+
+    @property
+    def least_bytes(self) -> int:
+        """From how many bytes on an array is a part of the payload worth counting."""
+        return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
+
+    @property
+    def pairs(self) -> set[tuple[int, ...]]:
+        """(source, target) ranks of a collective that sends to single ranks; else none."""
+        positions = self.collective.pairs(self.case.group_size)
+        return {(group[a], group[b]) for group in self.case.groups for a, b in positions}
+
+    def text(self) -> str:
+        """In words, for a failure."""
+        where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
+        size = f"{self.result_bytes} bytes ({self.case.dtype})"
+        return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
+
+
+def wanted(
+    case: Case, per_round: int, *, device: Device, plain: bool = True, part_bytes: int = 0
+) -> Wanted:
+    """What the program of `case` must hold, on devices of this class.
+
+    It is not `plain` if something is injected beside it. What a single call costs is what users
+    feel, copies included.
+    """
+    collective = COLLECTIVES[case.collective]
+    strict = (
+        collective.copy_free
+        and plain
+        and case.clock is not Clock.DISPATCH
+        and (device is Device.CPU or collective.copy_free_on_accelerators)
+    )
+    return Wanted(
+        case=case,
+        per_round=per_round,
+        strict=strict,
+        copied_first=device is Device.GPU
+        and collective.in_place_on_gpus
+        and case.placement == Placement.OUT_OF_PLACE.value,
+        part_bytes=part_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What one turn of a proved program's loop holds, and what goes over the payload.
+
+    `collectives` are all of the turn's, `beside` what else goes over a part of the payload in it,
+    `once` what does so in a call, outside of the loop. `starts` says that the collective is started
+    and waited for apart.
+    """
+
+    collectives: tuple[Instruction, ...]
+    beside: tuple[Instruction, ...]
+    once: tuple[Instruction, ...]
+    starts: bool = False
+
+
+def prove(text: str, wanted: Wanted) -> Proof:
+    """What the module holds. Raises MeasuringError NOT_A_COLLECTIVE with the offending text."""
+    found = find(text, wanted)
+    return Proof(
+        collectives=dict(Counter(one.collective for one in found.collectives)),
+        payload_copies=len(found.beside),
+        copies_per_call=len(found.once),
+        algorithm=wanted.case.strategy,
+        chosen=algorithm.algorithm_of(found.collectives),
+        array_bytes=wanted.result_bytes,
+        groups=wanted.case.groups,
+    )
+
+
+def find(text: str, wanted: Wanted) -> Proved:
+    """The proved program's parts. Raises MeasuringError NOT_A_COLLECTIVE as `prove` does."""
+    module = read(text)
+    looped = wanted.case.clock is not Clock.DISPATCH
+    rounds = module.loop_bodies() if looped else (module.entry,)
+    there = [one for name in rounds for one in module.reached(name) if one.collective]
+    found = _without_parts(there, wanted) if wanted.part_bytes else there
+    _check_number(module, found, wanted)
+    for one in found:
+        _check_one(one, wanted)
+    beside = [one for name in rounds for one in _going_over(module, name, wanted)]
+    # A TPU may hold a small payload in its own memory while the collective runs.
+    copies = [
+        one
+        for one in beside
+        if not one.moves_between_memories
+        and not (wanted.copied_first and _is_copied_for(one, found))
+    ]
+    if copies and wanted.strict:
+        raise _not_it(f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}")
+    return Proved(
+        collectives=tuple(there),
+        beside=tuple(beside),
+        once=tuple(_going_over(module, module.entry, wanted)) if looped else (),
+        starts=any(
+            one.op in _STARTS and not algorithm.is_waited_for_at_once(one)
+            for name in rounds
+            for one in module.reached(name)
+        ),
+    )
+
+
+def _without_parts(found: list[Instruction], wanted: Wanted) -> list[Instruction]:
+    """Those that are no injected ones, which must be there to the last byte."""
+    parts = [one for one in found if set(one.array_bytes) == {wanted.part_bytes}]
+    if sum(sum(one.array_bytes) for one in parts) != wanted.per_round * wanted.part_bytes:
+        raise _not_it(f"expected a second collective of {wanted.part_bytes} bytes beside each one")
+    return [one for one in found if one not in parts]
+
+
+def _check_number(module: Module, found: list[Instruction], wanted: Wanted) -> None:
+    everywhere = found if wanted.part_bytes else module.collectives()
+    right = [one for one in found if one.collective == wanted.kind]
+    if len(right) == len(found) == len(everywhere) == wanted.per_round:
+        return
+    odd = next((one for one in everywhere if one not in right), None)
+    kinds = dict(Counter(one.collective for one in everywhere))
+    got = f"{kinds or 'none'}, {len(right)} of them there"
+    shown = f", such as {odd.text[:_SHOWN]}" if odd is not None else ""
+    raise _not_it(f"expected {wanted.text()}, XLA compiled {got}{shown}")
+
+
+def _check_one(one: Instruction, wanted: Wanted) -> None:
+    case = wanted.case
+    if one.result_bytes != wanted.result_bytes:
+        raise _not_it(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
+    if wanted.pairs:
+        right = set(replica_groups.pairs_of(one.text) or ()) == wanted.pairs
+    else:
+        groups = replica_groups.groups_of(one.text, case.ranks)
+        right = groups is not None and set(groups) == set(case.groups)
+    if not right:
+        raise _not_it(
+            f"expected {wanted.text()} in groups {_braced(case.groups)}, "
+            f"XLA compiled {one.text[:_SHOWN]}"
+        )
+
+
+def _braced(groups: tuple[tuple[int, ...], ...]) -> str:
+    return ",".join("{" + ",".join(map(str, group)) + "}" for group in groups)
+
+
+def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
+    """What is no collective and writes an array as large as a part of the payload."""
+    return [
+        one
+        for one in module.reached(name, fused=False)
+        if not one.collective
+        and one.op not in _WRITES_NOTHING
+        and not (one.op in _WRAPPERS and one.called)
+        and not one.op.endswith(("-done", "-update"))
+        and "AllocateBuffer" not in one.text
+        and max(one.array_bytes, default=0) >= wanted.least_bytes
+    ]
+
+
+def _is_copied_for(one: Instruction, collectives: list[Instruction]) -> bool:
+    """Whether it is a copy that is the only input of one of the `collectives`."""
+    return one.op == "copy" and any(f" {it.op}({one.name})" in it.text for it in collectives)
+
+
+def _not_it(message: str) -> MeasuringError:
+    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)

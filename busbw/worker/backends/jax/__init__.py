@@ -1,0 +1,27 @@
+"""JAX, in these rooms alone, and the compilers that come with it.
+
+Whether it is new enough is asked before what an older one cannot even import.
+"""
+
+from __future__ import annotations
+
+from busbw.model import Device
+
+from ..base import AbstractBackend, AbstractCompiler
+
+
+def load(device: Device | None, ranks: int | None) -> AbstractBackend:
+    """Raises MeasuringError UNAVAILABLE where JAX is too old."""
+    from . import versions
+
+    versions.check()
+    from .backend import JaxBackend
+
+    return JaxBackend(device, ranks)
+
+
+def load_compiler() -> AbstractCompiler:
+    """XLA's compilers for TPUs and GPUs."""
+    from .compiler import JaxCompiler
+
+    return JaxCompiler()

@@ -1,0 +1,155 @@
+"""JAX: XLA's compilers for TPUs and GPUs that are not there, fed with the programs that measure.
+
+What compiles for a TPU is libtpu, for a GPU JAX's package with XLA for CUDA. Neither needs
+hardware, the latter neither a driver nor anything of CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from jax.experimental import topologies
+
+from busbw.model import Case, Compiler, Device, FailureKind, Topology
+from busbw.worker import environ
+from busbw.workloads import layer_of
+
+from ..base import AbstractCompiler, AbstractLowered, CompileError, MeasuringError, Optimized
+from . import collective, dense_step, devices, versions
+
+# Where JAX looks first for the compiler for TPUs.
+_LIBRARY = "TPU_LIBRARY_PATH"
+_FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
+_SHOWN = 300
+
+
+class JaxLowered(AbstractLowered):
+    """A lowered program, and JAX's way to compile it."""
+
+    def __init__(self, lowered: Any, step: int) -> None:
+        self._lowered = lowered
+        self.text = lowered.as_text()
+        self.step = step
+
+    def compiled(self) -> Optimized:
+        """Run XLA's compiler for the chip.
+
+        A jaxlib that cannot read what a newer compiler gives is an error of that compiler's too.
+        """
+        try:
+            compiled = self._lowered.compile()
+            stats, text = compiled.memory_analysis(), compiled.as_text()
+        except (versions.runtime_error(), RuntimeError, ValueError) as error:
+            raise CompileError(str(error).strip()) from error
+        return Optimized(
+            text=text,
+            argument_bytes=int(stats.argument_size_in_bytes),
+            output_bytes=int(stats.output_size_in_bytes),
+            alias_bytes=int(stats.alias_size_in_bytes),
+            temporary_bytes=int(stats.temp_size_in_bytes),
+            peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+        )
+
+
+class JaxCompiler(AbstractCompiler):
+    """The compilers of `jax` for TPUs and GPUs. Topologies are asked for once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, list[Any]] = {}
+
+    def describe(self, topology: Topology) -> Compiler:
+        """The compiler's release and build, and the topology's devices as JAX sees them."""
+        missing = _missing(topology.device)
+        if missing:
+            return Compiler(topology=topology.name, missing=missing)
+        try:
+            found = self._of(topology)
+        except MeasuringError as error:
+            return Compiler(topology=topology.name, missing=str(error))
+        return Compiler(
+            topology=topology.name,
+            release=_release(topology.device),
+            build=found[0].client.platform_version,
+            versions=devices.versions_of_packages(),
+            flags=environ.flags(),
+            devices=devices.device_set(topology.device, found, processes=topology.hosts),
+        )
+
+    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+        """The chain of `case` over the topology's devices; of a training step, the step alone."""
+        mesh = devices.mesh_of(case, self._of(topology))
+        if not case.workload.is_bare:
+            return JaxLowered(dense_step.lowered(layer_of(case), mesh), 1)
+        return JaxLowered(*collective.lowered(case, mesh))
+
+    def _of(self, topology: Topology) -> list[Any]:
+        if topology.name not in self._devices:
+            self._devices[topology.name] = _devices(topology)
+        return self._devices[topology.name]
+
+
+def _devices(topology: Topology) -> list[Any]:
+    """Raises MeasuringError UNAVAILABLE with the compiler's own words."""
+    try:
+        if topology.device is Device.TPU:
+            config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
+            found = topologies.get_topology_desc(
+                platform="tpu", topology_name=topology.layout, **config
+            )
+        else:
+            found = topologies.get_topology_desc(
+                platform="cuda",
+                topology_name=topology.name.partition(":")[0],
+                target_config=topology.target_config,
+                topology=topology.layout,
+            )
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        words = str(error).strip().splitlines()[0][:_SHOWN]
+        raise MeasuringError(FailureKind.UNAVAILABLE, f"{topology.name}: {words}") from error
+    there = list(found.devices)
+    if len(there) != topology.ranks:
+        raise MeasuringError(
+            FailureKind.UNAVAILABLE,
+            f"{topology.name}: the compiler makes {len(there)} devices of it, "
+            f"expected {topology.ranks}",
+        )
+    return there
+
+
+def _missing(device: Device) -> str:
+    """Why there is no compiler for `device`; empty where there is one."""
+    if device is Device.TPU:
+        if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
+            return ""
+        return 'libtpu is not installed: pip install "busbw[tpu]"'
+    if any(_version(name) for name in _FOR_GPUS):
+        return ""
+    return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
+
+
+def _release(device: Device) -> str:
+    """The package that compiles, with its version."""
+    if device is Device.TPU and os.environ.get(_LIBRARY):
+        return os.environ.get(environ.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
+    names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
+    found = [f"{name} {_version(name)}" for name in names if _version(name)]
+    return found[0] if found else f"{names[0]} of unknown version"
+
+
+def _version(package: str) -> str:
+    """The version of an installed package; empty where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _release_beside(library: Path) -> str:
+    """What pip left beside the folder of a library that is named by its path."""
+    found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    version = found[0].name.removesuffix(".dist-info").split("-", 1)[1] if found else ""
+    return f"libtpu {version}" if version else f"libtpu of {library}"

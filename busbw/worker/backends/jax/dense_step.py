@@ -1,0 +1,167 @@
+"""A training step in JAX: the model, its gradient and the update; a chain of them to measure.
+
+By itself a step is what is compiled for devices that are not there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from busbw.model import Case, FailureKind, Proof
+from busbw.workloads import LEARNING_RATE, Batch, Layer, layer_of
+
+from .. import hlo
+from ..base import MeasuringError
+from ..step_values import MOST_STEPS, PERIOD, StepValues
+from . import versions
+from .injection import NOTHING, Beside, work
+from .program import EVERYWHERE, JaxProgram, loop
+
+
+class DenseStepProgram(JaxProgram):
+    """Steps of the dense layer of `case`: weights are given up to a call, and come out of it."""
+
+    step = 1
+    most_iterations = MOST_STEPS
+
+    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
+        if beside.part:
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, "a second collective is for all-reduces, not for steps"
+            )
+        layer = layer_of(case)
+        reference = StepValues(layer, virtual=virtual)
+        super().__init__(case, mesh, reference, EVERYWHERE)
+        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, beside)), case)
+        weights, rows, labels = shapes(layer, mesh)
+        self._shapes = [weights]
+        self._batch = (
+            jax.device_put(reference.rows, rows.sharding),
+            jax.device_put(reference.labels, labels.sharding),
+        )
+        starts = [reference.start(number) for number in range(reference.draws)]
+        self._draws = [jax.device_put(one, self._everywhere) for one in starts]
+        self._start = _compiled_start(self._draws[0], weights)
+
+    @classmethod
+    def host_bytes(cls, case: Case) -> int:
+        """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
+        layer = layer_of(case)
+        rows = layer.ranks * layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+        return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
+
+    def _new_buffers(self) -> tuple[jax.Array, ...]:
+        return self._zeros_from_host()
+
+
+def prove(text: str, case: Case) -> Proof:
+    """What a step holds: the all-reduce of the gradient, over all ranks, and no other collective.
+
+    A step computes, so that what else goes over arrays of the payload's size is no offence; only
+    copies are counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
+    """
+    wanted = hlo.proof.Wanted(case=case, per_round=1, strict=False)
+    found = hlo.proof.find(text, wanted)
+    return Proof(
+        collectives=dict(Counter(one.collective for one in found.collectives)),
+        payload_copies=sum(one.op == "copy" for one in found.beside),
+        copies_per_call=sum(one.op == "copy" for one in found.once),
+        algorithm=case.strategy,
+        chosen=hlo.algorithm.algorithm_of(found.collectives),
+        array_bytes=wanted.result_bytes,
+        groups=case.groups,
+    )
+
+
+def lowered(step: Layer, mesh: Mesh) -> Any:
+    """``(weights, rows or key, labels) -> (new weights, each rank's loss)``, not compiled yet."""
+    (axis,) = mesh.axis_names
+    each = PartitionSpec(axis)
+    mapped = versions.shard_map(
+        lambda *arguments: one_step(step, axis, *arguments),
+        mesh=mesh,
+        in_specs=(EVERYWHERE, each if step.batch is Batch.GIVEN else EVERYWHERE, each),
+        out_specs=(EVERYWHERE, each),
+    )
+    return jax.jit(mapped, donate_argnums=0, keep_unused=True).lower(*shapes(step, mesh))
+
+
+def shapes(step: Layer, mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """The arguments of all ranks together: weights, rows or the key to draw them, labels."""
+    (axis,) = mesh.axis_names
+    everywhere = NamedSharding(mesh, EVERYWHERE)
+    each = NamedSharding(mesh, PartitionSpec(axis))
+    all_rows, dtype = step.rows * step.ranks, jnp.dtype(step.dtype)
+    weights = jax.ShapeDtypeStruct((step.inputs, step.outputs), dtype, sharding=everywhere)
+    rows = (
+        jax.ShapeDtypeStruct((all_rows, step.inputs), dtype, sharding=each)
+        if step.batch is Batch.GIVEN
+        else jax.ShapeDtypeStruct((2,), jnp.uint32, sharding=everywhere)
+    )
+    return weights, rows, jax.ShapeDtypeStruct((all_rows,), jnp.int32, sharding=each)
+
+
+def one_step(step: Layer, axis: str, weights: Any, rows: Any, labels: Any) -> tuple[Any, Any]:
+    """One rank's part. Its loss stays its own: the gradient's all-reduce is the only collective."""
+    if step.batch is Batch.DRAWN:
+        rows = _drawn(step, axis, rows)
+    # Typed as if they differed between ranks, so that each rank's gradient is its own.
+    own = versions.varying(weights, (axis,))
+    loss, gradient = jax.value_and_grad(_loss)(own, rows, labels)
+    mean = jax.lax.psum(gradient, axis) / step.ranks
+    return weights - LEARNING_RATE * mean, loss[None]
+
+
+def _loss(weights: Any, rows: Any, labels: Any) -> Any:
+    """Softmax cross-entropy, the mean over a rank's rows."""
+    chances = jax.nn.log_softmax(rows @ weights)
+    return -jnp.mean(jnp.take_along_axis(chances, labels[:, None], axis=1))
+
+
+def _drawn(step: Layer, axis: str, key: Any) -> Any:
+    """Rows of the normal distribution, others on every rank."""
+    own = jax.random.fold_in(
+        jax.random.wrap_key_data(key, impl="threefry2x32"), jax.lax.axis_index(axis)
+    )
+    return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
+
+
+def _lowered_chain(layer: Layer, mesh: Mesh, beside: Beside) -> Any:
+    """``(turns, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
+    (axis,) = mesh.axis_names
+    each = PartitionSpec(axis)
+
+    def chain(turns: Any, weights: Any, rows: Any, labels: Any) -> Any:
+        def turn(held: Any) -> Any:
+            count, weights = held
+            weights, _ = one_step(layer, axis, weights, rows, labels)
+            return count + 1 + work(beside, (axis,), count, weights), weights
+
+        return loop(turns, turn, weights)
+
+    mapped = versions.shard_map(
+        chain,
+        mesh=mesh,
+        in_specs=(EVERYWHERE, EVERYWHERE, each, each),
+        out_specs=(EVERYWHERE, EVERYWHERE),
+    )
+    turns = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+    return jax.jit(mapped, donate_argnums=1).lower(turns, *shapes(layer, mesh))
+
+
+def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:
+    """``(first rows, weights) -> (weights,)`` that repeat those rows, in the same buffers."""
+    inputs = weights.shape[0]
+    repeats = -(-inputs // PERIOD)
+
+    def tiled(own: jax.Array, held: jax.Array) -> tuple[jax.Array]:
+        return (jnp.tile(own, (repeats, 1))[:inputs],)
+
+    jitted = jax.jit(tiled, donate_argnums=1, keep_unused=True, out_shardings=(weights.sharding,))
+    return jitted.lower(start, weights).compile()

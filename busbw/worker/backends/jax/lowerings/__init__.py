@@ -1,0 +1,25 @@
+"""How JAX does a collective: a file each, which is found because it bears the collective's name.
+
+Each has one function, ``lower(case, axes, values)``: what a rank gets for its `values`, along the
+mesh's `axes`, typed as if ranks differed, since a loop wants what it gave.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+
+import jax
+
+from busbw.model import Case, FailureKind
+
+from ...base import MeasuringError
+
+
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
+    """The collective of `case`. Raises MeasuringError UNAVAILABLE for one that has no file here."""
+    if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
+        raise MeasuringError(FailureKind.UNAVAILABLE, f"JAX has no {case.collective} here")
+    one: Callable[..., jax.Array] = importlib.import_module(f"{__name__}.{case.collective}").lower
+    return one(case, axes, values)

@@ -1,0 +1,14 @@
+"""All-gather in JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from busbw.model import Case
+
+
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+    """Blocks one behind the other."""
+    return jax.lax.all_gather(values, axes, tiled=True)

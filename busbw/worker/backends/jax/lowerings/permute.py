@@ -1,0 +1,16 @@
+"""Permute in JAX: `ppermute`, by the collective's own pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from busbw.collectives import COLLECTIVES
+from busbw.model import Case
+
+
+def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+    """Each rank to the next of its group."""
+    pairs = COLLECTIVES[case.collective].pairs(case.group_size)
+    return jax.lax.ppermute(values, axes, pairs)

@@ -1,0 +1,170 @@
+"""What every program in JAX does alike: compiled once, called on its buffers, compared by rank.
+
+The anchor is here, too: every rank reads and writes its own buffer, in place, and nothing more.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from busbw.model import Case, FailureKind
+
+from ..base import MeasuringError
+from ..chain import AbstractChain, AbstractValues
+from . import versions
+from .check import CheckOnDevices
+
+EVERYWHERE = PartitionSpec()
+
+
+class JaxProgram(AbstractChain):
+    """A chain over `mesh`, whose buffers lie on it as `spec` says.
+
+    ``_call(turns, *buffers, *batch)`` gives the rounds counted, and the buffers anew where it takes
+    them over; the `_result_at`-th of these is the result. ``_start(draw, *buffers)`` lays out one
+    of the `_draws`. All these are the subclass's.
+    """
+
+    _call: Any
+    _start: Callable[..., tuple[jax.Array, ...]]
+    _draws: Sequence[jax.Array]
+    _shapes: Sequence[jax.ShapeDtypeStruct]
+    _result_at: int = 0
+    _donated: bool = True
+
+    def __init__(self, case: Case, mesh: Mesh, values: AbstractValues, spec: PartitionSpec) -> None:
+        super().__init__(case, values)
+        self._mesh, self._spec = mesh, spec
+        self._peak_before_bytes = self._peak_bytes()
+        self._everywhere = NamedSharding(mesh, EVERYWHERE)
+        self._batch: tuple[jax.Array, ...] = ()
+        self._buffers: tuple[jax.Array, ...] = ()
+        self._signs: Any = None
+        self._on_devices: CheckOnDevices | None = None
+
+    @final
+    def _compile(self, lowered: Callable[[], Any]) -> str:
+        """Lower and compile the chain; its optimised HLO."""
+        with self._compiling():
+            self._call = lowered().compile()
+        self.compiled_memory_bytes = _memory_bytes(self._call)
+        text: str = self._call.as_text()
+        return text
+
+    @final
+    def release(self) -> None:
+        """Let go of the buffers."""
+        self._buffers = self._batch = ()
+        self._result = None
+
+    @final
+    def device_peak_bytes(self) -> int | None:
+        """The highest use of any device, if this program raised it: JAX cannot start anew."""
+        peak_bytes = self._peak_bytes()
+        return peak_bytes if peak_bytes > self._peak_before_bytes else None
+
+    def _peak_bytes(self) -> int:
+        counts = [device.memory_stats() or {} for device in self._mesh.devices.flat]
+        return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
+
+    @final
+    def _lay_out(self, number: int) -> None:
+        """In the buffers, once they are there."""
+        self._buffers = self._buffers or self._new_buffers()
+        self._buffers = self._start(self._draws[number], *self._buffers)
+        jax.block_until_ready(self._buffers)
+
+    @final
+    def _called(self, iterations: int) -> tuple[Any, Any]:
+        turns = jax.device_put(np.int32(iterations // self.step), self._everywhere)
+        counted, *buffers = self._call(turns, *self._buffers, *self._batch)
+        jax.block_until_ready(buffers)
+        if self._donated:
+            self._buffers = tuple(buffers)
+        return counted, buffers[self._result_at]
+
+    @final
+    def _compared(self, number: int, iterations: int) -> int:
+        """By the devices themselves, where they can; what they doubt is brought to the host."""
+        shards = sorted(
+            self._result.addressable_shards,
+            key=lambda shard: (shard.index[0].start or 0, shard.device.id),
+        )
+        if len({shard.device for shard in shards}) != self._case.ranks:
+            raise MeasuringError(
+                FailureKind.WRONG_WORLD,
+                f"{self._values.lies} on {len(shards)} devices, expected {self._case.ranks}",
+            )
+        right = (
+            self._on_devices.right_ranks(number, iterations, self._result)
+            if self._on_devices is not None
+            else frozenset()
+        )
+        doubtful = {
+            rank: np.asarray(shard.data) for rank, shard in enumerate(shards) if rank not in right
+        }
+        self._values.check_all(number, iterations, doubtful)
+        return sum(int(shard.data.size) for shard in shards)
+
+    @final
+    def _change_signs(self, passes: int) -> None:
+        """In place in the first buffer, which is not held twice meanwhile."""
+        first, *others = self._buffers
+        self._signs = self._signs or _compiled_signs(self._mesh, first, self._spec)
+        self._buffers = ()
+        _, changed = self._signs(jax.device_put(np.int32(passes), self._everywhere), first)
+        jax.block_until_ready(changed)
+        self._buffers = (changed, *others)
+
+    @final
+    def _zeros_from_host(self) -> tuple[jax.Array, ...]:
+        return tuple(
+            jax.device_put(np.zeros(one.shape, one.dtype), one.sharding) for one in self._shapes
+        )
+
+    @abstractmethod
+    def _new_buffers(self) -> tuple[jax.Array, ...]:
+        """Buffers of the program's shapes, whatever they hold."""
+
+
+def _compiled_signs(mesh: Mesh, buffer: jax.Array, spec: PartitionSpec) -> Any:
+    """``(passes, buffer) -> (passes, buffer)`` with as many changes of sign, in place.
+
+    No collective; the same devices, threads and bytes as the case.
+    """
+    each = (EVERYWHERE, spec)
+    mapped = versions.shard_map(_passes, mesh=mesh, in_specs=each, out_specs=each)
+    small = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+    held = jax.ShapeDtypeStruct(buffer.shape, buffer.dtype, sharding=buffer.sharding)
+    return jax.jit(mapped, donate_argnums=1).lower(small, held).compile()
+
+
+def _passes(passes: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+    return loop(passes, lambda held: (held[0] + 1, -held[1]), values)
+
+
+def loop(turns: Any, turn: Callable[..., Any], *buffers: Any) -> tuple[Any, ...]:
+    """`turns` turns; the counter comes out, so that what was counted can be compared."""
+    start = (jnp.zeros_like(turns), *buffers)
+    held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, turn, start)
+    return held
+
+
+def _memory_bytes(compiled: Any) -> int | None:
+    """What one rank's part of a program takes, arguments and results included."""
+    stats = compiled.memory_analysis()
+    if stats is None:
+        return None
+    return int(
+        stats.argument_size_in_bytes
+        + stats.output_size_in_bytes
+        - stats.alias_size_in_bytes
+        + stats.temp_size_in_bytes
+    )

@@ -1,0 +1,129 @@
+"""What older versions of JAX call otherwise: the files beside it are written for a current one.
+
+Each function does what a current JAX does by itself, or the same with an older one's means; the
+proof and the check of values know no versions. What an older one cannot do is not offered. What
+is gone from a current JAX is looked up by name. No case and no clock's reading may enter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from busbw.model import Device, FailureKind
+
+from .. import version_check
+from ..base import MeasuringError
+
+OLDEST = "0.4.30"
+
+# A collective that a SparseCore runs is read from its start and its end on the TensorCore. What
+# SparseCores note of themselves fills the same buffers: it made recordings lack collectives.
+_OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
+    Device.TPU: {
+        "tpu_trace_mode": "TRACE_ONLY_XLA",
+        "tpu_num_sparse_cores_to_trace": 0,
+        "tpu_num_sparse_core_tiles_to_trace": 0,
+    }
+}
+
+_DEVICE_COUNT = "--xla_force_host_platform_device_count"
+
+
+def check() -> None:
+    """Raise MeasuringError UNAVAILABLE where this JAX is older than `OLDEST`."""
+    version_check.check("jax", jax.__version__, OLDEST)
+
+
+def make_cpu_devices(count: int) -> None:
+    """So many virtual CPU devices; before any device is asked for."""
+    if hasattr(jax.config, "jax_num_cpu_devices"):
+        jax.config.update("jax_num_cpu_devices", count)
+        return
+    # XLA reads its flags when the first device is asked for; of equal ones the last counts.
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={count}".strip()
+
+
+def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
+    """`function` on every rank's own part.
+
+    An older JAX's check of what is the same on all ranks does not know every operation of ours.
+    """
+    if hasattr(jax, "shard_map"):
+        return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
+    older = importlib.import_module("jax.experimental.shard_map").shard_map
+    return older(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=False)
+
+
+def varying(values: Any, axes: tuple[str, ...]) -> Any:
+    """`values` typed as if they differed between ranks, where a type says that."""
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(values, axes, to="varying")
+    if hasattr(jax, "shard_map"):
+        return getattr(jax.lax, "pvary")(values, axes)  # noqa: B009
+    return values
+
+
+def optimization_barrier(values: Any) -> Any:
+    """`values`, none of which is there for XLA before all of them are."""
+    if hasattr(jax.lax, "optimization_barrier"):
+        return jax.lax.optimization_barrier(values)
+    older = importlib.import_module("jax._src.ad_checkpoint")
+    return older._optimization_barrier(values)
+
+
+def runtime_error() -> type[Exception]:
+    """What JAX raises when a program fails as it runs."""
+    public = hasattr(jax.errors, "JaxRuntimeError")
+    found: type[Exception] = (
+        jax.errors.JaxRuntimeError
+        if public
+        else importlib.import_module("jaxlib.xla_extension").XlaRuntimeError
+    )
+    return found
+
+
+def has_quiet_profiler() -> bool:
+    """Whether the profiler can leave out Python's own calls, most of a trace otherwise."""
+    return hasattr(jax.profiler, "ProfileOptions")
+
+
+@contextlib.contextmanager
+def recording(folder: Path, device: Device | None) -> Iterator[None]:
+    """The profiler, without Python's own calls, and as `device` needs it.
+
+    A compiler for TPUs that knows no such settings is asked for none. Raises MeasuringError
+    UNAVAILABLE where the profiler does not start: by itself it would leave the device out, and say
+    nothing.
+    """
+    try:
+        _start(folder, _OF_DEVICE.get(device, {}))
+    except (runtime_error(), RuntimeError, ValueError) as refused:
+        try:
+            _start(folder, {})
+        except (runtime_error(), RuntimeError, ValueError):
+            words = (str(refused).strip().splitlines() or [type(refused).__name__])[0]
+            raise MeasuringError(
+                FailureKind.UNAVAILABLE, f"JAX's profiler does not start: {words}"
+            ) from refused
+    try:
+        yield
+    finally:
+        jax.profiler.stop_trace()
+
+
+def _start(folder: Path, settings: Mapping[str, str | int]) -> None:
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    if hasattr(options, "raise_error_on_start_failure"):
+        options.raise_error_on_start_failure = True
+    if settings:
+        options.advanced_configuration = dict(settings)
+    jax.profiler.start_trace(folder, profiler_options=options)

@@ -1,0 +1,65 @@
+"""The nets in TensorFlow's plain operations: their loss, and how good they are.
+
+No strategy and no clock may enter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from busbw.model import Net
+
+from .. import nets
+from ..examples import Examples
+
+
+def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
+    """The mean cross-entropy of a rank's share; the counter's gradient of it is exactly -1.
+
+    By way of the labels, so that it is worked out from each rank's examples, and not beforehand.
+    """
+    shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
+    cross_entropy = _cross_entropy(_logits(net, variables, inputs), labels)
+    return cross_entropy - shown * variables[nets.COUNTER]
+
+
+def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
+    """Those of a rank's share, in the order of `variables`."""
+    with tf.GradientTape() as tape:
+        share_loss = loss(net, variables, inputs, labels)
+    found: list[Any] = tape.gradient(share_loss, list(variables.values()))
+    return found
+
+
+def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[float, float]:
+    """The share of `examples` that the net names rightly, and their mean cross-entropy."""
+    logits = _logits(net, values, examples.inputs)
+    named = tf.argmax(logits, axis=1).numpy()
+    mean = _cross_entropy(logits, examples.labels)
+    return float((named == examples.labels).mean()), float(mean)
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )
+
+
+def _logits(net: Net, variables: Mapping[str, Any], inputs: Any) -> Any:
+    flat = _convolved(variables, inputs) if net is Net.CNN else tf.cast(inputs, tf.float32) / 255.0
+    hidden = tf.nn.relu(flat @ variables["hidden_weights"] + variables["hidden_biases"])
+    return hidden @ variables["weights"] + variables["biases"]
+
+
+def _convolved(variables: Mapping[str, Any], inputs: Any) -> Any:
+    """A row for each picture: what two convolutions, each halved by its maxima, make of it."""
+    halved = inputs
+    for layer in ("first", "second"):
+        filtered = tf.nn.conv2d(halved, variables[f"{layer}_filters"], strides=1, padding="SAME")
+        bright = tf.nn.relu(filtered + variables[f"{layer}_biases"])
+        halved = tf.nn.max_pool2d(bright, ksize=2, strides=2, padding="VALID")
+    return tf.reshape(halved, [-1, math.prod(halved.shape[1:])])

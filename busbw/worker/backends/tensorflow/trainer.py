@@ -1,0 +1,189 @@
+"""TensorFlow as a member of a group that trains: its server, its strategy, and its answer.
+
+One training a process: its devices are laid out for it, before anything else runs. Epochs and their
+steps are in `steps` and `between_graph`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from busbw.model import (
+    FailureKind,
+    Place,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
+    TrainingStrategy,
+    Updates,
+)
+from busbw.worker import host
+
+from .. import examples, nets
+from ..base import AbstractTrainer, MeasuringError
+from . import layers, versions
+from .between_graph import BetweenGraphSteps
+from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, digests, trained
+
+# A peer that is alive and does not take part would be waited for without end.
+_COLLECTIVE_TIMEOUT_S = 60
+
+
+class TensorflowTrainer(AbstractTrainer):
+    """A member with TensorFlow, which is told its place by TF_CONFIG."""
+
+    def __init__(self, place: Place) -> None:
+        os.environ["TF_CONFIG"] = _config(place)
+        self._resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        self._server: Any = None
+
+    def offer(self) -> None:
+        """Listen at this process's own address; the driver ends the process, nothing else does."""
+        cluster = self._resolver.cluster_spec()
+        options = tf.compat.v1.ConfigProto()
+        # Else all threads may wait for other members, where there are fewer cores than those.
+        options.inter_op_parallelism_threads = max(host.cores(), cluster.num_tasks("worker") + 1)
+        try:
+            self._server = tf.distribute.Server(
+                cluster,
+                job_name=self._resolver.task_type,
+                task_index=self._resolver.task_id,
+                protocol="grpc",
+                config=options,
+            )
+        except tf.errors.OpError as error:
+            raise _unavailable(str(error)) from error
+
+    def train(self, request: TrainingRequest) -> TrainingAnswer:
+        """Every epoch, by the way asked for; its replicas are as many as the ranks."""
+        course = examples.course(request)
+        steps = self._steps(course)
+        if steps.replicas != request.ranks:
+            raise MeasuringError(
+                FailureKind.WRONG_WORLD,
+                f"{steps.replicas} replicas take part, expected {request.ranks}",
+            )
+        done = trained(request, steps)
+        values = next(iter(done.copies.values()))
+        accuracy, loss = layers.goodness(request.net, values, course.unseen)
+        run = TrainingRun(
+            api=steps.api,
+            epochs_s=done.epochs_s,
+            steps=course.steps,
+            accuracy=accuracy,
+            loss=loss,
+            updates=nets.updates(done.copies, request.rate),
+            first_digests=done.first_digests,
+            last_digests=digests(done.copies),
+            compile_s=done.compile_s,
+            framework_path=os.path.dirname(tf.__file__),
+            versions=versions.of_packages(),
+            reductions=done.reductions.kinds,
+            reduced_bytes=done.reductions.reduced_bytes,
+            replicas=steps.local_replicas,
+        )
+        return TrainingAnswer(
+            run=run,
+            gradients=done.gradients,
+            processor=host.cpu_model(),
+            cores=host.cores(),
+            global_step=steps.global_step,
+            server_bytes=_server_bytes(steps.variables),
+        )
+
+    def _steps(self, course: examples.Course) -> AbstractSteps:
+        """Of the strategy that is asked for.
+
+        Raises MeasuringError UNAVAILABLE where its devices are not there.
+        """
+        request = course.request
+        if request.strategy is None and request.updates is Updates.SINGLE:
+            return SeparateSteps(course)
+        if request.strategy is None:
+            return BetweenGraphSteps(course, self._resolver, self._server)
+        if request.strategy is TrainingStrategy.PARAMETER_SERVER:
+            return SeparateSteps(course, self._resolver)
+        strategy, api = _strategy(request, self._resolver)
+        several = request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED
+        worker = self._resolver.task_id if several else None
+        return SynchronousSteps(course, strategy, api=f"tf.distribute.{api}", worker=worker)
+
+
+def _config(place: Place) -> str:
+    """As TensorFlow reads it."""
+    cluster = {task: list(found) for task, found in place.addresses.items()}
+    task = {"type": place.role.task, "index": place.role.index}
+    return json.dumps({"cluster": cluster, "task": task})
+
+
+def _server_bytes(variables: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of variables by server, such as ``ps 0``; none without servers."""
+    found: dict[str, int] = {}
+    for variable in variables.values():
+        device = tf.DeviceSpec.from_string(variable.device)
+        if device.job == "ps":
+            name = f"{device.job} {device.task}"
+            found[name] = found.get(name, 0) + variable.shape.num_elements() * variable.dtype.size
+    return found
+
+
+def _strategy(request: TrainingRequest, resolver: Any) -> tuple[Any, str]:
+    """A strategy whose ranks share their updates, and its name below `tf.distribute`."""
+    if request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:
+        return _multi_worker(request, resolver), "MultiWorkerMirroredStrategy"
+    if request.strategy is TrainingStrategy.TPU:
+        return _tpu(), "TPUStrategy"
+    devices = _devices(request)
+    if request.strategy is TrainingStrategy.ONE_DEVICE:
+        return tf.distribute.OneDeviceStrategy(devices[0]), "OneDeviceStrategy"
+    if request.strategy is TrainingStrategy.MIRRORED:
+        return tf.distribute.MirroredStrategy(devices), "MirroredStrategy"
+    central = tf.distribute.experimental.CentralStorageStrategy(
+        compute_devices=devices, parameter_device="/cpu:0"
+    )
+    return central, "experimental.CentralStorageStrategy"
+
+
+def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
+    """One rank in this process, on a device of its own; it must be made before anything runs."""
+    index, on_gpu = resolver.task_id, request.device == "gpu"
+    if on_gpu:
+        there = tf.config.list_physical_devices("GPU")
+        if index >= len(there):
+            raise _unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
+        tf.config.set_visible_devices(there[index], "GPU")
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=kinds.NCCL if on_gpu else kinds.RING, timeout_seconds=_COLLECTIVE_TIMEOUT_S
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+
+
+def _tpu() -> Any:
+    if not tf.config.list_physical_devices("TPU_SYSTEM"):
+        raise _unavailable("TPUStrategy needs a TPU, and TensorFlow sees none")
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _devices(request: TrainingRequest) -> list[str]:
+    """A device for each rank: virtual ones on the CPU, else the GPUs that there are."""
+    if request.device == "cpu":
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(request.ranks)]
+        tf.config.set_logical_device_configuration(cpu, logical)
+    kind = request.device.upper()
+    found = [one.name for one in tf.config.list_logical_devices(kind)]
+    if len(found) < request.ranks:
+        raise _unavailable(f"{request.ranks} ranks asked for, TensorFlow sees {len(found)} {kind}")
+    return found[: request.ranks]
+
+
+def _unavailable(message: str) -> MeasuringError:
+    return MeasuringError(FailureKind.UNAVAILABLE, message)

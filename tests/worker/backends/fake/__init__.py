@@ -1,0 +1,1 @@
+"""On what is scripted."""

@@ -1,0 +1,1 @@
+"""On programs' text, with no framework."""

@@ -1,0 +1,294 @@
+"""What counts as proof: the right collectives in each round, over the right ranks, and no copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.model import FailureKind, Proof
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import proof
+from busbw.worker.backends.hlo.proof import Wanted
+from tests import build
+
+from . import programs
+from .programs import FIRST, SECOND
+
+CALLED = """\
+%called (p: f32[1024]) -> f32[1024] {
+  ROOT %nested.1 = f32[1024]{0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3}}, \
+use_global_device_ids=true, to_apply=%region_1.0
+}
+"""
+
+
+def _wanted(per_round: int = 2, *, strict: bool = True, **changes: Any) -> Wanted:
+    return Wanted(case=build.case(**changes), per_round=per_round, strict=strict)
+
+
+def _proof(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> Proof:
+    return proof.prove(text, _wanted(per_round, strict=strict, **changes))
+
+
+def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        _proof(text, per_round, strict=strict, **changes)
+    assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
+    return str(caught.value)
+
+
+def test_a_chain_of_two_all_reduces_without_a_copy_is_proved() -> None:
+    assert _proof(programs.CPU_CHAIN) == Proof(
+        collectives={"all-reduce": 2},
+        payload_copies=0,
+        algorithm="psum",
+        copies_per_call=0,
+        array_bytes=4096,
+        groups=((0, 1, 2, 3),),
+    )
+
+
+def test_where_the_loop_s_body_stands_does_not_matter() -> None:
+    text = programs.cpu(FIRST, SECOND, turned_round=True)
+    assert _proof(text) == _proof(programs.CPU_CHAIN)
+
+
+def test_a_tpu_s_chain_is_proved_through_its_layouts() -> None:
+    assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
+
+
+def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
+    changes: dict[str, Any] = {"collective": "permute", "reduce_op": "none"}
+    proof = _proof(programs.TPU_PERMUTE, 1, strict=False, **changes)
+    assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
+    assert "the payload is copied between collectives: %copy.9" in _refused(
+        programs.TPU_PERMUTE, 1, **changes
+    )
+
+
+def test_a_tpu_s_all_gather_is_proved_and_what_a_call_copies_once_is_counted() -> None:
+    changes: dict[str, Any] = {
+        "collective": "all_gather",
+        "reduce_op": "none",
+        "placement": "out_of_place",
+    }
+    proof = _proof(programs.TPU_ALL_GATHER, 1, **changes)
+    assert (proof.collectives, proof.array_bytes) == ({"all-gather": 1}, 4096)
+    assert (proof.payload_copies, proof.copies_per_call) == (0, 3)
+
+
+def test_an_all_to_all_of_a_tuple_of_blocks_is_the_whole_payload_and_its_copies_are_counted() -> (
+    None
+):
+    changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
+    proof = _proof(programs.CPU_ALL_TO_ALL, 1, strict=False, **changes)
+    assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
+    # One of the slices that it is cut into, and the concatenation.
+    assert proof.payload_copies == 2
+
+
+def test_a_reduce_scatter_that_xla_makes_an_all_reduce_is_none() -> None:
+    message = _refused(
+        programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
+    )
+    assert message.startswith(
+        "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each round of the loop, "
+        "XLA compiled {'all-reduce': 1}, 0 of them there, such as %all-reduce.2 = f32[1024]"
+    )
+
+
+def test_a_single_call_has_its_collective_in_the_entry() -> None:
+    proof = _proof(programs.SINGLE, 1, protocol="dispatch/chain2")
+    assert (proof.collectives, proof.copies_per_call) == ({"all-reduce": 1}, 0)
+
+
+def test_a_loop_is_no_single_call_and_a_single_call_no_loop() -> None:
+    message = _refused(programs.CPU_CHAIN, 1, protocol="dispatch/chain2")
+    assert "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there" in message
+    assert "0 of them there" in _refused(programs.SINGLE, 1)
+
+
+def test_a_program_without_the_collective_is_none() -> None:
+    message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
+    assert message == (
+        "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each round of the loop, "
+        "XLA compiled none, 0 of them there"
+    )
+
+
+@pytest.mark.parametrize(("lines", "there"), [((FIRST,), 1), ((FIRST, SECOND, SECOND), 3)])
+def test_one_too_few_or_too_many_in_a_round_is_refused(lines: tuple[str, ...], there: int) -> None:
+    message = _refused(programs.cpu(*lines))
+    assert f"XLA compiled {{'all-reduce': {there}}}, {there} of them there" in message
+
+
+def test_one_that_was_taken_out_of_the_loop_is_refused_and_shown() -> None:
+    message = _refused(programs.cpu(FIRST, entry=(SECOND,)))
+    assert "XLA compiled {'all-reduce': 2}, 1 of them there" in message
+    assert ", such as %psum_invariant.13 = f32[1024]{0} all-reduce(" in message
+
+
+def test_all_of_them_taken_out_of_the_loop_are_refused() -> None:
+    assert "0 of them there" in _refused(programs.cpu(entry=(FIRST, SECOND)))
+
+
+def test_one_beside_those_in_the_loop_is_refused_too() -> None:
+    message = _refused(programs.cpu(FIRST, SECOND, entry=(FIRST,)))
+    assert "XLA compiled {'all-reduce': 3}, 2 of them there" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}",
+        "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%called",
+    ],
+)
+def test_one_that_may_not_run_in_every_round_is_refused(line: str) -> None:
+    message = _refused(programs.cpu(FIRST, line, beside=CALLED), strict=False)
+    assert "XLA compiled {'all-reduce': 2}, 1 of them there, such as ROOT %nested.1" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%call.1 = f32[1024]{0} call(%psum_invariant.12), to_apply=%called",
+        "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%psum_invariant.12), calls=%called",
+    ],
+)
+def test_one_in_a_computation_that_every_round_calls_is_there(line: str) -> None:
+    proof = _proof(programs.cpu(FIRST, line, beside=CALLED), strict=False)
+    assert proof.collectives == {"all-reduce": 2}
+
+
+def test_another_kind_in_its_place_is_refused() -> None:
+    line = SECOND.replace(" all-reduce(", " all-gather(")
+    message = _refused(programs.cpu(FIRST, line))
+    assert "{'all-reduce': 1, 'all-gather': 1}, 1 of them there, such as %psum_inv" in message
+
+
+@pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
+def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) -> None:
+    line = SECOND.replace("f32[1024]", shape)
+    message = _refused(programs.cpu(FIRST, line), strict=False)
+    assert f"XLA compiled %psum_invariant.13 = {shape}" in message
+
+
+def test_a_half_wide_payload_that_is_summed_in_full_width_is_refused() -> None:
+    message = _refused(programs.CPU_CHAIN, dtype="bfloat16", payload_bytes=2048)
+    assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
+    assert "f32[1024]{0} all-reduce(" in message
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{{0,1},{2,3}}",
+        "{{0,1}}",
+        "{{0,1,2}}",
+        "[2,2]<=[4]",
+        "{{3,2,1,0}}",
+        "mesh['x'=2,'y'=2] {'y'}",
+        "mesh['x'=2,'y'=2] {'y','x'}",
+        "mesh['ranks'=2] {'ranks'}",
+        "mesh['ranks'=8] {'ranks'}",
+        "mesh['ranks'=4] {'ranks':(1)2}",
+        "mesh['ranks'=4], device_ids=(3,2,1,0) {'ranks'}",
+    ],
+)
+def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
+    line = SECOND.replace("{{0,1,2,3}}", groups)
+    message = _refused(programs.cpu(FIRST, line))
+    assert "over 4 ranks in each round of the loop in groups {0,1,2,3}, XLA compiled" in message
+    assert f"replica_groups={groups.removesuffix('x')}" in message
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{}",
+        "[1,4]<=[4]",
+        "{{0,1,2,3}}",
+        "mesh['ranks'=4] {'ranks'}",
+        "mesh['x'=2,'y'=2] {'x','y'}",
+    ],
+)
+def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
+    lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
+    assert _proof(programs.cpu(*lines)).groups == ((0, 1, 2, 3),)
+
+
+def test_a_collective_that_names_no_groups_is_refused() -> None:
+    line = SECOND.replace("replica_groups={{0,1,2,3}}, ", "")
+    assert "in groups {0,1,2,3}" in _refused(programs.cpu(FIRST, line))
+
+
+@pytest.mark.parametrize(
+    ("axes", "groups", "right"),
+    [
+        ("y", "{{0,1},{2,3}}", True),
+        ("y", "{{2,3},{0,1}}", True),
+        ("y", "[2,2]<=[4]", True),
+        ("y", "{{0,2},{1,3}}", False),
+        ("y", "{{0,1}}", False),
+        ("y", "{{0,1,2,3}}", False),
+        ("x", "{{0,2},{1,3}}", True),
+        ("x", "[2,2]<=[2,2]T(1,0)", True),
+        ("x", "[2,2]<=[4]", False),
+        ("y", "mesh['x'=2,'y'=2] {'y'}", True),
+        ("y", "mesh['x'=2,'y'=2] {'x'}", False),
+        ("y", "mesh['x'=2,'y'=2] {'x','y'}", False),
+        ("y", "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'y'}", False),
+        ("x", "mesh['x'=2,'y'=2] {'x'}", True),
+        ("x", "mesh['x'=2,'y'=2] {'y'}", False),
+        ("x", "mesh['x'=4] {'x':(1)2}", False),
+    ],
+)
+def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(
+    axes: str, groups: str, right: bool
+) -> None:
+    text = programs.cpu(*(line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND)))
+    changes: dict[str, Any] = {"mesh": "2x2", "axes": axes}
+    if right:
+        expected = {"y": ((0, 1), (2, 3)), "x": ((0, 2), (1, 3))}[axes]
+        assert _proof(text, **changes).groups == expected
+    else:
+        assert "over 2 ranks" in _refused(text, **changes)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "right"),
+    [
+        ("{{0,1},{1,2},{2,3},{3,0}}", True),
+        ("{{3,0},{2,3},{0,1},{1,2}}", True),
+        ("{{1,0},{2,1},{3,2},{0,3}}", False),
+        ("{{0,1},{1,2},{2,3}}", False),
+        ("{{0,1},{1,0},{2,3},{3,2}}", False),
+        ("{{0,0},{1,1},{2,2},{3,3}}", False),
+        ("{}", False),
+    ],
+)
+def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, right: bool) -> None:
+    text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
+    changes: dict[str, Any] = {"collective": "permute", "reduce_op": "none", "strict": False}
+    if right:
+        assert _proof(text, 1, **changes).groups == ((0, 1, 2, 3),)
+    else:
+        assert f"source_target_pairs={pairs}" in _refused(text, 1, **changes)
+
+
+def test_a_permute_along_an_axis_goes_round_within_each_group() -> None:
+    text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
+    changes: dict[str, Any] = {
+        "collective": "permute",
+        "reduce_op": "none",
+        "mesh": "2x2",
+        "axes": "y",
+    }
+    assert _proof(text, 1, strict=False, **changes).groups == ((0, 1), (2, 3))
+
+
+def test_a_long_line_is_shown_in_part() -> None:
+    line = SECOND.replace("{{0,1,2,3}}", "{{0,1}}") + "x" * 5000
+    assert len(_refused(programs.cpu(FIRST, line))) < 600

@@ -1,0 +1,1 @@
+"""In JAX, and what its compilers make of it; in processes of their own."""

@@ -1,0 +1,192 @@
+"""What is asked of an older JAX and of a current one, with stand-ins for either."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from busbw.model import Device
+from busbw.worker.backends.base import MeasuringError
+
+NAME = "busbw.worker.backends.jax.versions"
+AXES = ("x", "y")
+SPECS = {"mesh": "mesh", "in_specs": "in", "out_specs": "out"}
+
+Load = Callable[..., Any]
+
+
+def module(name: str, **fields: Any) -> ModuleType:
+    """A module that has these and nothing else."""
+    made = ModuleType(name)
+    vars(made).update(fields)
+    return made
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """The file under test, loaded anew beside a JAX that has only what is given."""
+
+    def loaded(**fields: Any) -> Any:
+        monkeypatch.setitem(sys.modules, "jax", module("jax", **fields))
+        spec = importlib.util.find_spec(NAME)
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return made
+
+    return loaded
+
+
+def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
+    """What a function of JAX was called with."""
+    return (*arguments, options)
+
+
+@pytest.mark.parametrize("version", ["0.4.30", "0.4.38", "0.5.0", "0.10.2", "1.0.dev20270101"])
+def test_from_the_oldest_on_a_version_is_accepted(load: Load, version: str) -> None:
+    load(__version__=version).check()
+
+
+@pytest.mark.parametrize("version", ["0.4.29", "0.4.5", "0.3.25", "0.4.9.dev1"])
+def test_an_older_one_is_named_with_the_oldest_accepted(load: Load, version: str) -> None:
+    with pytest.raises(MeasuringError, match=r"^jax 0\.[\d.a-z]+ is too old: .* is 0\.4\.30$"):
+        load(__version__=version).check()
+
+
+def test_a_current_shard_map_checks_what_differs_between_ranks(load: Load) -> None:
+    assert load(shard_map=called).shard_map(abs, **SPECS) == (abs, SPECS)
+
+
+def test_an_older_shard_map_is_not_asked_to(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = module("jax.experimental.shard_map", shard_map=called)
+    monkeypatch.setitem(sys.modules, "jax.experimental", module("jax.experimental"))
+    monkeypatch.setitem(sys.modules, "jax.experimental.shard_map", older)
+    assert load().shard_map(abs, **SPECS) == (abs, {**SPECS, "check_rep": False})
+
+
+def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> None:
+    current = load(lax=SimpleNamespace(pcast=called, pvary=None), shard_map=called)
+    assert current.varying(1, AXES) == (1, AXES, {"to": "varying"})
+    between = load(lax=SimpleNamespace(pvary=called), shard_map=called)
+    assert between.varying(1, AXES) == (1, AXES, {})
+    # One that has the function, but whose shard_map does not know the type.
+    assert load(lax=SimpleNamespace(pvary=called)).varying(1, AXES) == 1
+    assert load(lax=SimpleNamespace()).varying(1, AXES) == 1
+
+
+def test_the_barrier_is_found_where_it_was_before_it_was_public(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load(lax=SimpleNamespace(optimization_barrier=called)).optimization_barrier(1) == (1, {})
+    older = module("jax._src.ad_checkpoint", _optimization_barrier=called)
+    monkeypatch.setitem(sys.modules, "jax._src", module("jax._src"))
+    monkeypatch.setitem(sys.modules, "jax._src.ad_checkpoint", older)
+    assert load(lax=SimpleNamespace()).optimization_barrier(2) == (2, {})
+
+
+def test_the_error_of_a_program_is_found_where_it_was_before_it_was_public(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load(errors=SimpleNamespace(JaxRuntimeError=OSError)).runtime_error() is OSError
+    older = module("jaxlib.xla_extension", XlaRuntimeError=KeyError)
+    monkeypatch.setitem(sys.modules, "jaxlib", module("jaxlib"))
+    monkeypatch.setitem(sys.modules, "jaxlib.xla_extension", older)
+    assert load(errors=SimpleNamespace()).runtime_error() is KeyError
+
+
+def test_virtual_devices_are_made_by_jax_itself(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    said: list[tuple[str, int]] = []
+    config = SimpleNamespace(
+        jax_num_cpu_devices=-1, update=lambda name, count: said.append((name, count))
+    )
+    load(config=config).make_cpu_devices(8)
+    assert said == [("jax_num_cpu_devices", 8)]
+    assert "XLA_FLAGS" not in os.environ
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("--xla_dump_to=d", "--xla_dump_to=d ")])
+def test_an_older_jax_is_told_by_xla_s_flags_beside_the_user_s(
+    load: Load, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", before)
+    load(config=SimpleNamespace()).make_cpu_devices(8)
+    assert os.environ["XLA_FLAGS"] == f"{after}--xla_force_host_platform_device_count=8"
+
+
+def test_the_profiler_is_offered_where_it_can_leave_out_python_s_calls(load: Load) -> None:
+    assert not load(profiler=SimpleNamespace(trace=called)).has_quiet_profiler()
+    assert load(profiler=SimpleNamespace(ProfileOptions=SimpleNamespace)).has_quiet_profiler()
+
+
+class _Profiler:
+    """In the place of JAX's: refuses the first starts with settings of its own."""
+
+    def __init__(self, *, refusing: int = 0) -> None:
+        self.refusing = refusing
+        self.started: list[dict[str, Any]] = []
+        self.stopped = 0
+
+    def ProfileOptions(self) -> SimpleNamespace:
+        return SimpleNamespace(raise_error_on_start_failure=False)
+
+    def start_trace(self, folder: Path, *, profiler_options: SimpleNamespace) -> None:
+        assert folder == Path("d")
+        self.started.append(vars(profiler_options))
+        if len(self.started) <= self.refusing:
+            raise RuntimeError("unknown setting\nsomewhere")
+
+    def stop_trace(self) -> None:
+        self.stopped += 1
+
+
+def _recorded(load: Load, profiler: _Profiler, device: Device) -> None:
+    jax = load(profiler=profiler, errors=SimpleNamespace(JaxRuntimeError=KeyError))
+    with jax.recording(Path("d"), device):
+        assert (profiler.started != [], profiler.stopped) == (True, 0)
+    assert profiler.stopped == 1
+
+
+PLAIN = {"python_tracer_level": 0, "raise_error_on_start_failure": True}
+
+
+@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
+def test_python_s_own_calls_are_left_out_and_nothing_else_is_set(
+    load: Load, device: Device
+) -> None:
+    profiler = _Profiler()
+    _recorded(load, profiler, device)
+    assert profiler.started == [PLAIN]
+
+
+def test_of_a_tpu_xla_s_operations_are_recorded_and_none_of_the_sparsecores(load: Load) -> None:
+    profiler = _Profiler()
+    _recorded(load, profiler, Device.TPU)
+    (options,) = profiler.started
+    assert options["advanced_configuration"] == {
+        "tpu_trace_mode": "TRACE_ONLY_XLA",
+        "tpu_num_sparse_cores_to_trace": 0,
+        "tpu_num_sparse_core_tiles_to_trace": 0,
+    }
+
+
+def test_a_tpu_that_knows_no_such_settings_is_recorded_without_them(load: Load) -> None:
+    profiler = _Profiler(refusing=1)
+    _recorded(load, profiler, Device.TPU)
+    assert profiler.started[1] == PLAIN
+
+
+def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -> None:
+    profiler = _Profiler(refusing=2)
+    with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
+        _recorded(load, profiler, Device.TPU)
+    assert profiler.stopped == 0

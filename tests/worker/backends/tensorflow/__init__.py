@@ -1,0 +1,1 @@
+"""In TensorFlow, in processes of their own."""

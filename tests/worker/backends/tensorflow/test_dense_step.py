@@ -1,0 +1,220 @@
+"""The real training step in TensorFlow on logical CPUs: timed, proved, checked, and sabotaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model import Extra, Failure, FailureKind, Injection, Run, Spec
+from tests import build
+from tests.worker.backends import real
+from tests.worker.backends.real import Sabotage
+
+pytestmark = real.needs("tensorflow")
+
+SIZES = (2048, 10 * 2048, 2**20)
+OTHERS = ("reduction_to_one_device", "hierarchical_copy")
+LARGE = 2**25
+STEP = {"payload_bytes": 2**15, "step": "dense", "protocol": "host/dense-step-16-rows/default"}
+
+Results = dict[str, "Run | Failure"]
+
+
+def _step(payload_bytes: int, strategy: str = "default") -> Spec:
+    return build.spec(
+        framework="tensorflow", payload_bytes=payload_bytes, step="dense", strategy=strategy
+    )
+
+
+SPECS = {
+    **{f"{size} bytes": _step(size) for size in (*SIZES, LARGE)},
+    **{strategy: _step(2**20, strategy) for strategy in OTHERS},
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return dict(zip(SPECS, real.launch(list(SPECS.values()), ranks=4)))
+
+
+def _run(results: Results, name: str) -> Run:
+    run = results[name]
+    assert isinstance(run, Run), run
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_step_holds_the_all_reduce_of_its_gradient_and_all_weights_are_checked(
+    results: Results, size: int
+) -> None:
+    run = _run(results, f"{size} bytes")
+    assert run.proof.collectives == {"CollectiveReduceV2": 4}
+    assert (run.proof.array_bytes, run.proof.groups) == (size, ((0, 1, 2, 3),))
+    assert run.proof.read_from == "executed graph"
+    # Every weight of four ranks: as many as one rank's bytes.
+    assert run.values_checked % size == 0
+    assert run.values_checked >= 5 * size
+    assert run.anchors_s and run.clock == "host"
+
+
+def test_over_two_ranks_a_step_is_as_right_as_over_four() -> None:
+    (run,) = real.launch([_step(2**15)], ranks=2)
+    assert isinstance(run, Run), run
+    assert run.proof.collectives == {"CollectiveReduceV2": 2}
+    assert len(run.rank_times_s) == 2
+
+
+@pytest.mark.parametrize("strategy", OTHERS)
+def test_strategies_that_reduce_to_one_device_have_steps_without_times_inside(
+    results: Results, strategy: str
+) -> None:
+    run = _run(results, strategy)
+    assert set(run.proof.collectives) == {"AddN"}
+    assert run.proof.algorithm == strategy
+    assert (dict(run.over_ranks_s), run.rank_times_s) == ({}, ())
+
+
+def test_the_all_reduce_inside_of_a_step_is_read_from_the_profiler(results: Results) -> None:
+    run = _run(results, f"{2**20} bytes")
+    assert 0 < run.over_ranks_s["fastest"] <= run.over_ranks_s["slowest"]
+    assert len(run.rank_times_s) == 4
+
+
+def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Results) -> None:
+    run = _run(results, f"{LARGE} bytes")
+    assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
+    assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25
+
+
+_STEP = """
+        import tensorflow as tf
+        from busbw.worker.backends.tensorflow import dense_step
+        whole = dense_step._summed
+        """
+
+# A factor of its own for one of the replicas; 1 for the others.
+_FACTOR = """
+        def factor(wanted, of_it):
+            rank = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return tf.where(tf.equal(rank, wanted), of_it, 1.0)
+        """
+
+# The ring's own launcher, of which each replica has one, told of a smaller group.
+_HALF_THE_RANKS = """
+from tensorflow.python.distribute import cross_device_utils
+launcher = cross_device_utils.CollectiveReplicaLauncher
+right = launcher.all_reduce
+def all_reduce(self, *arguments, **options):
+    number = int(self._device.rsplit(":", 1)[-1])
+    kept = self._group_size, self._group_key
+    self._group_size, self._group_key = 2, 1000 + number // 2
+    try:
+        return right(self, *arguments, **options)
+    finally:
+        self._group_size, self._group_key = kept
+put(launcher, "all_reduce", all_reduce)
+"""
+
+# After chains of every length, from either draw, weights are the reference's.
+_LENGTHS = """
+        right = dense_step.DenseStepProgram.anchor
+        def anchor(self, passes):
+            right(self, passes)
+            for length in () if passes else (1, 2, 5, 40, 255, 256):
+                self.fresh()
+                self.run(length)
+                assert self.check(length) == 4 * 2**13
+        put(dense_step.DenseStepProgram, "anchor", anchor)
+        """
+
+SABOTAGES = {
+    "nothing": Sabotage(code="", case=STEP),
+    "lengths": Sabotage(code=_STEP + _LENGTHS, case=STEP),
+    "no all-reduce": Sabotage(
+        code=_STEP + 'put(dense_step, "_summed", lambda gradient: 4 * gradient)', case=STEP
+    ),
+    "twice": Sabotage(
+        code=_STEP + 'put(dense_step, "_summed", lambda gradient: whole(whole(gradient)))',
+        case=STEP,
+    ),
+    "half of the gradient": Sabotage(
+        code=_STEP
+        + """
+        put(dense_step, "_summed", lambda gradient: tf.tile(whole(gradient[:8]), [2, 1]))
+        """,
+        case=STEP,
+    ),
+    "one rank's gradient": Sabotage(
+        code=_STEP
+        + _FACTOR
+        + """
+        put(dense_step, "_summed", lambda gradient: whole(gradient * factor(3, 0.0)))
+        """,
+        case=STEP,
+    ),
+    "one rank's weights": Sabotage(
+        code=_STEP
+        + _FACTOR
+        + """
+        put(dense_step, "_summed", lambda gradient: whole(gradient) * factor(2, 1 + 2**-20))
+        """,
+        case=STEP,
+    ),
+    "rate": Sabotage(
+        code=_STEP + 'put(dense_step, "LEARNING_RATE", 0.0505)',
+        case=STEP,
+    ),
+    "counts": Sabotage(
+        code=_STEP
+        + """
+        inner = dense_step.DenseStepProgram.run
+        put(dense_step.DenseStepProgram, "run",
+            lambda self, n: inner(self, n + 1 if n else 0))
+        """,
+        case=STEP,
+    ),
+    "delay": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.DELAY, share=3.0)),
+    "payload": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.PAYLOAD, share=0.25)),
+    "sleep": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.SLEEP, seconds=1e-3)),
+    "half the ranks": Sabotage(code=_HALF_THE_RANKS, case=STEP),
+}
+
+
+@pytest.fixture(scope="module")
+def sabotaged() -> Results:
+    return real.sabotaged("tensorflow", SABOTAGES)
+
+
+@pytest.mark.parametrize("name", ["nothing", "lengths"])
+def test_weights_are_the_reference_s_after_chains_of_every_length(
+    sabotaged: Results, name: str
+) -> None:
+    assert isinstance(sabotaged[name], Run), sabotaged[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("no all-reduce", FailureKind.NOT_A_COLLECTIVE, "TensorFlow put no reduction"),
+        ("twice", FailureKind.NOT_A_COLLECTIVE, "TensorFlow put {'CollectiveReduceV2': 8}"),
+        ("half of the gradient", FailureKind.NOT_A_COLLECTIVE, "of 16384 bytes, expected 32768"),
+        ("half the ranks", FailureKind.NOT_A_COLLECTIVE, "is over 2 ranks, expected 4"),
+        ("rate", FailureKind.WRONG_RESULT, "after"),
+        ("one rank's gradient", FailureKind.WRONG_RESULT, "after"),
+        ("one rank's weights", FailureKind.WRONG_RESULT, "on rank 2: the ranks no longer agree"),
+        ("counts", FailureKind.WRONG_RESULT, "the program ran 2 steps, expected 1"),
+        ("delay", FailureKind.UNAVAILABLE, "TensorFlow's program cannot do a delay"),
+        ("payload", FailureKind.UNAVAILABLE, "TensorFlow's program cannot do a payload"),
+    ],
+)
+def test_a_broken_step_is_a_failure_and_never_a_time(
+    sabotaged: Results, name: str, kind: FailureKind, said: str
+) -> None:
+    found = sabotaged[name]
+    assert isinstance(found, Failure), found
+    assert (found.kind, said in found.message) == (kind, True), found.message
+
+
+def test_a_sleep_is_the_host_s_and_can_be_injected(sabotaged: Results) -> None:
+    found = sabotaged["sleep"]
+    assert isinstance(found, Run), found
+    assert found.injected == "sleep:1000us"

@@ -1,0 +1,193 @@
+"""TensorFlow's back end, broken in every way that would give a number for something else.
+
+All in one process: what a sabotage replaced is put back before the next one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model import Failure, FailureKind, Run
+from tests.worker.backends import real
+from tests.worker.backends.real import Sabotage
+
+pytestmark = real.needs("tensorflow")
+
+NOTHING = Sabotage(code="")
+
+WITHOUT_THE_COLLECTIVE = """
+put(program, "_all_reduce", lambda values: values + values)
+"""
+
+# The ring's own launcher, of which each replica has one, told of a smaller group.
+HALF_THE_RANKS = """
+from tensorflow.python.distribute import cross_device_utils
+launcher = cross_device_utils.CollectiveReplicaLauncher
+right = launcher.all_reduce
+def all_reduce(self, *arguments, **options):
+    number = int(self._device.rsplit(":", 1)[-1])
+    kept = self._group_size, self._group_key
+    self._group_size, self._group_key = 2, 1000 + number // 2
+    try:
+        return right(self, *arguments, **options)
+    finally:
+        self._group_size, self._group_key = kept
+put(launcher, "all_reduce", all_reduce)
+"""
+
+ONE_TOO_FEW = """
+right = program.CollectiveProgram.run
+put(program.CollectiveProgram, "run", lambda self, iterations: right(self, max(0, iterations - 1)))
+"""
+
+ONE_TOO_FEW_UNSEEN = """
+right = program.CollectiveProgram.run
+def run(self, iterations):
+    right(self, max(0, iterations - 1))
+    self._counted = iterations
+put(program.CollectiveProgram, "run", run)
+"""
+
+# Every round reads the values that the first one read.
+NOT_CHAINED = """
+from dataclasses import replace
+right = program.CollectiveProgram._loop
+def loop(self, values, turns):
+    case, self._case = self._case, replace(
+        self._case, workload=replace(self._case.workload, placement="out_of_place")
+    )
+    try:
+        return right(self, values, turns)
+    finally:
+        self._case = case
+put(program.CollectiveProgram, "_loop", loop)
+"""
+
+STALE = """
+right = program.CollectiveProgram.run
+last = {}
+def run(self, iterations):
+    right(self, iterations)
+    now = self._result
+    self._result = last.get(iterations, now)
+    last[iterations] = now
+put(program.CollectiveProgram, "run", run)
+"""
+
+OFF_BY_ONE_BIT = """
+import tensorflow as tf
+right = program.CollectiveProgram.check
+def check(self, iterations):
+    found = self._replicas.of(self._result)
+    with tf.device(found[2].backing_device):
+        wrong = found[2].numpy().copy()
+        wrong[700] *= 1 + 2**-23
+        found[2] = tf.constant(wrong)
+    self._replicas.of = lambda values: found
+    try:
+        return right(self, iterations)
+    finally:
+        del self._replicas.of
+put(program.CollectiveProgram, "check", check)
+"""
+
+HALF_THE_DEVICES = """
+right = door.make_strategy
+put(backend, "_strategies", {})
+put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
+"""
+
+BEFORE_THE_LOOP = """
+import tensorflow as tf
+def loop(self, values, turns):
+    summed = self._replicas.run(program._all_reduce, values)
+    return tf.while_loop(
+        lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
+    )
+put(program.CollectiveProgram, "_loop", loop)
+"""
+
+ANOTHER_ALGORITHM = """
+right = door.make_strategy
+put(backend, "_strategies", {})
+put(door, "make_strategy", lambda name, devices: right("reduction_to_one_device", devices))
+"""
+
+TWICE = """
+right = program._all_reduce
+put(program, "_all_reduce", lambda values: right(right(values)))
+"""
+
+SABOTAGES = {
+    "nothing": NOTHING,
+    "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
+    "one too few": Sabotage(code=ONE_TOO_FEW),
+    "one too few out of place": Sabotage(code=ONE_TOO_FEW, case={"placement": "out_of_place"}),
+    "one too few unseen": Sabotage(code=ONE_TOO_FEW_UNSEEN),
+    "not chained": Sabotage(code=NOT_CHAINED),
+    "stale": Sabotage(code=STALE),
+    "off by one bit": Sabotage(code=OFF_BY_ONE_BIT),
+    "half the devices": Sabotage(code=HALF_THE_DEVICES),
+    "before the loop": Sabotage(code=BEFORE_THE_LOOP),
+    "another algorithm": Sabotage(code=ANOTHER_ALGORITHM),
+    "twice": Sabotage(code=TWICE),
+    "nothing again": NOTHING,
+    "half the ranks": Sabotage(code=HALF_THE_RANKS),
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Run | Failure]:
+    return real.sabotaged("tensorflow", SABOTAGES)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing again"])
+def test_without_sabotage_there_is_a_run(results: dict[str, Run | Failure], name: str) -> None:
+    assert isinstance(results[name], Run), results[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "without the collective",
+            "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put no ",
+        ),
+        ("half the ranks", "is over 2 ranks, expected 4"),
+        ("before the loop", "TensorFlow took the reduction out of the loop: "),
+        ("another algorithm", "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put {'AddN'"),
+        ("twice", "TensorFlow put {'CollectiveReduceV2': 8}"),
+    ],
+)
+def test_another_program_is_not_the_collective(
+    results: dict[str, Run | Failure], name: str, said: str
+) -> None:
+    _refused(results[name], FailureKind.NOT_A_COLLECTIVE, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("one too few", "the program ran 0 rounds, expected 1"),
+        ("one too few out of place", "the program ran 0 rounds, expected 1"),
+        ("one too few unseen", "rank 0, element 0: "),
+        ("not chained", "rank 0, element 0: "),
+        ("stale", "rank 0, element "),
+        ("off by one bit", "rank 2, element 700: "),
+    ],
+)
+def test_another_result_is_wrong_and_its_place_is_named(
+    results: dict[str, Run | Failure], name: str, said: str
+) -> None:
+    _refused(results[name], FailureKind.WRONG_RESULT, said)
+
+
+def test_fewer_devices_are_another_world(results: dict[str, Run | Failure]) -> None:
+    found = results["half the devices"]
+    _refused(found, FailureKind.WRONG_WORLD, "2 replicas take part, expected 4")
+
+
+def _refused(found: Run | Failure, kind: FailureKind, said: str) -> None:
+    assert isinstance(found, Failure), found
+    assert found.kind is kind, found.message
+    assert said in found.message
