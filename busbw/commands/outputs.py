@@ -6,9 +6,10 @@ Nobody's file is lost: what an option names is looked at before the command does
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from busbw import writing
@@ -43,18 +44,21 @@ def check(
     inputs: Iterable[Path] = (),
 ) -> None:
     """Raise UsageError unless `path` may be written: as `writing.check`, with the option's name."""
-    if path is None:
-        return
-    try:
-        writing.check(path, what=what, ours=ours, inputs=inputs)
-    except writing.Refused as error:
-        raise UsageError(f"{option}: {error}") from error
+    if path is not None:
+        with _refused(option):
+            writing.check(path, what=what, ours=ours, inputs=inputs)
 
 
 def check_folder(option: str, folder: Path) -> None:
     """Raise UsageError unless files can be written in `folder`, which is made if it is missing."""
-    try:
+    with _refused(option):
         writing.check_folder(folder)
+
+
+@contextlib.contextmanager
+def _refused(option: str) -> Iterator[None]:
+    try:
+        yield
     except writing.Refused as error:
         raise UsageError(f"{option}: {error}") from error
 

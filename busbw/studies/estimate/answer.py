@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.commands.arguments import UsageError
@@ -54,13 +54,12 @@ class Estimates:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Bound:
-    """A method bound to a layout: what a payload costs, and what a rule of thumb says of it."""
-
-    name: str
-    cost_of: Callable[[float], Cost]
-    rule_s: Callable[[float, float], float] | None = None
+# The rule of thumb that goes with a method: payload, ranks and bandwidth to seconds.
+_RULES: Mapping[str, Callable[[float, int, float], float]] = {
+    "ring all-reduce": lambda payload, ranks, rate: all_reduce.ring_rule_s(payload, rate),
+    "naive ring all-reduce": all_reduce.naive_ring_rule_s,
+}
+_CostOf = Callable[[float], Cost]
 
 
 def estimates(question: Question) -> Estimates:
@@ -88,10 +87,10 @@ def _add(question: Question, layout: Layout, found: Estimates) -> None:
     """The rows of one layout; a note where a link is missing or a method not defined."""
     left_out = f"left out in {hosts_text(layout.hosts)}: "
     missing: set[Level] = set()
-    for method in _methods(question.servers, layout, found.notes, left_out):
-        needed = method.cost_of(question.step.payload_bytes).levels - set(question.links)
+    for name, cost_of in _methods(question.servers, layout, found.notes, left_out):
+        needed = cost_of(question.step.payload_bytes).levels - set(question.links)
         if not needed:
-            found.rows.append(_row(question, layout, method))
+            found.rows.append(_row(question, layout, name, cost_of))
         missing |= needed
     if missing and question.measured is None:
         words = " and ".join(f"--{level.value}" for level in sorted(missing))
@@ -100,40 +99,30 @@ def _add(question: Question, layout: Layout, found: Estimates) -> None:
 
 def _methods(
     asked_servers: Sequence[int], layout: Layout, notes: list[str], left_out: str
-) -> Iterator[_Bound]:
+) -> Iterator[tuple[str, _CostOf]]:
     for name, method in all_reduce.METHODS.items():
         try:
             method(1.0, layout)
         except all_reduce.UnsupportedLayoutError as error:
             notes.append(f"{left_out}{name} all-reduce: {error}")
             continue
-        cost_of, rule_s = _bound(method, layout), _rule(name, layout)
-        yield _Bound(name=f"{name} all-reduce", cost_of=cost_of, rule_s=rule_s)
+        yield f"{name} all-reduce", _bound(method, layout)
     for servers in asked_servers or sorted({1, layout.ranks}):
         name = f"parameter server, {servers}"
         if asked_servers or servers == 1:
-            dedicated = _bound(parameter_server.dedicated, layout, servers)
-            yield _Bound(name=f"{name} dedicated", cost_of=dedicated)
+            yield f"{name} dedicated", _bound(parameter_server.dedicated, layout, servers)
         if servers <= layout.ranks:
-            colocated = _bound(parameter_server.colocated, layout, servers)
-            yield _Bound(name=f"{name} beside workers", cost_of=colocated)
+            yield f"{name} beside workers", _bound(parameter_server.colocated, layout, servers)
         else:
             notes.append(f"{left_out}{servers} servers beside fewer workers")
 
 
-def _bound(method: Callable[..., Cost], *arguments: object) -> Callable[[float], Cost]:
+def _bound(method: Callable[..., Cost], *arguments: object) -> _CostOf:
     return lambda payload_bytes: method(payload_bytes, *arguments)
 
 
-def _rule(name: str, layout: Layout) -> Callable[[float, float], float] | None:
-    """The rule of thumb that goes with a method: payload and bandwidth to seconds."""
-    if name == "naive ring":
-        return lambda payload, rate: all_reduce.naive_ring_rule_s(payload, layout.ranks, rate)
-    return all_reduce.ring_rule_s if name == "ring" else None
-
-
-def _row(question: Question, layout: Layout, method: _Bound) -> Estimated:
-    asked, links, cost_of = question.step, question.links, method.cost_of
+def _row(question: Question, layout: Layout, name: str, cost_of: _CostOf) -> Estimated:
+    asked, links = question.step, question.links
     cost = cost_of(asked.payload_bytes)
     bottleneck = cost.bottleneck(links)
     link = links[bottleneck]
@@ -145,9 +134,10 @@ def _row(question: Question, layout: Layout, method: _Bound) -> Estimated:
         faster = {**links, bottleneck: replace(link, bytes_per_s=bytes_per_s)}
         return asked.step_s(lambda payload_bytes: cost_of(payload_bytes).seconds(faster))
 
-    rule_s = method.rule_s
+    rule_s = _RULES.get(name)
+    rate = link.bytes_per_s
     row = Estimated(
-        method=method.name,
+        method=name,
         ranks=layout.ranks,
         hosts=layout.hosts,
         traffic_bytes=cost.sent_bytes,
@@ -155,7 +145,7 @@ def _row(question: Question, layout: Layout, method: _Bound) -> Estimated:
         steps=cost.steps * max(1, len(asked.buckets)),
         communication_s=asked.communication_s(seconds_of),
         bottleneck=f"{bottleneck.value}: {link.name}",
-        rule_of_thumb_s=rule_s(asked.payload_bytes, link.bytes_per_s) if rule_s else None,
+        rule_of_thumb_s=rule_s(asked.payload_bytes, layout.ranks, rate) if rule_s else None,
     )
     return _with_step(row, question, seconds_of, step_of)
 

@@ -6,7 +6,6 @@ for communication are not in the memory.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,64 +62,20 @@ def parameters_of(shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     return {name: math.prod(shape) for name, shape in shapes.items()}
 
 
-class Optimizer(str, enum.Enum):
-    """What updates the parameters."""
-
-    SGD = "sgd"
-    MOMENTUM = "momentum"
-    ADAM = "adam"
+# Bytes per parameter for weights and gradients, and what is kept of 16-bit weights in float32.
+_PARAMETER_BYTES = {"float32": 4 + 4, "bfloat16": 2 + 2 + 4, "float16": 2 + 2 + 4}
+# Values that an optimizer keeps of each parameter, in float32; Adam momentum and variance.
+_STATE_VALUES = {"sgd": 0, "momentum": 1, "adam": 2}
 
 
-class Precision(str, enum.Enum):
-    """`mixed`: 16 bits for weights and gradients, float32 for a copy of the weights and the state.
+def memory_by_optimizer(dtype: str) -> dict[str, int]:
+    """Bytes per parameter for weights, gradients and state by optimizer; none for other types.
 
-    `half`: 16 bits (bfloat16, float16) for everything.
-    """
-
-    FLOAT32 = "float32"
-    MIXED = "mixed"
-    HALF = "half"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BytesPerParameter:
-    """Bytes for each parameter; `copy` is the float32 copy of 16-bit weights."""
-
-    weights: int
-    gradients: int
-    copy: int
-    state: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.weights + self.gradients + self.copy + self.state
-
-
-_STATE_VALUES = {Optimizer.SGD: 0, Optimizer.MOMENTUM: 1, Optimizer.ADAM: 2}
-
-
-def bytes_per_parameter(optimizer: Optimizer, precision: Precision) -> BytesPerParameter:
-    """4 + 4 + 8 = 16 for Adam in float32, 2 + 2 + 4 + 8 = 16 in mixed precision.
-
-    Momentum keeps one value per parameter, Adam two (momentum and variance). Source:
+    4 + 4 + 8 = 16 for Adam in float32, 2 + 2 + 4 + 8 = 16 in mixed precision. Source:
     "placement的估计" (parameters 4, gradients 4, momentum and variance 8); S. Rajbhandari et al.,
     "ZeRO: memory optimizations toward training trillion parameter models", SC 2020, section 3.1,
     for mixed precision.
     """
-    wide = 2 if precision is Precision.HALF else 4
-    narrow = 4 if precision is Precision.FLOAT32 else 2
-    return BytesPerParameter(
-        weights=narrow,
-        gradients=narrow,
-        copy=4 if precision is Precision.MIXED else 0,
-        state=wide * _STATE_VALUES[optimizer],
-    )
-
-
-def memory_by_optimizer(dtype: str) -> dict[str, int]:
-    """Bytes per parameter, for gradients of float32 or 16 bits; else none."""
-    if dtype not in ("float32", "bfloat16", "float16"):
+    if dtype not in _PARAMETER_BYTES:
         return {}
-    precision = Precision.FLOAT32 if dtype == "float32" else Precision.MIXED
-    return {one.value: bytes_per_parameter(one, precision).total for one in Optimizer}
+    return {name: _PARAMETER_BYTES[dtype] + 4 * values for name, values in _STATE_VALUES.items()}

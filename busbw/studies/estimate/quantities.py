@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_FACTORS |= {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _SIZE = re.compile(_NUMBER + r" ?(?:([kKMGT]|[KMGT]i)?B)?")
 _RATE = re.compile(_NUMBER + r" ?([kKMGT]|[KMGT]i)?(B|bit|b)/?p?s")
 _TIME = re.compile(_NUMBER + r" ?(s|ms|us)?")
@@ -28,27 +28,21 @@ TIME_GRAMMAR = "a time such as 0.55s, 12ms or 5us"
 
 def size(text: str) -> int:
     """Bytes, whole ones and at least one. MB is 10^6, MiB 2^20; without a unit, bytes."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no size; accepted are {SIZE_GRAMMAR}")
-    value = float(match[1]) * {**_DECIMAL, **_BINARY}[match[2] or ""]
+    match = _matched(_SIZE, text, f"is no size; accepted are {SIZE_GRAMMAR}")
+    value = float(match[1]) * _FACTORS[match[2] or ""]
     return round(_within(value, 1, _MOST_BYTES, text, "bytes"))
 
 
 def rate(text: str) -> float:
     """Bytes per second, above 0; an eighth of bits."""
-    match = _RATE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no rate; accepted is {RATE_GRAMMAR}")
-    value = float(match[1]) * {**_DECIMAL, **_BINARY}[match[2] or ""]
+    match = _matched(_RATE, text, f"is no rate; accepted is {RATE_GRAMMAR}")
+    value = float(match[1]) * _FACTORS[match[2] or ""]
     return _within(value if match[3] == "B" else value / 8, 1, _MOST_RATE, text, "bytes/s")
 
 
 def duration(text: str) -> float:
     """Seconds, 0 or more; without a unit, seconds."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no time; accepted is {TIME_GRAMMAR}")
+    match = _matched(_TIME, text, f"is no time; accepted is {TIME_GRAMMAR}")
     value = float(match[1]) * {"s": 1.0, "ms": 1e-3, "us": 1e-6}[match[2] or "s"]
     return _within(value, 0, _MOST_S, text, "seconds")
 
@@ -66,7 +60,7 @@ def count(text: str) -> int:
     match = _COUNT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}; accepted is a number of parameters such as 25583592 or 138M")
-    value = float(match[1]) * _DECIMAL[match[2] or ""]
+    value = float(match[1]) * _FACTORS[match[2] or ""]
     return round(_within(value, 1, _MOST_BYTES, text, "parameters"))
 
 
@@ -100,6 +94,13 @@ def _whole(text: str, *, least: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= _MOST_RANKS:
         raise ValueError(f"{text!r}; accepted is a whole number from {least} to {_MOST_RANKS}")
     return int(text)
+
+
+def _matched(pattern: re.Pattern[str], text: str, refusal: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} {refusal}")
+    return match
 
 
 def _within(value: float, least: float, most: float, text: str, unit: str) -> float:

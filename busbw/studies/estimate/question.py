@@ -75,7 +75,12 @@ class Question:
 
 def question_of(options: argparse.Namespace) -> Question:
     """The question that options ask. Raises UsageError."""
-    asked = _training_step(options)
+    asked = functools.partial(
+        Question,
+        step=_training_step(options),
+        servers=options.servers or (),
+        wanted_efficiency=options.want_efficiency,
+    )
     if options.curve is not None:
         return _of_curve(options, asked)
     if options.curve_case is not None:
@@ -85,17 +90,11 @@ def question_of(options: argparse.Namespace) -> Question:
         raise UsageError("say a link: --bandwidth, or --intra and --inter, or --curve")
     if options.ranks is None:
         raise UsageError("say how many --ranks")
-    return Question(
-        step=asked,
-        ranks=options.ranks,
-        hosts=tuple(dict.fromkeys((1, *(options.hosts or ())))),
-        links=links,
-        servers=options.servers or (),
-        wanted_efficiency=options.want_efficiency,
-    )
+    hosts = tuple(dict.fromkeys((1, *(options.hosts or ()))))
+    return asked(ranks=options.ranks, hosts=hosts, links=links)
 
 
-def _of_curve(options: argparse.Namespace, asked: TrainingStep) -> Question:
+def _of_curve(options: argparse.Namespace, asked: Callable[..., Question]) -> Question:
     """Other methods over the link with which a ring has the curve's line, if it has one."""
     for name in ("bandwidth", "latency", "intra", "inter", "hosts", "half_duplex"):
         if getattr(options, name):
@@ -114,13 +113,10 @@ def _of_curve(options: argparse.Namespace, asked: TrainingStep) -> Question:
     if line is not None and math.isfinite(line.bytes_per_s):
         links = dict.fromkeys(Level, link_of(line, measured.ranks))
         others = "over the link with which a ring has the curve's latency and bandwidth"
-    return Question(
-        step=asked,
+    return asked(
         ranks=measured.ranks,
         hosts=(measured.hosts,) if links else (),
         links=links,
-        servers=options.servers or (),
-        wanted_efficiency=options.want_efficiency,
         measured=measured,
         notes=(note, f"other methods: {others}"),
     )

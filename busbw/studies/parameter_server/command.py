@@ -85,13 +85,8 @@ def add_to(commands: Commands) -> None:
     )
     add = parser.add_argument
     outputs.add_document(parser)
-    add(
-        "--epochs",
-        type=whole_number(1),
-        default=10,
-        metavar="N",
-        help="of each worker (default: 10)",
-    )
+    epochs = "of each worker (default: 10)"
+    add("--epochs", type=whole_number(1), default=10, metavar="N", help=epochs)
     add(
         "--rows",
         type=names_of(_ROWS),
@@ -99,20 +94,17 @@ def add_to(commands: Commands) -> None:
         metavar="NAMES",
         help=f"a comma list of {', '.join(_ROWS)} (default: all)",
     )
-    add(
-        "--timeout",
-        type=parsed(_seconds),
-        default=_TIMEOUT_S,
-        metavar="SECONDS",
-        help=f"for the training of a row (default: {_TIMEOUT_S:g})",
-    )
-    add(
-        "--device-wait",
-        type=parsed(_seconds),
-        default=_WAIT_S,
-        metavar="SECONDS",
-        help=f"for another session's end on the same machine (default: {_WAIT_S:g})",
-    )
+    for option, default_s, what in (
+        ("--timeout", _TIMEOUT_S, "for the training of a row"),
+        ("--device-wait", _WAIT_S, "for another session's end on the same machine"),
+    ):
+        add(
+            option,
+            type=parsed(_seconds),
+            default=default_s,
+            metavar="SECONDS",
+            help=f"{what} (default: {default_s:g})",
+        )
     add(
         "--framework",
         choices=_FRAMEWORKS,

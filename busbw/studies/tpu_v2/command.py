@@ -135,7 +135,7 @@ def _page(options: argparse.Namespace, compiling: driver.Parallel) -> list[str]:
         raise CommandError(
             f"--baselines: there are no published figures for TPU v2 in {options.baselines}"
         )
-    compiling.run([job for one in asked for job in one.jobs])
+    compiling.run([job for one in asked for job in (one.all_reduce, *one.steps.values())])
     _check(compiling.results)
     return tpu_v2_page([one.cell(compiling.results) for one in asked], compilers[0])
 
@@ -150,28 +150,19 @@ class _Asked:
     """One cell of the table before it is compiled."""
 
     part: TpuV2Slice
-    case: Case
     published: Reference | None
-    steps: Mapping[Way, Case]
-
-    @property
-    def jobs(self) -> list[driver.Job]:
-        """All that is to be compiled for it."""
-        return [self._job(self.case), *map(self._job, self.steps.values())]
-
-    def _job(self, case: Case) -> driver.Job:
-        return driver.Job(case=case, topology=self.part.topology)
+    all_reduce: driver.Job
+    steps: Mapping[Way, driver.Job]
 
     def cell(self, results: _Results) -> TpuV2Cell:
         """With what was compiled."""
+        steps = {way: (layer_of(job.case), results[job]) for way, job in self.steps.items()}
         return TpuV2Cell(
             part=self.part,
-            payload_bytes=self.case.payload_bytes,
+            payload_bytes=self.all_reduce.case.payload_bytes,
             published=self.published,
-            all_reduce=results[self._job(self.case)],
-            steps={
-                way: (layer_of(step), results[self._job(step)]) for way, step in self.steps.items()
-            },
+            all_reduce=results[self.all_reduce],
+            steps=steps,
         )
 
 
@@ -185,7 +176,9 @@ def _asked(
         published = baselines.find_published(options.baselines, key, case)
     except (baselines.BaselineError, OSError) as error:
         raise _no_page(str(error).splitlines()) from error
-    return _Asked(part=part, case=case, published=published, steps=_steps(part, case))
+    job = driver.Job(case=case, topology=part.topology)
+    steps = {way: replace(job, case=step) for way, step in _steps(part, case).items()}
+    return _Asked(part=part, published=published, all_reduce=job, steps=steps)
 
 
 def _steps(part: TpuV2Slice, case: Case) -> dict[Way, Case]:

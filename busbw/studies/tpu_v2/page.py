@@ -23,16 +23,8 @@ _TEXT = resources.files(__package__) / "page.md"
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _CHOICE = ("strategy", "emitter", "colors", "phases")
 _PARTS_HEAD = (
-    "way",
-    "slice",
-    "largest",
-    "arguments",
-    "temporaries",
-    "rows, float32",
-    "rows, bfloat16",
-    "next",
-    "needed",
-    "available",
+    *("way", "slice", "largest", "arguments", "temporaries"),
+    *("rows, float32", "rows, bfloat16", "next", "needed", "available"),
 )
 
 
@@ -147,33 +139,29 @@ def _parts(cells: Sequence[TpuV2Cell]) -> Table:
     for way in Way:
         for part in slices_of(cells):
             column = [one for one in of_slice(cells, part) if one.steps]
-            fitting = [one for one in column if one.fits(way)]
-            refused = [one for one in column if not one.fits(way)]
-            ends = (*_largest(fitting[-1:], way), *_next(refused[:1], way))
-            rows.append([way.value, part.name, *ends])
+            largest = next((one for one in reversed(column) if one.fits(way)), None)
+            refused = next((one for one in column if not one.fits(way)), None)
+            rows.append([way.value, part.name, *_largest(largest, way), *_next(refused, way)])
     return text_table(_PARTS_HEAD, rows)
 
 
-def _largest(fitting: Sequence[TpuV2Cell], way: Way) -> list[str]:
-    for cell in fitting:
-        step, found = cell.steps[way]
-        assert isinstance(found, Compiled)
-        values = step.rows * step.inputs
-        sizes = (found.argument_bytes, found.temporary_bytes, 4 * values, 2 * values)
-        return [payload_text(cell.payload_bytes), *map(gib_text, sizes)]
-    return ["none"] + ["-"] * 4
+def _largest(cell: TpuV2Cell | None, way: Way) -> list[str]:
+    if cell is None:
+        return ["none"] + ["-"] * 4
+    step, found = cell.steps[way]
+    assert isinstance(found, Compiled)
+    values = step.rows * step.inputs
+    sizes = (found.argument_bytes, found.temporary_bytes, 4 * values, 2 * values)
+    return [payload_text(cell.payload_bytes), *map(gib_text, sizes)]
 
 
-def _next(refused: Sequence[TpuV2Cell], way: Way) -> list[str]:
-    for cell in refused:
-        _, found = cell.steps[way]
-        assert isinstance(found, Failure)
-        return [
-            payload_text(cell.payload_bytes),
-            gib_text(found.needed_bytes),
-            gib_text(found.available_bytes),
-        ]
-    return ["none"] + ["-"] * 2
+def _next(cell: TpuV2Cell | None, way: Way) -> list[str]:
+    if cell is None:
+        return ["none"] + ["-"] * 2
+    _, found = cell.steps[way]
+    assert isinstance(found, Failure)
+    sizes = (found.needed_bytes, found.available_bytes)
+    return [payload_text(cell.payload_bytes), *map(gib_text, sizes)]
 
 
 def _doubts(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
