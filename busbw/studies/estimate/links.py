@@ -42,9 +42,9 @@ def _nvlink(generation: int, chip: str, links: int, gb_per_s: float) -> NamedLin
     )
 
 
-def _measured(where: str, place: int, mb_per_s: float) -> NamedLink:
+def _measured(level: str, place: int, mb_per_s: float) -> NamedLink:
     return NamedLink(
-        name=f"measured-{where}-{place}",
+        name=f"measured-{level}-{place}",
         bytes_per_s=mb_per_s * _MB_PER_S,
         stated=f"{mb_per_s:g} MB/s, the {place}. of eight",
         source=f"{_PLACEMENT}, measured; which machines or models these are it does not say",

@@ -170,5 +170,5 @@ def _doubts(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         if one.published is not None and one.published.doubt:
             place = f"{one.part.name} {payload_text(one.payload_bytes)}"
             doubted.setdefault(one.published.doubt, []).append(place)
-    for doubt, where in doubted.items():
-        yield f"- (?) at {', '.join(where)}: {doubt}. No step is compiled there."
+    for doubt, places in doubted.items():
+        yield f"- (?) at {', '.join(places)}: {doubt}. No step is compiled there."
