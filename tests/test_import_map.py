@@ -28,11 +28,10 @@ _PURE: Mapping[str, set[str]] = {
     "frameworks": {"model", "workloads"},
     "grid": {"model", "collectives", "workloads", "frameworks"},
     "metrics": {"model", "collectives"},
-    "costmodel": {"model"},
     "hardware": {"model", "collectives"},
     "stats": {"model"},
     "traces": {"model", "collectives"},
-    "judge": {"model", "metrics", "costmodel", "hardware", "stats"},
+    "judge": {"model", "metrics", "hardware", "stats"},
     "locks": set(),
     "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
     "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
@@ -40,8 +39,11 @@ _PURE: Mapping[str, set[str]] = {
     "driver": {"model", "wire", "locks"},
 }
 _FACES = {"plugin", "commands"}
+_STUDIES = {"studies": set(_PURE) - {"worker"} | {"commands"}}
 _DOOR = {"__main__": {"commands"}}
-ALLOWED = {**_PURE, **{face: set(_PURE) - {"worker"} for face in _FACES}, **_DOOR}
+ALLOWED = {**_PURE, **{face: set(_PURE) - {"worker"} for face in _FACES}, **_STUDIES, **_DOOR}
+# What finds the studies; it knows none by name.
+FINDER = ("busbw.commands", "busbw.studies")
 
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
@@ -96,6 +98,11 @@ def _room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+def _study(module: str) -> str:
+    """The study of a module of that room; the room itself finds them and has none."""
+    return ".".join(module.split(".")[2:3])
+
+
 def _imports(tree: ast.AST, path: str) -> Iterator[tuple[int, str]]:
     """(line, the absolute name) of everything that is imported anywhere in a file."""
     for node in ast.walk(tree):
@@ -138,7 +145,7 @@ def _objection(module: str, room: str, name: str) -> str:
     if name == "?":
         return "an import whose name is not written out cannot be checked"
     if top == PACKAGE:
-        return _objection_to_ours(room, name)
+        return _objection_to_ours(module, room, name)
     below = ONLY_BELOW.get(top)
     if below and not f"{module}.".startswith(f"{below}."):
         return f"only below {below}"
@@ -147,8 +154,12 @@ def _objection(module: str, room: str, name: str) -> str:
     return ""
 
 
-def _objection_to_ours(room: str, name: str) -> str:
+def _objection_to_ours(module: str, room: str, name: str) -> str:
     wanted = _room(name)
+    if (module, name) == FINDER:
+        return ""
+    if wanted == room == "studies" and _study(module) != _study(name):
+        return "a study imports no other one"
     if wanted in (room, "") or wanted == "__version__":
         return ""
     allowed = ALLOWED[room]
@@ -213,6 +224,21 @@ FORBIDDEN = [
     ("busbw/report/traces.py", "from busbw.commands import trace"),
     ("busbw/commands/trace.py", "from busbw import __main__"),
     ("busbw/__main__.py", "from busbw.traces import read_xplane"),
+    ("busbw/commands/trace.py", "from busbw import studies"),
+    ("busbw/commands/__init__.py", "from busbw.studies import estimate"),
+    ("busbw/commands/__init__.py", "from busbw.studies.estimate import add_to"),
+    ("busbw/plugin/judging.py", "from busbw.studies.estimate.step import efficiency"),
+    ("busbw/judge/curve.py", "from busbw import studies"),
+    ("busbw/judge/curve.py", "from busbw.commands.curve import Line"),
+    ("busbw/report/page.py", "from ..studies.prediction import page"),
+    ("busbw/__main__.py", "from busbw import studies"),
+    ("busbw/studies/prediction/row.py", "from busbw.studies.estimate.step import step_s"),
+    ("busbw/studies/prediction/row.py", "from ..estimate import step"),
+    ("busbw/studies/tpu_v2/command.py", "from busbw.worker import memory"),
+    ("busbw/studies/tpu_v2/command.py", "from busbw.plugin import settings"),
+    ("busbw/studies/tpu_v2/command.py", "import jax"),
+    ("busbw/studies/parameter_server/command.py", "import tensorflow as tf"),
+    ("busbw/studies/estimate/answer.py", "import pytest"),
     ("busbw/traces/xplane.py", "from busbw import wire"),
     ("busbw/traces/xplane.py", "import numpy as np"),
     ("busbw/traces/xplane.py", "from google.protobuf import message"),
@@ -297,7 +323,11 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/driver/bundle.py", "import busbw"),
         ("busbw/plugin/ending.py", "from busbw import __version__, judge"),
         ("busbw/plugin/ending.py", "import pytest"),
-        ("busbw/commands/trace.py", "from busbw import costmodel, report, traces"),
+        ("busbw/commands/trace.py", "from busbw import metrics, report, traces"),
+        ("busbw/commands/__init__.py", "from busbw import studies"),
+        ("busbw/studies/estimate/answer.py", "from . import all_reduce, step"),
+        ("busbw/studies/estimate/answer.py", "from busbw.commands.arguments import UsageError"),
+        ("busbw/studies/tpu_v2/command.py", "from busbw import baselines, cases, driver, report"),
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/worker/measure.py", "from busbw import traces"),
         ("busbw/report/traces.py", "from busbw.traces import Iteration"),

@@ -1,16 +1,22 @@
-"""What can be asked for without pytest: `python -m busbw COMMAND`, one file per command.
+"""What can be asked for without pytest: `python -m busbw COMMAND`.
 
-A command reads options and files, hands values to the rooms that know, prints what `report`
-makes of them, and returns an exit code: 0 all was fine, 1 something was not, 2 usage. Nobody
-imports a command but the door, `busbw/__main__.py`.
+A command is a module in this room or a folder in `studies` that has `add_to`, and is found because
+it lies there. It reads options and files, hands values to the rooms that know, prints what they
+make of them, and returns an exit code: 0 all was fine, 1 something was not, 2 usage. Nobody imports
+a command; what several of them share lies here too.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import math
+import pkgutil
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 
-from . import compilers, estimate, parameter_server, prediction, tpu_v2, trace
+from .arguments import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,12 +27,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    trace.add_to(commands)
-    compilers.add_to(commands)
-    estimate.add_to(commands)
-    tpu_v2.add_to(commands)
-    parameter_server.add_to(commands)
-    prediction.add_to(commands)
+    for command in found():
+        command.add_to(commands)
     options = parser.parse_args(arguments)
-    code: int = options.run(options)
+    try:
+        code: int = options.run(options)
+    except CommandError as error:
+        print(f"busbw {options.command}: {error}", file=sys.stderr)
+        return error.exit_code
     return code
+
+
+def found() -> list[ModuleType]:
+    """The commands of this room and all studies, as --help lists them: by ORDER, then by name."""
+    # Studies import what lies here.
+    from busbw import studies
+
+    here = [
+        importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)
+    ]
+    commands = [one for one in (*here, *studies.found()) if hasattr(one, "add_to")]
+    return sorted(commands, key=lambda one: (getattr(one, "ORDER", math.inf), one.__name__))

@@ -43,7 +43,7 @@ class _Stretch:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Read:
+class _SessionRead:
     """What the hosts of one session recorded, and which devices they had."""
 
     found: list[RecordedCollective] = field(default_factory=list)
@@ -142,8 +142,8 @@ class Gathering:
             return label or f"{ranks} ranks"
         return f"{label}, groups of {ranks}" if label else f"{ranks} of {groups.ranks} ranks"
 
-    def _read(self, session: Session) -> _Read:
-        read, lost = _Read(), []
+    def _read(self, session: Session) -> _SessionRead:
+        read, lost = _SessionRead(), []
         for host, paths in session.hosts.items():
             trace = self._first_readable(host, paths)
             if trace is None:
@@ -158,7 +158,7 @@ class Gathering:
         self._count_unknown(session, read.found)
         return read
 
-    def _nothing(self, read: _Read) -> str:
+    def _nothing(self, read: _SessionRead) -> str:
         text = f"no {' or '.join(self.kinds)} in it"
         if not read.enqueued:
             return text

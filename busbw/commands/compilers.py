@@ -18,11 +18,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from .arguments import CommandError, Commands
+
+ORDER = 2
 PACKAGE = "libtpu"
 _TIMEOUT_S = 120.0
 
 
-class LookupFailed(Exception):
+class LookupFailed(CommandError):
     """pip could not be asked, or there is no JAX; the message says which."""
 
 
@@ -45,7 +48,7 @@ class Releases:
         return Version(version) in SpecifierSet(self.wanted)
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """The command's options."""
     parser = commands.add_parser(
         "compilers",
@@ -58,11 +61,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what there is; the exit code."""
-    try:
-        found = releases()
-    except LookupFailed as error:
-        print(f"busbw compilers: {error}", file=sys.stderr)
-        return 1
+    found = releases()
     print(json.dumps(_document(found), indent=1) if options.json else "\n".join(_lines(found)))
     return 0
 

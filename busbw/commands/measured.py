@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from busbw import baselines, judge, wire
-from busbw.costmodel import Line, MeasuredCurve
 from busbw.model import (
     Case,
     EnvironmentKey,
@@ -22,11 +22,12 @@ from busbw.model import (
 from busbw.report import RESULTS_SCHEMA
 from busbw.workloads import Collective
 
-from .workload import AskedWrongly
+from .arguments import UsageError
+from .curve import Line, MeasuredCurve
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class NamedCurve:
     """All payloads of one kind of all-reduce, and where they were measured."""
 
     name: str
@@ -35,32 +36,25 @@ class Measured:
     curve: MeasuredCurve
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Point:
-    case: Case
-    seconds: float
+_Points = Sequence[tuple[Case, float]]
 
 
-def measured_from(path: Path, words: str | None = None) -> Measured:
-    """The curve in `path` whose name has all of `words`. Raises AskedWrongly naming the place."""
+def curve_in(path: Path, words: str | None = None) -> NamedCurve:
+    """The curve in `path` whose name has all of `words`. Raises UsageError naming the place."""
     key, groups = _groups(path)
     name = _chosen(path, sorted(groups), (words or "").split())
-    chosen = groups[name]
-    return Measured(
-        name=name,
-        ranks=chosen[0].case.group_size,
-        hosts=key.hosts,
-        curve=_curve_of(chosen),
-    )
+    case, _ = groups[name][0]
+    curve = _curve_of(groups[name])
+    return NamedCurve(name=name, ranks=case.group_size, hosts=key.hosts, curve=curve)
 
 
 def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]:
     """Where `path` was measured, and every curve in it by what its cases share (`kind_of`).
 
-    Raises AskedWrongly naming the place.
+    Raises UsageError naming the place.
     """
     key, groups = _groups(path)
-    return key, {kind_of(group[0].case): _curve_of(group) for group in groups.values()}
+    return key, {kind_of(group[0][0]): _curve_of(group) for group in groups.values()}
 
 
 def kind_of(case: Case) -> Case:
@@ -73,29 +67,29 @@ def kind_of(case: Case) -> Case:
     )
 
 
-def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[_Point]]]:
+def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, float]]]]:
     """The points of each curve by its name; a training step's time is none of an all-reduce."""
-    try:
+    with refused(path):
         key, points = _points(path)
-    except (baselines.BaselineError, wire.WireError) as error:
-        raise asked_wrongly(path, error) from error
-    groups: dict[str, list[_Point]] = {}
-    for point in points:
-        if point.case.collective == "all_reduce" and point.case.workload.is_bare:
-            if point.case.group_size < 2:
-                raise AskedWrongly(f"{path}: {point.case.name}: one rank is no all-reduce")
-            groups.setdefault(_name(point.case), []).append(point)
+    groups: dict[str, list[tuple[Case, float]]] = {}
+    for case, seconds in points:
+        if case.collective == "all_reduce" and case.workload.is_bare:
+            if case.group_size < 2:
+                raise UsageError(f"{path}: {case.name}: one rank is no all-reduce")
+            ranks = f"{case.group_size} ranks"
+            name = f"{case.group_name}, {case.dtype}, {case.clock.value} clock, {ranks}"
+            groups.setdefault(name, []).append((case, seconds))
     return key, groups
 
 
-def asked_wrongly(path: Path, error: Exception) -> AskedWrongly:
-    """What is wrong with a file as the sentence that the user reads."""
-    text = str(error)
-    return AskedWrongly(text if text.startswith(str(path)) else f"{path}: {text}")
-
-
-def _name(case: Case) -> str:
-    return f"{case.group_name}, {case.dtype}, {case.clock.value} clock, {case.group_size} ranks"
+@contextlib.contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """What is wrong with the file at `path` becomes a UsageError that names it."""
+    try:
+        yield
+    except (baselines.BaselineError, wire.WireError) as error:
+        text = str(error)
+        raise UsageError(text if text.startswith(str(path)) else f"{path}: {text}") from error
 
 
 def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
@@ -105,16 +99,13 @@ def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if not names:
-        raise AskedWrongly(f"{path}: holds no time of an all-reduce")
+        raise UsageError(f"{path}: holds no time of an all-reduce")
     what = "several curves" if fitting else "none of that name"
-    raise AskedWrongly(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
+    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
 
 
-def _curve_of(group: Sequence[_Point]) -> MeasuredCurve:
-    return _curve({one.case.payload_bytes: one.seconds for one in group})
-
-
-def _curve(points: Mapping[int, float]) -> MeasuredCurve:
+def _curve_of(group: _Points) -> MeasuredCurve:
+    points = {case.payload_bytes: seconds for case, seconds in group}
     fitted = judge.fit(points)
     line = None
     if fitted is not None:
@@ -122,28 +113,18 @@ def _curve(points: Mapping[int, float]) -> MeasuredCurve:
     return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
 
 
-def _points(path: Path) -> tuple[EnvironmentKey, list[_Point]]:
+def _points(path: Path) -> tuple[EnvironmentKey, _Points]:
+    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
     raw = baselines.read_json(path)
     if isinstance(raw, dict) and "cases" in raw:
-        return _of_results(raw)
+        key, timed = timed_cases(raw)
+        bare = [one for one in timed if one[2].workload.is_bare]
+        return key, [(case, case_seconds(row, place)) for place, row, case in bare]
     if not isinstance(raw, dict) or "entries" not in raw:
         raise wire.WireError("neither results of a session (cases) nor a baseline (entries)")
     contents = baselines.contents_of(path)
-    return contents.key, [
-        _Point(case=one.case, seconds=one.level_s)
-        for one in contents.baselines
-        if one.level_s is not None
-    ]
-
-
-def _of_results(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, list[_Point]]:
-    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
-    key, timed = timed_cases(raw)
-    points = []
-    for where, row, case in timed:
-        if case.workload.is_bare:
-            points.append(_Point(case=case, seconds=case_seconds(row, where)))
-    return key, points
+    stored = contents.baselines
+    return contents.key, [(one.case, one.level_s) for one in stored if one.level_s is not None]
 
 
 TimedCases = Sequence[tuple[str, Mapping[str, Any], Case]]
@@ -163,52 +144,52 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
     if not isinstance(raw.get("cases"), list):
         raise wire.WireError("cases: expected a list")
     found = []
-    for place, row in enumerate(raw["cases"]):
-        where = f"cases[{place}]"
-        one = _object(row, where)
+    for number, row in enumerate(raw["cases"]):
+        place = f"cases[{number}]"
+        one = _object(row, place)
         timed = one.get("case") is not None and one.get("measured") is not None
         if timed and one.get("outcome") != "FAILED":
-            found.append((where, one, _case(one["case"], f"{where}.case")))
+            found.append((place, one, _case(one["case"], f"{place}.case")))
     return key, found
 
 
-def _case(row: Any, where: str) -> Case:
+def _case(row: Any, place: str) -> Case:
     """A case that can be. Raises WireError."""
-    document = dict(_object(row, where))
+    document = dict(_object(row, place))
     document.pop("payload", None)
-    stored = wire.from_json(StoredCase, document, where)
-    _check(lambda: check_case(stored.case), where)
+    stored = wire.from_json(StoredCase, document, place)
+    _check(lambda: check_case(stored.case), place)
     return stored.case
 
 
-def _check(check: Callable[[], None], where: str) -> None:
+def _check(check: Callable[[], None], place: str) -> None:
     """Raises WireError with the place of what a check of the model refuses."""
     try:
         check()
     except ValueError as error:
-        raise wire.WireError(f"{where}.{error}") from error
+        raise wire.WireError(f"{place}.{error}") from error
 
 
-def case_seconds(row: Mapping[str, Any], where: str) -> float:
+def case_seconds(row: Mapping[str, Any], place: str) -> float:
     """The median over launches of a case in results. Raises WireError."""
-    measured = _object(row["measured"], f"{where}.measured")
-    times_s = wire.from_json(
-        tuple[float, ...], measured.get("times_s"), f"{where}.measured.times_s"
-    )
+    place = f"{place}.measured"
+    measured = _object(row["measured"], place)
+    times_s = wire.from_json(tuple[float, ...], measured.get("times_s"), f"{place}.times_s")
     if not times_s or min(times_s) <= 0:
-        raise wire.WireError(f"{where}.measured.times_s: expected seconds above 0")
-    for place, time_s in enumerate(times_s):
-        checked_seconds(time_s, f"{where}.measured", f"times_s[{place}]")
-    return statistics.median(times_s)
+        raise wire.WireError(f"{place}.times_s: expected seconds above 0")
+    return statistics.median(
+        checked_seconds(time_s, place, f"times_s[{number}]")
+        for number, time_s in enumerate(times_s)
+    )
 
 
-def checked_seconds(seconds: float, where: str, name: str) -> float:
+def checked_seconds(seconds: float, place: str, name: str) -> float:
     """`seconds`, if anything can take so long. Raises WireError."""
-    _check(lambda: check_seconds(name, seconds), where)
+    _check(lambda: check_seconds(name, seconds), place)
     return seconds
 
 
-def _object(document: Any, where: str) -> Mapping[str, Any]:
+def _object(document: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
-        raise wire.WireError(f"{where}: expected an object, got {document!r:.60}")
+        raise wire.WireError(f"{place}: expected an object, got {document!r:.60}")
     return document

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from busbw import metrics, report, traces
 from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text
 
-from . import pages, recordings
+from . import outputs, recordings
+from .arguments import Commands, add_command, names_of, parsed, whole_number
 from .cells import Gathering
 from .labels import Labels, pattern
 
+ORDER = 1
 _STDOUT = Path("-")
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
@@ -25,19 +26,19 @@ slowest rank on any host; the first iteration of each call is left out.
 """
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: Commands) -> None:
     """Add this command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "trace",
+        run,
         help="the bandwidth table of profiler recordings",
         description=_DESCRIPTION,
-        allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
     parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
     parser.add_argument(
         "--size-limit",
-        type=_said(metrics.parse_payload),
+        type=parsed(metrics.parse_payload),
         default=traces.MOST_BYTES,
         metavar="SIZE",
         help="how much of a recording is read, unpacked; what is larger is damaged or a trap "
@@ -52,25 +53,25 @@ def _add_labels(parser: argparse.ArgumentParser) -> None:
     payload = parser.add_mutually_exclusive_group()
     payload.add_argument(
         "--payload",
-        type=_said(metrics.parse_payload),
+        type=parsed(metrics.parse_payload),
         metavar="SIZE",
         help="the payload where the recording does not say it, such as 16M",
     )
     payload.add_argument(
         "--payload-from",
-        type=_said(lambda text: pattern(text, "payload")),
+        type=parsed(lambda text: pattern(text, "payload")),
         metavar="REGEX",
         help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
     )
     parser.add_argument(
         "--slice-from",
-        type=_said(lambda text: pattern(text, "slice")),
+        type=parsed(lambda text: pattern(text, "slice")),
         metavar="REGEX",
         help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
     )
     parser.add_argument(
         "--ranks",
-        type=_said(_ranks),
+        type=whole_number(2),
         metavar="N",
         help="how many ranks took part (default: the groups that the recording names, else the "
         "devices seen)",
@@ -82,7 +83,7 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--collective",
-        type=_said(_kinds),
+        type=names_of(COLLECTIVES),
         default=("all_reduce",),
         metavar="KINDS",
         help=f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)",
@@ -111,11 +112,7 @@ def run(options: argparse.Namespace) -> int:
         size_limit=options.size_limit,
     )
     files = _files(gathering, options.paths)
-    try:
-        _check_json(options.json, [*options.paths, *files])
-    except pages.Unwritable as error:
-        print(f"busbw trace: {error}", file=sys.stderr)
-        return 2
+    _check_json(options.json, [*options.paths, *files])
     for session in recordings.sessions(files):
         gathering.add(session)
     cells = gathering.cells()
@@ -146,14 +143,14 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
     if path == _STDOUT:
         print(text)
         return True
-    return pages.put_file(f"{text}\n", path) == 0
+    return outputs.put_file(f"{text}\n", path) == 0
 
 
 def _check_json(path: Path | None, inputs: Sequence[Path]) -> None:
-    """Raises Unwritable; it replaces what it wrote earlier, and never a recording."""
+    """Raises UsageError; it replaces what it wrote earlier, and never a recording."""
     if path != _STDOUT:
-        ours = pages.json_with("schema_version", "cells")
-        pages.check("--json", path, "a table of busbw trace", ours, inputs)
+        ours = outputs.json_with("schema_version", "cells")
+        outputs.check("--json", path, "a table of busbw trace", ours, inputs)
 
 
 def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:
@@ -169,29 +166,3 @@ def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:
         except recordings.NoRecordingError as error:
             unread(path, str(error))
     return files
-
-
-def _said(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """A type for argparse whose ValueError is the sentence that the user reads."""
-
-    def parsed(text: str) -> object:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed
-
-
-def _ranks(text: str) -> int:
-    if not re.fullmatch(r"\d+", text) or int(text) < 2:
-        raise ValueError(f"{text!r}; accepted is a whole number from 2 on")
-    return int(text)
-
-
-def _kinds(text: str) -> tuple[str, ...]:
-    kinds = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    for kind in kinds:
-        if kind not in COLLECTIVES:
-            raise ValueError(f"{kind!r}; accepted are {', '.join(COLLECTIVES)}")
-    return kinds

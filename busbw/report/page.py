@@ -1,18 +1,17 @@
 """What pages of Markdown are made of: items of a list, sections, and text that is set around them.
 
-The text of each page lies in `pages`, with ``{name}`` where figures belong.
+The text of a page is a file of its own, with ``{name}`` where figures belong.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from importlib import resources
+from importlib.resources.abc import Traversable
 
 from .renderers import rendered
 from .table import Table
 
-_PAGES = resources.files(__package__) / "pages"
 _WIDTH = 100
 
 
@@ -33,7 +32,7 @@ def section(heading: str, table: Table, before: Iterable[str] = ()) -> list[str]
     return [f"### {heading}", "", *before, *rendered("markdown", table)]
 
 
-def filled(page: str, **sections: Iterable[str]) -> list[str]:
-    """The lines of a page: in place of each ``{name}`` the lines of that section."""
-    text = (_PAGES / f"{page}.md").read_text(encoding="utf-8").removesuffix("\n")
-    return text.format(**{name: "\n".join(one) for name, one in sections.items()}).split("\n")
+def filled(text: Traversable, **sections: Iterable[str]) -> list[str]:
+    """The lines of a page: in place of each ``{name}`` of `text` the lines of that section."""
+    page = text.read_text(encoding="utf-8").removesuffix("\n")
+    return page.format(**{name: "\n".join(one) for name, one in sections.items()}).split("\n")

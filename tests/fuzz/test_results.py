@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -14,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from busbw import commands
 from busbw.baselines.document import dumps
-from busbw.commands import estimate, estimate_options, prediction
 from tests.commands.test_estimate_curves import _baseline
 from tests.commands.test_prediction import _session, _strategies
 
@@ -50,31 +49,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def _asked(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> None:
+def _asked(*words: str) -> None:
     """The command ends with an exit code of its own and a sentence, or with an answer."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), bounded():
-        code = run(options)
+        code = commands.main(words)
     assert code in (0, 2)
     assert bool(out.getvalue()) is (code == 0)
     assert err.getvalue().startswith("busbw ") is (code == 2)
 
 
-def _options(add: Callable[[Any], Any], *words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add(parser.add_subparsers())
-    return parser.parse_args(words)
-
-
-SIZE = ("estimate", "--gradient-bytes=1MiB", "--compute=10ms", "--want-efficiency=0.9")
-CURVE = _options(estimate_options.add_to, *SIZE)
-LINK = ("--ranks=4", "--bandwidth=1gbe", "--bucket=1KiB")
-SHAPES = _options(estimate_options.add_to, "estimate", "--shapes=x", *LINK)
-RESULTS = _options(prediction.add_to, "prediction", "x")
-
-
-def _with(options: argparse.Namespace, **paths: Any) -> argparse.Namespace:
-    return argparse.Namespace(**{**vars(options), **paths})
+CURVE = ("estimate", "--gradient-bytes=1MiB", "--compute=10ms", "--want-efficiency=0.9")
+SHAPES = ("estimate", "--ranks=4", "--bandwidth=1gbe", "--bucket=1KiB")
 
 
 @fuzzed
@@ -83,7 +69,7 @@ def test_estimate_takes_any_curve_or_refuses_it(content: bytes, folder: Path) ->
     path = folder / "curve.json"
     path.write_bytes(content)
     with unchanged(folder):
-        _asked(estimate.run, _with(CURVE, curve=path))
+        _asked(*CURVE, f"--curve={path}")
 
 
 @fuzzed
@@ -92,7 +78,7 @@ def test_prediction_takes_any_results_or_refuses_them(content: bytes, folder: Pa
     path = folder / "results.json"
     path.write_bytes(content)
     with unchanged(folder):
-        _asked(prediction.run, _with(RESULTS, results=[path]))
+        _asked("prediction", str(path))
 
 
 @fuzzed
@@ -101,4 +87,4 @@ def test_estimate_takes_any_shapes_or_refuses_them(content: bytes, folder: Path)
     path = folder / "shapes.json"
     path.write_bytes(content)
     with unchanged(folder):
-        _asked(estimate.run, _with(SHAPES, shapes=path))
+        _asked(*SHAPES, f"--shapes={path}")

@@ -103,7 +103,7 @@ def _import_all(program: str, folder: str) -> None:
         options = [*_PLUGINS, "--collect-only", "--quiet", f"--rootdir={folder}"]
         assert pytest.main(options) is pytest.ExitCode.NO_TESTS_COLLECTED
     else:
-        importlib.import_module(f"{program}.commands")
+        importlib.import_module(f"{program}.commands").found()
     sys.path[:] = before
     # What there is now is shared by all sessions, and not looked through by each.
     gc.collect()

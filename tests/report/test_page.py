@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from busbw.report import page
 from busbw.report.table import text_table
 
@@ -27,10 +25,8 @@ def test_a_section_has_a_heading_and_lines_above_its_table() -> None:
     ]
 
 
-def test_sections_stand_where_the_text_names_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "one.md").write_text("# One\n\n{figures}\n\nThe end\n")
-    monkeypatch.setattr(page, "_PAGES", tmp_path)
-    lines = page.filled("one", figures=["{a}", "b"])
+def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
+    text = tmp_path / "one.md"
+    text.write_text("# One\n\n{figures}\n\nThe end\n")
+    lines = page.filled(text, figures=["{a}", "b"])
     assert lines == ["# One", "", "{a}", "b", "", "The end"]

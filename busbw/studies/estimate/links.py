@@ -1,0 +1,124 @@
+"""Links by name, by rate and latency, or by a measured line: what one end can send in a direction.
+
+Sales figures of NVLink count both directions; here is half of them, as everywhere in this room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw import hardware
+from busbw.commands.arguments import UsageError
+from busbw.commands.curve import Line
+
+from . import quantities
+from .cost import Link
+
+_GB_PER_S = 1e9
+_GIB_PER_S = 2.0**30
+_MB_PER_S = 1e6
+
+_PLACEMENT = '"placement的估计"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedLink:
+    """One direction of a link, bytes per second; `stated` is the figure as its source has it."""
+
+    name: str
+    bytes_per_s: float
+    stated: str
+    source: str
+
+
+def _nvlink(generation: int, chip: str, links: int, gb_per_s: float) -> NamedLink:
+    """`gb_per_s` of one link, both directions."""
+    both = links * gb_per_s
+    return NamedLink(
+        name=f"nvlink-{generation}",
+        bytes_per_s=both / 2 * _GB_PER_S,
+        stated=f"{both:g} GB/s of a {chip}, {links} links of {gb_per_s:g}, both directions",
+        source=f"{_PLACEMENT}, after NVIDIA",
+    )
+
+
+def _measured(level: str, place: int, mb_per_s: float) -> NamedLink:
+    return NamedLink(
+        name=f"measured-{level}-{place}",
+        bytes_per_s=mb_per_s * _MB_PER_S,
+        stated=f"{mb_per_s:g} MB/s, the {place}. of eight",
+        source=f"{_PLACEMENT}, measured; which machines or models these are it does not say",
+    )
+
+
+_INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
+_INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
+
+_TO_A_PROCESSOR = "63 GiB/s, measured between a POWER9 and a V100"
+_TEN_GIGABIT = "10 Gbit/s, from a network card through a switch to another"
+
+LINKS = (
+    _nvlink(1, "P100", 4, 40),
+    _nvlink(2, "V100", 6, 50),
+    _nvlink(3, "A100", 12, 50),
+    *(
+        NamedLink(name=name, bytes_per_s=bytes_per_s, stated=stated, source=source)
+        for name, bytes_per_s, stated, source in (
+            ("nvlink-2-cpu", 63 * _GIB_PER_S, _TO_A_PROCESSOR, _PLACEMENT),
+            ("pcie-3", 16 * _GB_PER_S, "16 GB/s, 16 lanes, one direction", _PLACEMENT),
+            ("upi", 31 * _GIB_PER_S, "about 31 GiB/s, between two Xeons", _PLACEMENT),
+            ("x-bus", 31 * _GIB_PER_S, "about 31 GiB/s, between two POWER9", _PLACEMENT),
+            ("10gbe", 1.25 * _GB_PER_S, _TEN_GIGABIT, _PLACEMENT),
+            ("1gbe", 125 * _MB_PER_S, "1000 Mbit/s", '"tensorflow分布式"'),
+        )
+    ),
+    *(_measured("intra", i, rate) for i, rate in enumerate(_INTRA_MB_PER_S, 1)),
+    *(_measured("inter", i, rate) for i, rate in enumerate(_INTER_MB_PER_S, 1)),
+)
+
+
+def of_chip(name: str, bytes_per_s: float, source: str) -> NamedLink:
+    """All links of a chip together, one direction, by the chip's name."""
+    stated = f"{bytes_per_s / _GB_PER_S:g} GB/s, all links of the chip, one direction"
+    return NamedLink(name=name, bytes_per_s=bytes_per_s, stated=stated, source=source)
+
+
+def known() -> dict[str, NamedLink]:
+    """All links by name, those of chips with a trusted figure too; capitals do not count."""
+    chips = [
+        of_chip(chip.device_kind, chip.link_bytes_per_s, chip.source)
+        for chip in hardware.CHIPS
+        if chip.link_bytes_per_s is not None
+    ]
+    return {link.name.lower(): link for link in (*LINKS, *chips)}
+
+
+def link_from(option: str, text: str, *, full_duplex: bool) -> Link:
+    """A name or a rate, and perhaps a comma and a latency. Raises UsageError naming `option`."""
+    what, _, latency = text.partition(",")
+    named = known().get(what.strip().lower())
+    try:
+        bytes_per_s = named.bytes_per_s if named else quantities.rate(what.strip())
+        latency_s = quantities.duration(latency.strip()) if latency else 0.0
+    except ValueError as error:
+        names = ", ".join(one.name for one in known().values())
+        raise UsageError(f"{option}: {error}; names are {names}") from error
+    return Link(
+        name=named.name if named else what.strip(),
+        bytes_per_s=bytes_per_s,
+        latency_s=latency_s,
+        full_duplex=full_duplex,
+    )
+
+
+def link_of(line: Line, ranks: int) -> Link:
+    """The link over which a ring of `ranks` has the measured curve `line`.
+
+    A ring takes 2(n-1) a + 2(n-1)/n S/b, so a = latency / (2(n-1)) and b = 2(n-1)/n x bandwidth:
+    the bus bandwidth of large payloads.
+    """
+    return Link(
+        name="of the curve",
+        latency_s=line.latency_s / (2 * (ranks - 1)),
+        bytes_per_s=2 * (ranks - 1) / ranks * line.bytes_per_s,
+    )

@@ -1,0 +1,212 @@
+"""What was asked: what a step exchanges and computes, on which ranks, over which links."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw import baselines
+from busbw.commands.arguments import UsageError
+from busbw.commands.measured import NamedCurve, curve_in
+from busbw.model import MOST_BYTES
+
+from . import models, step
+from .cost import Level, Link
+from .links import link_from, link_of
+
+# More would take longer to count than to send.
+_MOST_BUCKETS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingStep:
+    """One step: `buckets` are bytes in the order of sending, none where all go at once.
+
+    `parameters` is None where only bytes are known, `compute_s` where it was not said.
+    """
+
+    name: str
+    payload_bytes: float
+    buckets: tuple[float, ...] = ()
+    parameters: int | None = None
+    dtype: str = ""
+    compute_s: float | None = None
+    overlap: float = 0.0
+
+    def communication_s(self, seconds_of: Callable[[float], float]) -> float:
+        """All that is sent, one after another."""
+        return sum(map(seconds_of, self.buckets)) or seconds_of(self.payload_bytes)
+
+    def step_s(self, seconds_of: Callable[[float], float]) -> float:
+        """The step; there must be a `compute_s`."""
+        assert self.compute_s is not None
+        # Most buckets are alike.
+        seconds_of = functools.cache(seconds_of)
+        if self.buckets:
+            return step.bucketed_step_s(self.buckets, seconds_of, self.compute_s, self.overlap)
+        return step.step_s(seconds_of(self.payload_bytes), self.compute_s, self.overlap)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is to be estimated, and `notes` on it. No `servers`: one, and one for each rank."""
+
+    step: TrainingStep
+    ranks: int
+    hosts: tuple[int, ...]
+    links: Mapping[Level, Link]
+    servers: tuple[int, ...] = ()
+    wanted_efficiency: float | None = None
+    measured: NamedCurve | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def used_links(self) -> dict[Level, Link]:
+        """The links of the levels that the layouts have."""
+        inside = any(self.ranks > hosts for hosts in self.hosts)
+        between = any(hosts > 1 for hosts in self.hosts)
+        is_used = {Level.INTRA: inside, Level.INTER: between}
+        return {level: link for level, link in self.links.items() if is_used[level]}
+
+
+def question_of(options: argparse.Namespace) -> Question:
+    """The question that options ask. Raises UsageError."""
+    asked = functools.partial(
+        Question,
+        step=_training_step(options),
+        servers=options.servers or (),
+        wanted_efficiency=options.want_efficiency,
+    )
+    if options.curve is not None:
+        return _of_curve(options, asked)
+    if options.curve_case is not None:
+        raise UsageError("--curve-case belongs to --curve")
+    links = _links(options)
+    if not links:
+        raise UsageError("say a link: --bandwidth, or --intra and --inter, or --curve")
+    if options.ranks is None:
+        raise UsageError("say how many --ranks")
+    hosts = tuple(dict.fromkeys((1, *(options.hosts or ()))))
+    return asked(ranks=options.ranks, hosts=hosts, links=links)
+
+
+def _of_curve(options: argparse.Namespace, asked: Callable[..., Question]) -> Question:
+    """Other methods over the link with which a ring has the curve's line, if it has one."""
+    for name in ("bandwidth", "latency", "intra", "inter", "hosts", "half_duplex"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--curve says where it was measured: without --{option}")
+    measured = curve_in(options.curve, options.curve_case)
+    if options.ranks not in (None, measured.ranks):
+        raise UsageError(
+            f"--ranks={options.ranks}: {options.curve} was measured on {measured.ranks}"
+        )
+    sizes = [size for size, _ in measured.curve.points]
+    note = f"curve: {measured.name}, {len(sizes)} payloads from {sizes[0]} to {sizes[-1]} bytes"
+    links: dict[Level, Link] = {}
+    others = "left out, no latency and bandwidth fit the curve"
+    line = measured.curve.line
+    if line is not None and math.isfinite(line.bytes_per_s):
+        links = dict.fromkeys(Level, link_of(line, measured.ranks))
+        others = "over the link with which a ring has the curve's latency and bandwidth"
+    return asked(
+        ranks=measured.ranks,
+        hosts=(measured.hosts,) if links else (),
+        links=links,
+        measured=measured,
+        notes=(note, f"other methods: {others}"),
+    )
+
+
+def _links(options: argparse.Namespace) -> dict[Level, Link]:
+    """The links that were named, one or both levels. Raises UsageError."""
+    full_duplex = not options.half_duplex
+    if options.latency is not None and options.bandwidth is None:
+        raise UsageError("--latency belongs to --bandwidth; --intra and --inter have their own")
+    if options.bandwidth is not None:
+        if options.intra is not None or options.inter is not None:
+            raise UsageError("--bandwidth is one link for everything: without --intra, --inter")
+        one = link_from("--bandwidth", options.bandwidth, full_duplex=full_duplex)
+        return dict.fromkeys(Level, replace(one, latency_s=options.latency or one.latency_s))
+    asked = {Level.INTRA: options.intra, Level.INTER: options.inter}
+    return {
+        level: link_from(f"--{level.value}", text, full_duplex=full_duplex)
+        for level, text in asked.items()
+        if text is not None
+    }
+
+
+def _training_step(options: argparse.Namespace) -> TrainingStep:
+    if options.compute is None:
+        for option in ("overlap", "want_efficiency"):
+            if getattr(options, option) is not None:
+                raise UsageError(f"--{option.replace('_', '-')} needs --compute")
+    name, tensors, dtype = _gradients(options)
+    element_bytes = models.DTYPE_BYTES[dtype] if dtype else 1
+    values = sum(tensors)
+    return TrainingStep(
+        name=name,
+        payload_bytes=values * element_bytes,
+        buckets=_buckets(options.bucket, [one * element_bytes for one in tensors]),
+        parameters=int(values) if dtype else None,
+        dtype=dtype,
+        compute_s=options.compute,
+        overlap=options.overlap or 0.0,
+    )
+
+
+def _gradients(options: argparse.Namespace) -> tuple[str, list[float], str]:
+    """A name, how many values each tensor has (bytes where no dtype is known), the dtype."""
+    if options.gradient_bytes is not None:
+        if options.dtype is not None:
+            raise UsageError("--dtype says nothing of --gradient-bytes, which are bytes")
+        return "gradients", [options.gradient_bytes], ""
+    dtype = options.dtype or "float32"
+    if options.model is not None:
+        return *_of_model(options.model), dtype
+    if options.shapes is not None:
+        return options.shapes.name, _counted(options.shapes), dtype
+    return "parameters", [float(options.parameters)], dtype
+
+
+def _of_model(name: str) -> tuple[str, list[float]]:
+    model = models.model_of(name)
+    if model is None:
+        known = ", ".join(one.name for one in models.MODELS)
+        raise UsageError(f"--model={name}: not known; known are {known}")
+    if model.parameters is None:
+        raise UsageError(
+            f"--model={name}: its number of parameters is unknown ({model.source}); "
+            "say --parameters or --shapes"
+        )
+    return model.name, [float(model.parameters)]
+
+
+def _counted(path: Path) -> list[float]:
+    try:
+        shapes = baselines.read_json(path)
+    except baselines.BaselineError as error:
+        raise UsageError(str(error)) from error
+    if not isinstance(shapes, dict) or not shapes:
+        raise UsageError(f'{path}: expected an object of shapes such as {{"w": [512, 512]}}')
+    for name, shape in shapes.items():
+        if not isinstance(shape, list) or not all(type(one) is int and one > 0 for one in shape):
+            raise UsageError(f"{path}: {name}: expected a list of whole numbers above 0")
+    counts = models.parameters_of(shapes).values()
+    if sum(counts) > MOST_BYTES:
+        raise UsageError(f"{path}: more than {MOST_BYTES:g} parameters are absurd")
+    return [float(count) for count in counts]
+
+
+def _buckets(bucket_bytes: float | None, tensors: list[float]) -> tuple[float, ...]:
+    if bucket_bytes is None:
+        return ()
+    if sum(tensors) / bucket_bytes > _MOST_BUCKETS:
+        raise UsageError(f"--bucket: more than {_MOST_BUCKETS} buckets are absurd")
+    if len(tensors) == 1:
+        return step.even_buckets(tensors[0], bucket_bytes)
+    return step.buckets_of(tensors, bucket_bytes)

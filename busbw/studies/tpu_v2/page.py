@@ -1,0 +1,174 @@
+"""The published TPU v2 table and what a compiler makes of it today: the page's tables and words.
+
+What was published was measured by others, what was compiled was measured by nobody: every table
+says which is which. What follows from the figures is in `summary`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from importlib import resources
+
+from busbw import metrics
+from busbw.hardware import wraps
+from busbw.model import Compiled, Compiler, Failure, payload_text
+from busbw.report import Table, rendered, text_table
+from busbw.report.page import filled, section
+
+from .cell import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of
+from .summary import summary_lines
+
+_TEXT = resources.files(__package__) / "page.md"
+_BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
+_CHOICE = ("strategy", "emitter", "colors", "phases")
+_PARTS_HEAD = (
+    *("way", "slice", "largest", "arguments", "temporaries"),
+    *("rows, float32", "rows, bfloat16", "next", "needed", "available"),
+)
+
+
+def tpu_v2_page(cells: Sequence[TpuV2Cell], compiler: Compiler) -> list[str]:
+    """The whole page."""
+    return filled(
+        _TEXT,
+        compiler=[_compiler_text(compiler)],
+        summary=summary_lines(cells),
+        all_reduce=_all_reduce(cells),
+        steps=_steps(cells),
+        parts=rendered("markdown", _parts(cells)),
+        doubts=[*_doubts(cells), ""],
+    )
+
+
+def _compiler_text(compiler: Compiler) -> str:
+    built = _BUILT.search(compiler.build)
+    when = f"built on {built[1]}" if built else compiler.build
+    others = [(name, compiler.versions.get(name)) for name in ("jax", "jaxlib")]
+    versions = [f"{name} {version}" for name, version in others if version]
+    with_all = ", ".join([f"{compiler.release} ({when})", *versions])
+    return f"Compiled by {with_all}."
+
+
+def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
+    head = ["payload", "published GB/s", "published GiB/s", "compiled: strategy", *_CHOICE[1:]]
+    head += ["compiled: memory"]
+    for part in slices_of(cells):
+        topology = part.topology
+        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {_ends(part)}"
+        rows = [
+            [
+                payload_text(one.payload_bytes),
+                *_published(one),
+                *_choice(one.all_reduce),
+                _memory(one.all_reduce),
+            ]
+            for one in of_slice(cells, part)
+        ]
+        yield from (*section(heading, text_table(head, rows)), "")
+
+
+def _ends(part: TpuV2Slice) -> str:
+    joined = wraps(part.topology.layout.partition(":")[2])
+    return "the ends of its axes joined" if all(joined) else "the ends of its axes not joined"
+
+
+def _published(cell: TpuV2Cell) -> list[str]:
+    """In GB/s and in the source's own GiB/s."""
+    if cell.published is None:
+        return ["-", "-"]
+    rate = cell.published.algbw_gb_per_s
+    if rate is None:
+        return ["OOM", "OOM"]
+    mark = " (?)" if cell.published.doubt else ""
+    return [f"{rate:.4g}{mark}", f"{metrics.gib_per_s_of_gb_per_s(rate):.4g}{mark}"]
+
+
+def _choice(found: Compiled | Failure) -> list[str]:
+    if isinstance(found, Failure):
+        return ["-"] * len(_CHOICE)
+    if not found.algorithm:
+        return ["not said", *["-"] * (len(_CHOICE) - 1)]
+    return [found.algorithm.get(name, "-") for name in _CHOICE]
+
+
+def _memory(found: Compiled | Failure) -> str:
+    if isinstance(found, Compiled):
+        return gib_text(found.peak_bytes)
+    return f"OOM {gib_text(found.needed_bytes)}"
+
+
+def _steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
+    parts = slices_of(cells)
+    payloads = [one for one in of_slice(cells, parts[0]) if one.steps]
+    for way in Way:
+        found = {(one.part.name, one.payload_bytes): one for one in cells}
+        rows = []
+        for one in payloads:
+            step, _ = one.steps[way]
+            across = [found[part.name, one.payload_bytes] for part in parts]
+            rows.append(
+                [
+                    payload_text(one.payload_bytes),
+                    f"{step.inputs} x {step.outputs}",
+                    *(_fits(cell, way) for cell in across),
+                ]
+            )
+        heads = [_rows_head(cells, part, way) for part in parts]
+        table = text_table(["payload", "layer", *heads], rows)
+        yield from (*section(way.heading, table), "")
+
+
+def _rows_head(cells: Sequence[TpuV2Cell], part: TpuV2Slice, way: Way) -> str:
+    step, _ = of_slice(cells, part)[-1].steps[way]
+    return f"{part.name}, {step.rows} rows"
+
+
+def _fits(cell: TpuV2Cell, way: Way) -> str:
+    """What a core needs; where either side says OOM, what the source has."""
+    text = _memory(cell.steps[way][1])
+    if cell.fits(way) and not cell.published_oom:
+        return text
+    rate, _ = _published(cell)
+    there = "no figure" if rate == "-" else rate if rate == "OOM" else f"{rate} GB/s"
+    return f"{text}; published {there}"
+
+
+def _parts(cells: Sequence[TpuV2Cell]) -> Table:
+    rows = []
+    for way in Way:
+        for part in slices_of(cells):
+            column = [one for one in of_slice(cells, part) if one.steps]
+            largest = next((one for one in reversed(column) if one.fits(way)), None)
+            refused = next((one for one in column if not one.fits(way)), None)
+            rows.append([way.value, part.name, *_largest(largest, way), *_next(refused, way)])
+    return text_table(_PARTS_HEAD, rows)
+
+
+def _largest(cell: TpuV2Cell | None, way: Way) -> list[str]:
+    if cell is None:
+        return ["none"] + ["-"] * 4
+    step, found = cell.steps[way]
+    assert isinstance(found, Compiled)
+    values = step.rows * step.inputs
+    sizes = (found.argument_bytes, found.temporary_bytes, 4 * values, 2 * values)
+    return [payload_text(cell.payload_bytes), *map(gib_text, sizes)]
+
+
+def _next(cell: TpuV2Cell | None, way: Way) -> list[str]:
+    if cell is None:
+        return ["none"] + ["-"] * 2
+    _, found = cell.steps[way]
+    assert isinstance(found, Failure)
+    sizes = (found.needed_bytes, found.available_bytes)
+    return [payload_text(cell.payload_bytes), *map(gib_text, sizes)]
+
+
+def _doubts(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
+    doubted: dict[str, list[str]] = {}
+    for one in cells:
+        if one.published is not None and one.published.doubt:
+            place = f"{one.part.name} {payload_text(one.payload_bytes)}"
+            doubted.setdefault(one.published.doubt, []).append(place)
+    for doubt, places in doubted.items():
+        yield f"- (?) at {', '.join(places)}: {doubt}. No step is compiled there."

@@ -1,0 +1,228 @@
+"""All-reduce by algorithm: formulas held against algorithms carried out, and against documents.
+
+"tensorflow分布式" (Distributed TensorFlow), "placement的估计" (Estimating layout) and
+"Tensorflow Strategies on parallel computing" are the documents whose figures are repeated.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from busbw.studies.estimate.all_reduce import (
+    METHODS,
+    UnsupportedLayoutError,
+    naive_ring_rule_s,
+    ring_rule_s,
+)
+from busbw.studies.estimate.cost import Cost, Layout, Level, Link
+
+from .simulation import ALGORITHMS, World
+
+GIGABIT = Link(name="1gbe", bytes_per_s=125e6)
+FLAT = {Level.INTRA: GIGABIT, Level.INTER: GIGABIT}
+
+IN_ONE = [(2, 1), (3, 1), (4, 1), (7, 1), (8, 1), (12, 1)]
+SPREAD = [(2, 2), (4, 2), (4, 4), (6, 3), (8, 2), (8, 4), (12, 3), (16, 4)]
+LAYOUTS = [Layout(ranks=ranks, hosts=hosts) for ranks, hosts in (*IN_ONE, *SPREAD)]
+
+
+def _defined(name: str, layout: Layout) -> bool:
+    try:
+        METHODS[name](1.0, layout)
+    except UnsupportedLayoutError:
+        return False
+    return True
+
+
+CARRIED_OUT = [(name, one) for name in METHODS for one in LAYOUTS if _defined(name, one)]
+
+layouts = (
+    st.tuples(st.integers(1, 16), st.integers(1, 16))
+    .filter(lambda pair: pair[0] * pair[1] > 1)
+    .map(lambda pair: Layout(ranks=pair[0] * pair[1], hosts=pair[0]))
+)
+sizes = st.floats(1.0, 1e12)
+links = st.builds(
+    Link,
+    name=st.just("some"),
+    bytes_per_s=st.floats(1e6, 1e12),
+    latency_s=st.floats(0.0, 1e-3),
+    full_duplex=st.booleans(),
+)
+
+
+def _of(cost: Cost, level: Level) -> tuple[int, float, float]:
+    """Steps, and what the busiest end sends and takes over links of `level` in all parts."""
+    flows = [flow for part in cost.parts for flow in part.flows if flow.level is level]
+    return (
+        sum(flow.steps for flow in flows),
+        sum(flow.out_bytes for flow in flows),
+        sum(flow.in_bytes for flow in flows),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    CARRIED_OUT,
+    ids=[f"{name}-{one.ranks}r-{one.hosts}h" for name, one in CARRIED_OUT],
+)
+def test_formulas_say_what_the_algorithm_carried_out_moves(name: str, layout: Layout) -> None:
+    cost = METHODS[name](1.0, layout)
+    parts = layout.ranks * 16
+    world = World(layout=layout, parts=parts)
+    ALGORITHMS[name](world)
+    assert world.done
+    assert world.steps == cost.steps
+    assert max(world.sent.values()) / parts == pytest.approx(cost.sent_bytes)
+    if layout.hosts > 1 and name in ("ring", "hierarchical", "halving-doubling"):
+        _, out_bytes, in_bytes = _of(cost, Level.INTER)
+        assert max(world.host_out.values()) / parts == pytest.approx(out_bytes)
+        assert max(world.host_in.values()) / parts == pytest.approx(in_bytes)
+
+
+def test_a_simulation_that_skips_a_message_is_seen() -> None:
+    world = World(layout=Layout(ranks=4), parts=64)
+    world.step([])
+    assert not world.done
+
+
+def test_the_naive_ring_changes_hosts_as_often_as_counted() -> None:
+    for layout in LAYOUTS:
+        world = World(layout=layout, parts=layout.ranks)
+        ALGORITHMS["naive ring"](world)
+        crossing = sum(world.host_out.values()) / world.parts
+        assert _of(METHODS["naive ring"](1.0, layout), Level.INTER)[0] == crossing
+
+
+def test_distributed_tensorflow_a_rank_transfers_2_n_minus_1_over_n_of_the_values() -> None:
+    for ranks in (2, 4, 8, 512):
+        values = 138.36e6
+        cost = METHODS["ring"](values, Layout(ranks=ranks))
+        assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) * values / ranks)
+
+
+def test_distributed_tensorflow_vgg_16_over_a_gigabit_takes_6_64_s() -> None:
+    cost = METHODS["ring"](553.36e6, Layout(ranks=4))
+    assert cost.seconds(FLAT) == pytest.approx(2 * 553.36 * 3 / (4 * 125))
+
+
+def test_estimating_placement_a_ring_over_nvlink_2_takes_2_theta_n_minus_1_over_n_b() -> None:
+    theta, ranks = 25e6 * 4, 8
+    nvlink = {Level.INTRA: Link(name="as printed", bytes_per_s=300e9)}
+    expected = 2 * theta * (ranks - 1) / (ranks * 300e9)
+    assert METHODS["ring"](theta, Layout(ranks=ranks)).seconds(nvlink) == pytest.approx(expected)
+
+
+def test_estimating_placement_n_minus_1_over_n_b_is_half_a_ring() -> None:
+    size, ranks = 1e9, 4
+    printed = (ranks - 1) / (ranks * 125e6) * size
+    counted = METHODS["ring"](size, Layout(ranks=ranks)).seconds(FLAT)
+    assert counted == pytest.approx(2 * printed)
+
+
+@given(st.integers(2, 1000), sizes, st.floats(1e6, 1e12))
+def test_tensorflow_strategies_the_naive_ring_is_m_times_a_ring_by_rule_and_by_count(
+    ranks: int, size: float, rate: float
+) -> None:
+    flat = {Level.INTRA: Link(name="some", bytes_per_s=rate)}
+    layout = Layout(ranks=ranks)
+    naive, quick = (METHODS[name](size, layout).seconds(flat) for name in ("naive ring", "ring"))
+    assert naive == pytest.approx(ranks * quick)
+    assert naive_ring_rule_s(size, ranks, rate) == pytest.approx(ranks * ring_rule_s(size, rate))
+    # What the rules leave out is the same factor, 1 for two ranks and below 2 for any number.
+    left_out = naive / naive_ring_rule_s(size, ranks, rate)
+    assert left_out == pytest.approx(2 * (ranks - 1) / ranks)
+    assert quick / ring_rule_s(size, rate) == pytest.approx(left_out)
+
+
+@pytest.mark.parametrize(("size", "steps"), [(2, 2), (4, 4), (5, 6), (8, 6), (9, 8), (512, 18)])
+def test_a_tree_takes_twice_its_depth(size: int, steps: int) -> None:
+    link = {Level.INTRA: Link(name="slow to start", bytes_per_s=1e9, latency_s=1e-3)}
+    cost = METHODS["tree"](1e6, Layout(ranks=size))
+    assert cost.steps == steps
+    assert cost.seconds(link) == pytest.approx(steps * (1e-3 + 1e-3))
+
+
+@given(sizes, st.integers(2, 256), links)
+def test_hierarchical_in_one_host_is_the_ring(size: float, ranks: int, link: Link) -> None:
+    for hosts in (1, ranks):
+        layout = Layout(ranks=ranks, hosts=hosts)
+        both = {Level.INTRA: link, Level.INTER: link}
+        two_level = METHODS["hierarchical"](size, layout)
+        ring = METHODS["ring"](size, layout)
+        assert two_level.seconds(both) == pytest.approx(ring.seconds(both))
+        assert two_level.steps == ring.steps
+
+
+@given(sizes, layouts, links, links)
+def test_hierarchical_is_never_slower_than_one_ring_over_hosts_where_hosts_are_the_slow_part(
+    size: float, layout: Layout, intra: Link, inter: Link
+) -> None:
+    fast = Link(name="free", bytes_per_s=1e300, full_duplex=intra.full_duplex)
+    two = {Level.INTRA: fast, Level.INTER: inter}
+    ring = METHODS["ring"](size, layout).seconds(two)
+    assert METHODS["hierarchical"](size, layout).seconds(two) <= ring * (1 + 1e-9)
+
+
+@given(sizes, layouts, st.sampled_from(sorted(METHODS)))
+def test_no_method_sends_less_than_a_ring(size: float, layout: Layout, name: str) -> None:
+    assume(_defined(name, layout))
+    cost = METHODS[name](size, layout)
+    least = 2 * (layout.ranks - 1) / layout.ranks * size
+    assert cost.sent_bytes >= least * (1 - 1e-9)
+
+
+@given(sizes, layouts, links, links, st.sampled_from(sorted(METHODS)), st.floats(1.0, 100.0))
+def test_more_bandwidth_is_never_slower_and_more_bytes_never_faster(
+    size: float, layout: Layout, intra: Link, inter: Link, name: str, factor: float
+) -> None:
+    assume(_defined(name, layout))
+    cost = METHODS[name](size, layout)
+    slow = {Level.INTRA: intra, Level.INTER: inter}
+    quick = {
+        level: Link(
+            name=link.name,
+            bytes_per_s=link.bytes_per_s * factor,
+            latency_s=link.latency_s,
+            full_duplex=link.full_duplex,
+        )
+        for level, link in slow.items()
+    }
+    assert cost.seconds(quick) <= cost.seconds(slow) * (1 + 1e-9)
+    more = METHODS[name](size * factor, layout)
+    assert more.seconds(slow) >= cost.seconds(slow) * (1 - 1e-9)
+
+
+@given(sizes, layouts)
+def test_half_duplex_takes_a_ring_twice_as_long_and_a_tree_no_longer(
+    size: float, layout: Layout
+) -> None:
+    half = Link(name="half", bytes_per_s=125e6, full_duplex=False)
+    shared = {Level.INTRA: half, Level.INTER: half}
+    ring, tree = METHODS["ring"](size, layout), METHODS["tree"](size, layout)
+    assert ring.seconds(shared) == pytest.approx(2 * ring.seconds(FLAT))
+    assert tree.seconds(shared) == pytest.approx(tree.seconds(FLAT))
+
+
+@given(st.integers(1, 10), links)
+def test_halving_doubling_is_a_ring_with_fewer_steps(power: int, link: Link) -> None:
+    layout = Layout(ranks=2**power)
+    cost, ring = (METHODS[name](1e6, layout) for name in ("halving-doubling", "ring"))
+    assert cost.steps == 2 * power
+    assert cost.sent_bytes == pytest.approx(ring.sent_bytes)
+    assert cost.seconds({Level.INTRA: link}) <= ring.seconds({Level.INTRA: link}) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("ranks", "hosts"), [(6, 3), (6, 2), (12, 4)])
+def test_halving_doubling_over_hosts_wants_powers_of_two(ranks: int, hosts: int) -> None:
+    with pytest.raises(UnsupportedLayoutError, match="powers of two"):
+        METHODS["halving-doubling"](1.0, Layout(ranks=ranks, hosts=hosts))
+
+
+def test_the_slower_level_is_the_bottleneck_of_a_ring() -> None:
+    slow, quick = Link(name="slow", bytes_per_s=1e9), Link(name="quick", bytes_per_s=1e11)
+    cost = METHODS["ring"](1e6, Layout(ranks=8, hosts=2))
+    assert cost.bottleneck({Level.INTRA: quick, Level.INTER: slow}) is Level.INTER
+    assert cost.bottleneck({Level.INTRA: slow, Level.INTER: quick}) is Level.INTRA
