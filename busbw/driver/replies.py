@@ -42,7 +42,7 @@ _NAMES: Mapping[str, Mapping[str, Any]] = {
     "open": {"enough": bool, "Failure": Failure},
     "turn": {"enough": bool, "Failure": Failure},
     "close": _TAKEN,
-    "let_go": {"gone": None},
+    "release": {"gone": None},
     "describe": {"Compiler": Compiler},
     "compile": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},

@@ -17,13 +17,13 @@ def _found() -> dict[str, Framework]:
     names = (one.name for one in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     found = [one.FRAMEWORK for one in modules if hasattr(one, "FRAMEWORK")]
-    return {one.name: one for one in sorted(found, key=lambda one: (one.made_up, one.name))}
+    return {one.name: one for one in sorted(found, key=lambda one: (one.scripted, one.name))}
 
 
 FRAMEWORKS: Mapping[str, Framework] = _found()
 
 # Those that are measured where nobody names any.
-USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.made_up)
+USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.scripted)
 
 # Those whose programs can be compiled for chips that are not there.
 COMPILED = tuple(one.name for one in FRAMEWORKS.values() if one.compiles)

@@ -18,7 +18,7 @@ class Framework:
     strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf`` in
     ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
     `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
-    can be given more to do than the case asks for. One that is `made_up` is always there, and
+    can be given more to do than the case asks for. One that is `scripted` is always there, and
     measured only where somebody names it. `environment` are variables that must stand before it
     starts, by what it is asked for; where the user has set one, that holds.
     """
@@ -33,5 +33,5 @@ class Framework:
     compiles: bool = False
     learns_digits: bool = False
     injects: bool = True
-    made_up: bool = False
+    scripted: bool = False
     environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)

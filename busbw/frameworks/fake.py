@@ -14,5 +14,5 @@ FRAMEWORK = Framework(
     ring="fake",
     extra="fake",
     compiles=True,
-    made_up=True,
+    scripted=True,
 )

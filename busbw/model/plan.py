@@ -33,7 +33,7 @@ class Injection:
 
     The amount is in seconds, seconds per byte of payload, or a `share` of the case's own time
     (`delay`, `sleep`), a `share` of the payload (`payload`), or bytes (`memory`). Without
-    `payloads` it befalls all of them.
+    `payloads` it applies to all of them.
     """
 
     extra: Extra
@@ -43,7 +43,7 @@ class Injection:
     limit_bytes: int | None = None
     payloads: tuple[int, ...] = ()
 
-    def befalls(self, case: Case) -> bool:
+    def applies_to(self, case: Case) -> bool:
         """Whether `case` is one of those that it is for."""
         return not self.payloads or case.payload_bytes in self.payloads
 

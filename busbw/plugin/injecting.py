@@ -32,7 +32,7 @@ def refused(injection: Injection, specs: Sequence[Spec]) -> str:
 def _unable(injection: Injection, spec: Spec) -> str:
     """Why the program of `spec` cannot do it; empty where it can."""
     name = injection.extra.value
-    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].made_up:
+    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
         return ""
     if not FRAMEWORKS[spec.framework].injects:
         return (

@@ -104,8 +104,8 @@ def _check_stacks(settings: Settings, ours: Probe, theirs: Probe) -> None:
     one = starter_of(settings, name, None, None)
     other = starter_of(settings, name, None, None, side=Side.REFERENCE)
     differ = one.python != other.python and not (against and against.environment)
-    made_up = FRAMEWORKS[name].made_up
-    if differ and not made_up and theirs.framework_path == ours.framework_path:
+    scripted = FRAMEWORKS[name].scripted
+    if differ and not scripted and theirs.framework_path == ours.framework_path:
         raise pytest.UsageError(
             f"busbw: --against: {other.python} and {one.python} both load {name} from "
             f"{ours.framework_path}: that is one stack, not two"

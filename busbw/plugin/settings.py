@@ -252,7 +252,7 @@ def how_to_get(framework: str) -> str:
 
 
 def _installed(framework: str) -> bool:
-    return FRAMEWORKS[framework].made_up or importlib.util.find_spec(framework) is not None
+    return FRAMEWORKS[framework].scripted or importlib.util.find_spec(framework) is not None
 
 
 def _pythons(texts: Sequence[str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ _FORM = 1
 
 
 @dataclass
-class Bench:
+class CompileSession:
     """Compiles case after case with one compiler; `cache` is where programs are kept, if at all."""
 
     compiler: AbstractCompiler

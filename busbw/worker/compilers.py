@@ -13,13 +13,13 @@ from busbw.worker.channel import Channel, part
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
     """``describe`` a topology's compiler and ``compile`` a case for it, until there are no more."""
     channel.send("ready", None)
-    bench = compile.Bench(compiler=compiler, launch=launch)
+    session = compile.CompileSession(compiler=compiler, launch=launch)
     for request in channel.received():
         topology = part(request, "topology", Topology)
         if part(request, "request", str) == "describe":
-            channel.send("Compiler", bench.describe(topology))
+            channel.send("Compiler", session.describe(topology))
             continue
         cache = part(request, "cache", str)
-        bench.cache = Path(cache) if cache else None
-        answer = bench.compile(part(request, "case", Case), topology)
+        session.cache = Path(cache) if cache else None
+        answer = session.compile(part(request, "case", Case), topology)
         channel.send(type(answer).__name__, answer)

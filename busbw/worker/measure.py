@@ -46,7 +46,7 @@ class _Timed:
 
 
 @dataclass
-class Desk:
+class MeasureSession:
     """Measures case after case with one back end, and keeps what must not be asked twice."""
 
     backend: AbstractBackend
@@ -82,8 +82,8 @@ class Desk:
         nobody has for a while, a virtual machine gives back to its host.
         """
         self._held.close()
-        befallen = injection if injection is not None and injection.befalls(case) else None
-        self._turns = self._measuring(case, plan, key, befallen)
+        applied = injection if injection is not None and injection.applies_to(case) else None
+        self._turns = self._measuring(case, plan, key, applied)
         return _failure(self._step(next))
 
     def turn(self) -> Failure | None:
@@ -96,7 +96,7 @@ class Desk:
         assert ended is not None
         return ended
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Give back the memory of a large case at once."""
         self._held.close()
 
@@ -287,7 +287,7 @@ class Desk:
             return
         wanted = need.needed_bytes - (self._kept_bytes() if need.reuses_kept else 0)
         if wanted >= LARGE_BYTES:
-            memory.bring_in(wanted, host.cores())
+            memory.prefault(wanted, host.cores())
 
     def _predicted_peak_bytes(self, case: Case) -> int | None:
         need = self.backend.memory_need(case)

@@ -106,7 +106,7 @@ def peak_bytes(root: Path = Path("/")) -> int | None:
     return _fields(root / "proc/self/status").get("VmHWM")
 
 
-def bring_in(count: int, threads: int) -> None:
+def prefault(count: int, threads: int) -> None:
     """Touch `count` bytes of fresh memory in so many threads at once, and give them back.
 
     A virtual machine gets memory that it gave back to its host at a third of a GiB a second and

@@ -18,24 +18,24 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> No
     sample at a time, so that another worker can be measured in turn.
     """
     channel.send("ready", None)
-    desk = measure.Desk(backend=backend, launch=launch)
+    session = measure.MeasureSession(backend=backend, launch=launch)
     for request in channel.received():
-        channel.send(*_answer(request, backend, desk))
+        channel.send(*_answer(request, backend, session))
 
 
 def _answer(
-    request: dict[str, Any], backend: AbstractBackend, desk: measure.Desk
+    request: dict[str, Any], backend: AbstractBackend, session: measure.MeasureSession
 ) -> tuple[str, Any]:
     name = part(request, "request", str)
     if name == "probe":
         return "probe", backend.probe()
-    if name == "let_go":
-        desk.let_go()
+    if name == "release":
+        session.release()
         return "gone", None
     if name == "turn":
-        return _named(desk.turn() or desk.enough)
+        return _named(session.turn() or session.enough)
     if name == "close":
-        return _named(desk.close())
+        return _named(session.close())
     if name not in ("open", "measure"):
         raise wire.WireError(f"request: there is no {name!r}")
     asked = (
@@ -45,8 +45,8 @@ def _answer(
         part(request, "injection", Injection) if request.get("injection") else None,
     )
     if name == "open":
-        return _named(desk.open(*asked) or desk.enough)
-    return _named(desk.measure(*asked))
+        return _named(session.open(*asked) or session.enough)
+    return _named(session.measure(*asked))
 
 
 def _named(answer: Run | Failure | bool) -> tuple[str, Any]:

@@ -53,7 +53,7 @@ def measure(worker: Worker, timeout_s: float = LONG_S) -> Reply | Ended:
 
 
 def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
-    """How a worker ended that the script has `event` befall in mid-case."""
+    """How a worker ended that the script has `event` happen in mid-case."""
     with ready(bundle, starter(cases=[{"then": event}])) as worker:
         answer = measure(worker, timeout_s)
         assert isinstance(answer, Ended)

@@ -36,7 +36,7 @@ def test_a_launch_that_is_slower_in_every_sample_is_shifted_by_just_that() -> No
     assert shift_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
 
 
-def test_a_drift_that_befalls_both_sides_cancels() -> None:
+def test_a_drift_that_hits_both_sides_cancels() -> None:
     drift = [1.0, 1.5, 2.0, 4.0, 3.0]
     assert shift_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
 

@@ -122,12 +122,12 @@ def test_a_delay_is_fixed_a_share_of_the_time_or_goes_with_the_payload(
     assert injection.delay_s(2.0, 4096) == delay_s
 
 
-def test_without_payloads_an_injection_befalls_every_case_else_those_of_its_sizes() -> None:
+def test_without_payloads_an_injection_applies_to_every_case_else_those_of_its_sizes() -> None:
     everywhere = Injection(extra=Extra.DELAY, share=0.1)
     somewhere = Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, MIB))
     sizes = (1024, 4096, MIB)
     found = [
-        [injection.befalls(build.case(payload_bytes=size)) for size in sizes]
+        [injection.applies_to(build.case(payload_bytes=size)) for size in sizes]
         for injection in (everywhere, somewhere)
     ]
     assert found == [[True, True, True], [False, True, True]]

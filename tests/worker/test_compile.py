@@ -14,7 +14,7 @@ from busbw.model import Case, Compiled, Failure, FailureKind, FoundBy, LaunchId
 from busbw.worker import environ
 from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake.compiler import FakeCompiler, FakeLowered
-from busbw.worker.compile import Bench
+from busbw.worker.compile import CompileSession
 from busbw.workloads import Batch
 from tests import build
 
@@ -53,8 +53,8 @@ class Lowered(FakeLowered):
         return super().compiled()
 
 
-def bench(tmp_path: Path, compiler: Counting) -> Bench:
-    return Bench(compiler=compiler, launch=LAUNCH, cache=tmp_path)
+def bench(tmp_path: Path, compiler: Counting) -> CompileSession:
+    return CompileSession(compiler=compiler, launch=LAUNCH, cache=tmp_path)
 
 
 def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
 def test_without_a_cache_it_is_compiled_each_time() -> None:
     compiler = Counting()
     for _ in range(2):
-        Bench(compiler=compiler, launch=LAUNCH).compile(CASE, V5E)
+        CompileSession(compiler=compiler, launch=LAUNCH).compile(CASE, V5E)
     assert compiler.compiled == 2
 
 
@@ -123,7 +123,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
     )
-    found = Bench(compiler=Counting(words), launch=LAUNCH).compile(CASE, V5E)
+    found = CompileSession(compiler=Counting(words), launch=LAUNCH).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
@@ -131,7 +131,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
 
 def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     small = replace(H100, memory_bytes=CASE.payload_bytes - 1)
-    found = Bench(compiler=Counting(), launch=LAUNCH).compile(CASE, small)
+    found = CompileSession(compiler=Counting(), launch=LAUNCH).compile(CASE, small)
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
     assert (found.needed_bytes, found.available_bytes) == (
@@ -139,27 +139,29 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
         CASE.payload_bytes - 1,
     )
     enough = replace(H100, memory_bytes=CASE.payload_bytes)
-    assert isinstance(Bench(compiler=Counting(), launch=LAUNCH).compile(CASE, enough), Compiled)
+    assert isinstance(
+        CompileSession(compiler=Counting(), launch=LAUNCH).compile(CASE, enough), Compiled
+    )
 
 
 def test_where_there_is_no_compiler_the_case_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(CASE, V5E)
+    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
 
 
 def test_a_training_step_is_answered_with_its_all_reduce(tmp_path: Path) -> None:
-    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
+    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
     assert isinstance(found, Compiled)
     assert (found.collectives, found.groups) == ({"all-reduce": 1}, "1x8")
 
 
 def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    found = Bench(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
+    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.NOT_A_COLLECTIVE
     assert "expected 1 all-reduce of 4096 bytes (float32) over 8 ranks" in found.message
@@ -168,5 +170,5 @@ def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.Monke
 def test_training_steps_that_differ_are_kept_apart(tmp_path: Path) -> None:
     steps = [build.step(), build.step(rows=32), build.step(batch=Batch.DRAWN)]
     for step in (*steps, *steps):
-        Bench(compiler=FakeCompiler(), launch=LAUNCH, cache=tmp_path).compile(step, V5E)
+        CompileSession(compiler=FakeCompiler(), launch=LAUNCH, cache=tmp_path).compile(step, V5E)
     assert len(list(tmp_path.rglob("*.json.gz"))) == len(steps)

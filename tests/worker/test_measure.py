@@ -11,7 +11,7 @@ import pytest
 from busbw.model import Case, EnvironmentKey, Failure, FailureKind, FoundBy, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
-from busbw.worker.measure import Desk
+from busbw.worker.measure import MeasureSession
 from busbw.worker.memory import Headroom
 from tests import build
 
@@ -28,7 +28,7 @@ def _measured(
     **plan: Any,
 ) -> Run | Failure:
     ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
-    desk = Desk(backend=backend, launch=LaunchId.parse("2.1"))
+    desk = MeasureSession(backend=backend, launch=LaunchId.parse("2.1"))
     return desk.measure(case or build.case(), build.plan(**{**ordinary, **plan}), key)
 
 
@@ -165,7 +165,7 @@ def test_what_just_fits_is_measured_with_its_memory(room: dict[str, int]) -> Non
 def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
     room: dict[str, int], reuses_kept: bool, kind: type[Run | Failure]
 ) -> None:
-    desk = Desk(
+    desk = MeasureSession(
         backend=Backend(Program(), MemoryNeed(130, reuses_kept)),
         launch=LaunchId.parse("1"),
         opened_bytes=10,
@@ -224,7 +224,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
 
 def test_a_large_case_s_memory_is_held_until_the_next_one_is_asked_for(large: MemoryNeed) -> None:
     backend = Backend(Program(), large)
-    desk = Desk(backend=backend, launch=LaunchId.parse("1"))
+    desk = MeasureSession(backend=backend, launch=LaunchId.parse("1"))
     assert isinstance(desk.measure(build.case(), build.plan(budget_s=1e6)), Run)
     assert not backend.released
     desk.measure(build.case(), build.plan(), build.key(device_kind="another world"))

@@ -10,7 +10,7 @@ from busbw.model import Failure, FailureKind, LaunchId, Run
 from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.recorded import Reader
-from busbw.worker.measure import Desk
+from busbw.worker.measure import MeasureSession
 from tests import build
 
 from .scripted import SURE, Backend, Program
@@ -20,7 +20,7 @@ DEVICE = build.case(protocol="device/chain2")
 
 def _measured(backend: Backend, *, samples: int = 4) -> Run | Failure:
     plan = build.plan(samples=samples, min_sample_s=0.01, budget_s=1e6)
-    return Desk(backend=backend, launch=LaunchId.parse("2.1")).measure(DEVICE, plan)
+    return MeasureSession(backend=backend, launch=LaunchId.parse("2.1")).measure(DEVICE, plan)
 
 
 class _Recorder:

@@ -10,7 +10,7 @@ import pytest
 from busbw.model import Extra, Failure, FailureKind, FoundBy, Injection, LaunchId, Run
 from busbw.worker import memory
 from busbw.worker.backends.base import MemoryNeed
-from busbw.worker.measure import Desk
+from busbw.worker.measure import MeasureSession
 from tests import build
 
 from .scripted import SURE, Backend, Program
@@ -22,9 +22,9 @@ def _plan(**changes: Any) -> Any:
     return build.plan(**{"samples": 4, "budget_s": 1e6, **changes})
 
 
-def _desk(program: Program, need: MemoryNeed | None = None) -> tuple[Desk, Backend]:
+def _desk(program: Program, need: MemoryNeed | None = None) -> tuple[MeasureSession, Backend]:
     backend = Backend(program, need)
-    return Desk(backend=backend, launch=LaunchId.parse("2.1")), backend
+    return MeasureSession(backend=backend, launch=LaunchId.parse("2.1")), backend
 
 
 def _varied() -> Program:
@@ -36,7 +36,7 @@ def _run(found: Run | Failure) -> Run:
     return found
 
 
-def _in_turns(desk: Desk, injection: Injection | None = None) -> Run:
+def _in_turns(desk: MeasureSession, injection: Injection | None = None) -> Run:
     assert desk.open(build.case(), _plan(), None, injection) is None
     while not desk.enough:
         assert desk.turn() is None
@@ -147,18 +147,18 @@ def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
 
 @pytest.mark.parametrize("way", [_in_turns, lambda desk: desk.measure(build.case(), _plan())])
 def test_the_memory_of_a_large_case_is_held_until_it_is_let_go_of(
-    large: MemoryNeed, way: Callable[[Desk], Run]
+    large: MemoryNeed, way: Callable[[MeasureSession], Run]
 ) -> None:
     desk, backend = _desk(Program(lambda _: 1.0), large)
     _run(way(desk))
     assert not backend.released
-    desk.let_go()
+    desk.release()
     assert backend.released
 
 
 def test_to_let_go_of_nothing_is_no_error() -> None:
     desk, _ = _desk(Program(lambda _: 1.0))
-    desk.let_go()
+    desk.release()
     assert len(_in_turns(desk).samples_s) == 4
 
 
@@ -170,7 +170,7 @@ def test_a_run_names_what_was_injected_and_the_back_end_hears_of_it() -> None:
     assert backend.injections == [delay, None]
 
 
-def test_a_case_that_an_injection_does_not_befall_is_an_ordinary_one() -> None:
+def test_a_case_that_an_injection_does_not_apply_to_is_an_ordinary_one() -> None:
     desk, backend = _desk(Program(lambda _: 1.0))
     others = Injection(extra=Extra.SLEEP, seconds=0.5, payloads=(1, 2))
     run = _in_turns(desk, others)

@@ -18,7 +18,7 @@ from .scripted import Backend, Program
 
 Reply = tuple[str, Any]
 
-TURN, CLOSE, LET_GO = ({"request": name} for name in ("turn", "close", "let_go"))
+TURN, CLOSE, RELEASE = ({"request": name} for name in ("turn", "close", "release"))
 
 
 def _asked(name: str, **changes: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_what_fails_is_answered_with_its_failure_and_the_next_case_can_be_opened
 
 
 def test_to_let_go_is_answered_whether_there_was_anything_or_not() -> None:
-    assert _replies(LET_GO, _asked("measure"), LET_GO)[1::2] == [("gone", None)] * 2
+    assert _replies(RELEASE, _asked("measure"), RELEASE)[1::2] == [("gone", None)] * 2
 
 
 @pytest.mark.parametrize(("first", "then"), [("measure", []), ("open", [TURN, CLOSE])])

@@ -228,7 +228,7 @@ class AbstractSchedule(ABC):
         for side, group in groups.items():
             self._ask(side, group, case, "measure")
             if len(groups) > 1 and not any(one.is_over for one in groups.values()):
-                self._ask(side, group, case, "let_go")
+                self._ask(side, group, case, "release")
 
     def _in_turn(self, groups: Mapping[Side, Group], case: Case) -> None:
         """Samples A B B A; what fails is over, and the other side goes on alone."""

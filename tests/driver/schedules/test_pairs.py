@@ -140,11 +140,11 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
     # A device with memory of its own: nothing is predicted and none of it is taken.
     script = starter(device="tpu", device_kind="Fake TPU")
     pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script).run()
-    assert [event for event in log.events if event[1] in ("measure", "let_go")] == [
+    assert [event for event in log.events if event[1] in ("measure", "release")] == [
         ("1.fake.reference", "measure"),
-        ("1.fake.reference", "let_go"),
+        ("1.fake.reference", "release"),
         ("1.fake.candidate", "measure"),
-        ("1.fake.candidate", "let_go"),
+        ("1.fake.candidate", "release"),
     ]
     assert log.sides("turn") == ""
 
@@ -256,4 +256,4 @@ def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_f
     found.run()
     assert (runs(found, R), runs(found, C)) == ([0], [1])
     assert kinds(found, R) == [[FailureKind.KILLED]]
-    assert log.sides("let_go") == ""
+    assert log.sides("release") == ""

@@ -107,16 +107,16 @@ DELAY = Injection(extra=Extra.DELAY, share=0.5, payloads=(1024,))
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_an_injection_befalls_the_candidate_alone_and_its_payloads_alone(
+def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
     bundle: Bundle, shared: bool
 ) -> None:
     running = pairs(bundle, shared=shared, injection=DELAY)
     running.run()
-    befallen, spared = running.measurements(C)
+    slowed, spared = running.measurements(C)
     before, same = running.measurements(R)
-    assert [befallen.runs[0].injected, spared.runs[0].injected] == ["delay:50%@1K", ""]
+    assert [slowed.runs[0].injected, spared.runs[0].injected] == ["delay:50%@1K", ""]
     assert [before.runs[0].injected, same.runs[0].injected] == ["", ""]
-    slower = [now / was for now, was in zip(befallen.runs[0].samples_s, before.runs[0].samples_s)]
+    slower = [now / was for now, was in zip(slowed.runs[0].samples_s, before.runs[0].samples_s)]
     assert slower == pytest.approx([1.5] * 2)
     assert spared.runs[0].samples_s == pytest.approx(same.runs[0].samples_s)
 

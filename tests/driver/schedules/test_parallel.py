@@ -54,7 +54,7 @@ def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: in
         ("lose_collective", FailureKind.NOT_A_COLLECTIVE),
     ],
 )
-def test_what_befalls_one_case_costs_that_one(
+def test_what_happens_to_one_case_costs_that_one(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, then: str, kind: FailureKind
 ) -> None:
     script = {"cases": [{"payload_bytes": 2048, "then": then}]}

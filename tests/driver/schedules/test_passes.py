@@ -272,16 +272,16 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
     ]
 
 
-def test_an_injection_befalls_the_payloads_that_it_names(bundle: Bundle) -> None:
+def test_an_injection_applies_to_the_payloads_that_it_names(bundle: Bundle) -> None:
     running = passes(
         executor(bundle),
         keyed(case(1024), case(2048)),
         stack(injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,))),
     )
     running.run()
-    spared, befallen = (measurement.runs[0] for measurement in running.measurements())
-    assert (spared.injected, befallen.injected) == ("", "delay:50%@2K")
-    assert min(befallen.samples_s) > 1.3 * max(spared.samples_s)
+    spared, slowed = (measurement.runs[0] for measurement in running.measurements())
+    assert (spared.injected, slowed.injected) == ("", "delay:50%@2K")
+    assert min(slowed.samples_s) > 1.3 * max(spared.samples_s)
 
 
 def trained(strategy: str) -> Case:

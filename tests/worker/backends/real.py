@@ -163,7 +163,7 @@ for job in jobs:
     case = wire.from_json(Case, job["case"])
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
-        desk = measure.Desk(backend=backend, launch=LaunchId(name="1"))
+        desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
         result = desk.measure(case, plan, None, injection)
         if sys.argv[3] not in getattr(result, "message", ""):
             break

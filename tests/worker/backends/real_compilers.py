@@ -92,11 +92,11 @@ real.prepare("jax", None, Capability.COMPILE)
 import jax
 from busbw.worker.backends.jax import forms
 from busbw.worker.backends.jax.compiler import JaxCompiler
-from busbw.worker.compile import Bench
+from busbw.worker.compile import CompileSession
 from tests import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
-bench = Bench(compiler=JaxCompiler(), launch="1")
+bench = CompileSession(compiler=JaxCompiler(), launch="1")
 print("ANSWER", bench.compile(case, hardware.topology_of(topology)))
 """
 

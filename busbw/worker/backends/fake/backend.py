@@ -11,9 +11,9 @@ deadlines, memory), only the devices and the times are made up. The variable hol
 The all-reduce of a training step takes its `share_of_step`, a half if nothing is said; computing
 hides its last `hidden` of 1, where that is said, else the recording holds no computing.
 `anchor_slower` does to the anchor what `slower` does to the collective.
-`then` is what befalls a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
+`then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
-``"probe": "hang"`` befall the probe. `framework_path` is where it says it was loaded from.
+``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class FakeBackend(AbstractBackend):
 
     def probe(self) -> Probe:
         """The script's devices; by default virtual CPUs as the real back ends have them."""
-        befall(self._script.get("probe", ""))
+        happen(self._script.get("probe", ""))
         device = Device(self._script.get("device", "cpu"))
         virtual = device is Device.CPU
         program, _, allocator = self._script.get("protocol", "fake").partition("/")
@@ -133,7 +133,7 @@ class FakeBackend(AbstractBackend):
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
         """A program that does what the script says of `case`."""
         line = self._line(case)
-        befall(line.get("then", ""))
+        happen(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
         bytes_s = case.payload_bytes / rate
@@ -246,7 +246,7 @@ def launch_number() -> int:
     return LaunchId.parse(found).pass_number
 
 
-def befall(event: str) -> None:
+def happen(event: str) -> None:
     """What the script has in store, for real: the process dies or hangs as a true one would."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])

@@ -8,7 +8,7 @@ its making is made up. The variable holds JSON::
                 "temporary_bytes": 4096, "then": "kill"}]}
 
 A line holds for the topologies and payloads that it names, and for all where it names none; with
-`rows` or `batch` for training steps that have these. Later lines win. `then` is what befalls it:
+`rows` or `batch` for training steps that have these. Later lines win. `then` is what happens to it:
 kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one.
 """
 
@@ -65,7 +65,7 @@ class FakeCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
-        """The case's line of the script, and what befalls it when it is compiled."""
+        """The case's line of the script, and what happens to it when it is compiled."""
         own: dict[str, int | str] = {"rows": 0, "batch": ""}
         if not case.workload.is_bare:
             layer = layer_of(case)
@@ -96,8 +96,8 @@ class FakeLowered(AbstractLowered):
         self.step = 1
 
     def compiled(self) -> Optimized:
-        """The script's program, unless something befalls it."""
-        _befall(self._line.get("then", ""))
+        """The script's program, unless something happens to it."""
+        _happen(self._line.get("then", ""))
         payload = self._case.payload_bytes
         return Optimized(
             text=self._text(),
@@ -158,7 +158,7 @@ def _unlooped(shape: str, collective: list[str]) -> list[str]:
     ]
 
 
-def _befall(what: str) -> None:
+def _happen(what: str) -> None:
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "exit":

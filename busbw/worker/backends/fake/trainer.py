@@ -30,7 +30,7 @@ from busbw.model import (
 )
 
 from ..base import AbstractTrainer, MeasuringError
-from .backend import VARIABLE, befall, launch_number
+from .backend import VARIABLE, happen, launch_number
 
 # So many are shown in an epoch, whatever file is named.
 _EXAMPLES = 1500
@@ -64,7 +64,7 @@ class FakeTrainer(AbstractTrainer):
         """What would be expected of it, unless the script says otherwise."""
         self._happen()
         line = self._line(request)
-        befall(line.get("then", ""))
+        happen(line.get("then", ""))
         if request.strategy is TrainingStrategy.TPU and self._script.get("device") != "tpu":
             raise MeasuringError(FailureKind.UNAVAILABLE, "TPUStrategy needs a TPU: made up")
         is_cnn = request.net is Net.CNN
@@ -102,7 +102,7 @@ class FakeTrainer(AbstractTrainer):
         )
 
     def _happen(self) -> None:
-        befall(self._script.get("roles", {}).get(self._role, ""))
+        happen(self._script.get("roles", {}).get(self._role, ""))
 
     def _line(self, request: TrainingRequest) -> dict[str, Any]:
         """What the script says of the strategy in this launch."""

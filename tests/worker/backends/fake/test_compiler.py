@@ -8,7 +8,7 @@ from busbw import hardware
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case, Compiled, LaunchId, Topology
 from busbw.worker.backends.fake.compiler import FakeCompiler
-from busbw.worker.compile import Bench
+from busbw.worker.compile import CompileSession
 from tests import build
 
 V5E = hardware.topology_of("v5e:2x4")
@@ -35,7 +35,7 @@ def _case(name: str, clock: str, **changes: str) -> Case:
 def test_every_collective_is_written_so_that_it_can_be_proved(
     name: str, clock: str, topology: Topology
 ) -> None:
-    bench = Bench(compiler=FakeCompiler(), launch=LaunchId.parse("1"))
+    bench = CompileSession(compiler=FakeCompiler(), launch=LaunchId.parse("1"))
     found = bench.compile(_case(name, clock), topology)
     assert isinstance(found, Compiled), found
     assert found.collectives == {COLLECTIVES[name].hlo: 1}
@@ -43,7 +43,7 @@ def test_every_collective_is_written_so_that_it_can_be_proved(
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
-    bench = Bench(compiler=FakeCompiler(), launch=LaunchId.parse("1"))
+    bench = CompileSession(compiler=FakeCompiler(), launch=LaunchId.parse("1"))
     found = bench.compile(_case(name, "device", mesh="2x4", axes="y"), V5E)
     assert isinstance(found, Compiled), found
     assert found.groups == "2x4"

@@ -71,7 +71,7 @@ def test_there_is_no_tpu_unless_the_script_has_one(monkeypatch: pytest.MonkeyPat
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_what_befalls_a_role_befalls_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_happens_to_a_role_happens_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     script = {"worker 1": "unavailable"}
     assert _run(monkeypatch, role=("worker", 0), roles=script).updates
     with pytest.raises(MeasuringError):
