@@ -327,7 +327,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/commands/__init__.py", "from busbw import studies"),
         ("busbw/studies/estimate/answer.py", "from . import all_reduce, step"),
         ("busbw/studies/estimate/answer.py", "from busbw.commands.arguments import UsageError"),
-        ("busbw/studies/tpu_v2/command.py", "from busbw import baselines, cases, driver, report"),
+        ("busbw/studies/tpu_v2/command.py", "from busbw import baselines, driver, grid, report"),
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/worker/measure.py", "from busbw import traces"),
         ("busbw/report/traces.py", "from busbw.traces import Iteration"),

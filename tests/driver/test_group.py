@@ -121,7 +121,7 @@ def test_one_that_is_silent_ends_the_request_at_the_deadline_with_its_stack(
         assert not members.members
     assert found.kind is FailureKind.TIMEOUT
     assert found.message == "worker 1: the worker did not answer within 3 s while measuring"
-    assert 'fake.py", line' in found.log
+    assert 'fake/backend.py", line' in found.log
     assert not processes(bundle.path)
 
 

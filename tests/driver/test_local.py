@@ -95,7 +95,7 @@ def test_a_worker_that_dies_of_a_segmentation_fault_leaves_its_stack(bundle: Bun
     found = ended(bundle, "segfault")
     assert found.exit_code == -signal.SIGSEGV
     assert "Segmentation fault" in found.log
-    assert 'fake.py", line' in found.log
+    assert 'fake/backend.py", line' in found.log
 
 
 def test_a_worker_that_ends_with_an_exit_code(bundle: Bundle) -> None:
@@ -116,14 +116,14 @@ def test_a_hang_ends_at_the_deadline_with_a_python_stack_in_the_log(bundle: Bund
     found = ended(bundle, "hang", SHORT_S)
     assert found.exit_code is None
     assert SHORT_S <= found.waited_s < LONG_S
-    assert 'fake.py", line' in found.log
+    assert 'fake/backend.py", line' in found.log
     assert "measure.py" in found.log
 
 
 def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
     found = ended(bundle, "hang_with_lock", SHORT_S)
     assert found.exit_code is None
-    assert 'fake.py", line' in found.log
+    assert 'fake/backend.py", line' in found.log
 
 
 def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(

@@ -105,6 +105,8 @@ def _import_all(program: str, folder: str) -> None:
     else:
         importlib.import_module(f"{program}.commands").found()
     sys.path[:] = before
+    # Else each session would say once more what is still in the buffer.
+    sys.stdout.flush()
     # What there is now is shared by all sessions, and not looked through by each.
     gc.collect()
     gc.freeze()

@@ -16,7 +16,7 @@ def test_a_case_that_hangs_fails_alone_with_its_stack(folder: Folder) -> None:
     failure = ran.case("2K")["failure"]
     assert failure["kind"] == "TIMEOUT"
     assert re.search(r"did not answer within (0\.\d|1) s", failure["message"])
-    assert 'fake.py", line' in failure["log"]
+    assert 'fake/backend.py", line' in failure["log"]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf"])
