@@ -24,7 +24,7 @@ class AbstractLoop(ABC):
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """So many all-reduces, and wait for them."""
+        """`iterations` all-reduces, and wait for them."""
 
 
 class JaxCopyFree(AbstractLoop):

@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.output is not None:
         check_output(parser, options.output, TITLE)
-    # Ranks in turn, so that the machine's moods befall them alike.
+    # Ranks in turn, so that the machine's moods affect them alike.
     launches = [
         {ranks: _process(ranks, options.payloads, options.turns) for ranks in RANKS}
         for _ in range(options.launches)
@@ -167,7 +167,7 @@ def _item(text: str) -> list[str]:
 
 
 def iterations_of(payload_bytes: int) -> int:
-    """So many all-reduces in a call that a turn takes some tens of milliseconds."""
+    """As many all-reduces in a call that a turn takes some tens of milliseconds."""
     return 32 if payload_bytes <= MIB else 16 if payload_bytes <= 16 * MIB else 8
 
 

@@ -194,7 +194,7 @@ class Target:
         return spec.workload.key_on(spec, self.slice_key(spec))
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
-        """The same with the shape that the devices lie in, however ranks are laid out on them.
+        """The same with the shape of the slice, however ranks are laid out on them.
 
         Without a shape where only a part of the devices takes part.
         """

@@ -131,7 +131,7 @@ def write_all(contents: Mapping[Path, str | bytes | None]) -> None:
 class _Staged:
     """One file before it takes its place: `new` is its content, `before` a second name of the old.
 
-    No `new`: it is to be removed.
+    No `new`: it is removed.
     """
 
     path: Path

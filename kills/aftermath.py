@@ -38,7 +38,7 @@ def _processes(ground: Ground) -> list[int]:
 
 
 def folders(ground: Ground) -> list[str]:
-    """What lies in the folder for temporary files."""
+    """What is in the folder for temporary files."""
     return sorted(path.name for path in ground.temporary.iterdir())
 
 

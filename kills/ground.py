@@ -21,7 +21,7 @@ LAUNCHES = 2
 PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
 CASES = LAUNCHES * len(PAYLOADS)
 CASE_TIMEOUT_S = 10.0
-# Lies in the file that each session adds to.
+# Is in the file that each session adds to.
 _STORED = "128K"
 
 

@@ -32,7 +32,7 @@ class Hit:
 
 
 def hits(count: int, seed: int) -> tuple[Hit, ...]:
-    """So many: every signal to every target as often as it can be, in random order."""
+    """`count` hits: every signal to every target as often as it can be, in random order."""
     drawing = random.Random(seed)
     pairs = [(target, number) for target in Target for number in SIGNALS]
     drawn: list[tuple[Target, signal.Signals]] = []

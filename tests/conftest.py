@@ -1,4 +1,4 @@
-"""What tests leave lies in pytest's folder for temporary files, and keeps no session waiting.
+"""What tests leave is in pytest's folder for temporary files, and keeps no session waiting.
 
 Which of them start a framework is marked, so that they can be left out, and seen to.
 """

@@ -66,7 +66,7 @@ class CompiledDocument(StoredFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedCompiled:
-    """What is to be stored of a case: the program, or a Failure that says out of memory."""
+    """What to store of a case: the program, or a Failure that says out of memory."""
 
     key: EnvironmentKey
     case: Case
@@ -85,14 +85,14 @@ class CompiledChange:
 
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
-    path = files.path_of(root, key, case, COMPILED)
+    path = files.path_of(root, key, case, FOLDER)
     document = files.stored(COMPILED, path, key, case)
     entry = _entry(document, case) if document is not None else None
     return _baseline(case, entry) if entry else None
 
 
 def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
-    """Whether anything of `framework` is stored below `root` for so many ranks of such a chip.
+    """Whether anything of `framework` is stored below `root` for the ranks of `topology`.
 
     Told by the folder's name: the key in full is known only where there is a compiler.
     """

@@ -263,7 +263,7 @@ def dumps(document: Document) -> str:
     return one_line_each(document, {"entries": entries, "history": document.history})
 
 
-def one_line_each(document: Any, lists: Mapping[str, Sequence[Any]]) -> str:
+def one_line_each(document: object, lists: Mapping[str, Sequence[object]]) -> str:
     """`document` as JSON, in which each row of its `lists` has a line of its own."""
     text = json.dumps(wire.to_json(document) | {key: [] for key in lists}, indent=2)
     for key, rows in lists.items():
@@ -273,7 +273,7 @@ def one_line_each(document: Any, lists: Mapping[str, Sequence[Any]]) -> str:
     return text + "\n"
 
 
-def _without_empty(row: Any) -> Any:
+def _without_empty(row: object) -> object:
     """What is empty or unknown is left out; so it is read."""
     if isinstance(row, dict):
         return {

@@ -37,7 +37,7 @@ class Draft(Generic[D]):
 
         Raises BaselineError for a bad file.
         """
-        path = files.path_of(self._root, key, case, self._codec)
+        path = files.path_of(self._root, key, case, self._codec.folder)
         # Without a folder there is nothing to lock, and none is made to look into it.
         if path not in self._documents and files.there(self._root):
             self._begin()

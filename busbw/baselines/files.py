@@ -40,10 +40,9 @@ class Codec(Generic[D]):
     is_empty: Callable[[D], bool]
 
 
-def path_of(root: Path, key: EnvironmentKey, case: Case, codec: Codec[Any] | None = None) -> Path:
-    """Where the file of `case` on `key` lies below `root`; without a `codec`, that of times."""
-    below = root / codec.folder if codec is not None else root
-    return below / folder_of(key) / case.key.file_name
+def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
+    """The file of `case` on `key` below `root`; `folder` is a codec's, by default that of times."""
+    return root / folder / folder_of(key) / case.key.file_name
 
 
 def there(path: Path) -> bool:

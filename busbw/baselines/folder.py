@@ -40,8 +40,8 @@ def check_writable(
     root: Path, cases: Iterable[tuple[EnvironmentKey, Case]], *, compiled: bool = False
 ) -> None:
     """Raise BaselineError unless the file of each case can be written, or made."""
-    codec = COMPILED if compiled else TIMED
-    for path in dict.fromkeys(files.path_of(root, key, case, codec) for key, case in cases):
+    below = COMPILED.folder if compiled else TIMED.folder
+    for path in dict.fromkeys(files.path_of(root, key, case, below) for key, case in cases):
         _check_writable(path.parent)
         if files.there(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")

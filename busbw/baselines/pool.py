@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from .document import Entry, Status
 from .entries import rounded_us
 
-# So many launches that noise is known, so few that the pool follows the machine and a line can
+# Enough launches to know the noise, and few enough that the pool follows the machine and a line can
 # still be read.
 MOST_SESSIONS = 10
 

@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -123,7 +122,7 @@ def _is(word: str) -> bool:
     return True
 
 
-def _document(found: Releases) -> dict[str, Any]:
+def _document(found: Releases) -> dict[str, object]:
     return {
         "jax": found.jax,
         "jaxlib": found.jaxlib,

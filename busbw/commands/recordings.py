@@ -1,4 +1,4 @@
-"""Which profiler recordings lie in a folder: files by host, hosts by session.
+"""Which profiler recordings are in a folder: files by host, hosts by session.
 
 TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`, one folder for each session.
 Looks at names only; reads no file.

@@ -20,7 +20,7 @@ def local_places(cluster: Cluster) -> tuple[Place, ...]:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """So many ports of this host that nobody listens on, no two alike.
+    """`count` different ports of this host that nobody listens on.
 
     Nothing keeps them free until they are used: a member that finds its own taken fails.
     """

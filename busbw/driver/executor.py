@@ -56,7 +56,7 @@ class Executor:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing is to be started any more."""
+        """Whether nothing may be started any more."""
         return self._stopped
 
     def start(self, starter: Starter, launch: LaunchId, cluster: Cluster = ALONE) -> Group:

@@ -21,7 +21,7 @@ class Rerun:
 def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
     """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
 
-    `launches` is how many there are by now. So many passes that the first case has what it wants.
+    `launches` is how many there are by now. Enough passes that the first case has what it wants.
     """
     lacking = {
         spec: one.wanted - launches[spec]

@@ -16,7 +16,7 @@ from .curve import Curve, SizeShift, fit
 from .policy import Policy
 from .regression_shape import LocatedRegression, curve_shift, locate
 
-# The errors of few launches are themselves uncertain; as if from so many degrees of freedom.
+# The errors of few launches are themselves uncertain; as if from this many degrees of freedom.
 _FREEDOM = 10.0
 
 

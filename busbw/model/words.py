@@ -170,7 +170,7 @@ def seconds_text(seconds: float, digits: int = 4) -> str:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """To so many significant digits, without an exponent where 999.6 becomes 1000."""
+    """To `digits` significant digits, without an exponent where 999.6 becomes 1000."""
     return f"{float(f'{value:.{digits}g}'):g}"
 
 

@@ -135,7 +135,7 @@ def _storable(judged: Judged, measured: Measured) -> list[TimedJob]:
 
 
 def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
-    """What is to be stored, and a note for each case that cannot be."""
+    """What to store, and a note for each case that cannot be."""
     settings, found, notes = judged.settings, [], []
     spec_of = {job.case: spec for spec, job in measured.resolved.jobs.items()}
     for job in _storable(judged, measured):

@@ -55,7 +55,7 @@ def _recording(config: pytest.Config) -> bool:
     return not any(config.getoption(name, False) for name in off)
 
 
-def _extra(run: Run, measurement: Measurement) -> dict[str, Any]:
+def _extra(run: Run, measurement: Measurement) -> dict[str, object]:
     case = measurement.case
     return {
         "framework": case.framework,
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_json(
-    config: pytest.Config, benchmarks: list[Any], output_json: dict[str, Any]
+    config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
 ) -> None:
     """Add GB/s to every benchmark of ours: the table's own columns are times only."""
     judged = judged_of(config)

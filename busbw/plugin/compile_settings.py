@@ -21,7 +21,7 @@ from .parsing import checked, flag
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileSettings:
-    """What is to be compiled, and with what; `libtpus` is empty for the installed one.
+    """What to compile, and with what; `libtpus` is empty for the installed one.
 
     A topology of one of the `families` (``all``) whose compiler is missing is skipped, and that is
     said; one that was named is an error.

@@ -208,7 +208,7 @@ def _described(
 def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
     """A named topology that none of the compilers is for is an error; so are no compilers at all.
 
-    One release of several that does not know a chip yet is none: that is what is to be seen.
+    One release of several that does not know a chip yet is none: that is the result.
     """
     there = {one.topology for one in compilers if not one.missing}
     absent = [one for one in compilers if one.topology not in there]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -50,15 +49,15 @@ def _results(judged: Judged) -> tuple[str, ...]:
         return ()
     measured = judged.observed
     document = _measured(judged, measured) if isinstance(measured, Measured) else _compiled(judged)
-    document = report.without_homes(document, os.path.expanduser("~"))
+    shown = report.without_homes(document, os.path.expanduser("~"))
     try:
-        writing.write(path, json.dumps(document, indent=1) + "\n")
+        writing.write(path, json.dumps(shown, indent=1) + "\n")
     except OSError as error:
         return (f"--results: no results were written: {writing.reason(error)}",)
     return ()
 
 
-def _measured(judged: Judged, measured: Measured) -> dict[str, Any]:
+def _measured(judged: Judged, measured: Measured) -> dict[str, object]:
     return report.results(
         environment=measured.resolved.environment,
         plan=measured.resolved.plan,
@@ -75,7 +74,7 @@ def _measured(judged: Judged, measured: Measured) -> dict[str, Any]:
     )
 
 
-def _compiled(judged: Judged) -> dict[str, Any]:
+def _compiled(judged: Judged) -> dict[str, object]:
     programs = judged.observed
     compilers = programs.resolved.compilers if isinstance(programs, Programs) else {}
     return report.compiled_document(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -50,7 +49,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if marks and not _training_asked(collector.config.option.markexpr, everywhere):
         return []
     if marks:
-        nothing = _has_no_training(settings, **marks[0].kwargs)
+        nothing = _has_no_training(settings, marks[0])
     else:
         nothing = MEASURED in parameters and _has_no_collective(settings)
     if nothing:
@@ -80,10 +79,10 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
     return True
 
 
-def _has_no_training(settings: Settings, **training: Any) -> bool:
+def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
     """Whether a test of training has nothing of what is asked for, while others may have it."""
     try:
-        return not _of_training(settings, **training)
+        return not _of_training(settings, **training.kwargs)
     except GridError:
         # Told when the grid is made.
         return False

@@ -120,7 +120,7 @@ def _compared(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
 
 
 def _accepting(settings: Settings) -> bool:
-    """Whether running out of memory is to be stored as what the machine does."""
+    """Whether running out of memory should be stored as what the machine does."""
     return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
@@ -151,7 +151,7 @@ def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str,
 
 
 def _fallen_back(resolved: Resolved) -> tuple[str, ...]:
-    """Clocks and algorithms that are others than those of the baseline, though nobody asked."""
+    """Clocks and algorithms that differ from the baseline's, though nobody asked."""
     found = []
     for spec, job in resolved.jobs.items():
         case, before = job.case, job.stored.baseline

@@ -12,6 +12,7 @@ from busbw import driver
 from busbw.model import CompileSpec, Spec
 
 from . import compiling, judging, measuring, probing, resolving
+from .compile_settings import CompileSettings
 from .selecting import compile_spec_of, spec_of, under_xdist
 from .session import SESSION, Collected, Judged, Measured, Programs
 from .terminal import Display
@@ -62,8 +63,12 @@ class _Loop:
 
     def run(self, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
         """All phases; where nobody can say what there is, every case fails."""
+        asked = self._collected.settings.compile
         try:
-            judged = self._compiled(compiled) if compiled else self._measured(specs)
+            if asked is not None and compiled:
+                judged = self._compiled(asked, compiled)
+            else:
+                judged = self._measured(specs)
         except driver.ProbeCutShort as error:
             settings = self._collected.settings
             judged = judging.given_up(settings, specs, compiled, str(error))
@@ -82,9 +87,8 @@ class _Loop:
             self._notes += measured.notes
         return judging.judged(measured, self._skip)
 
-    def _compiled(self, specs: tuple[CompileSpec, ...]) -> Judged:
-        settings, asked = self._collected.settings, self._collected.settings.compile
-        assert asked is not None
+    def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:
+        settings = self._collected.settings
         parallel = compiling.parallel_of(settings, asked, self._executor, self._display)
         resolved = compiling.resolved(self._collected, asked, specs, parallel)
         self._display.compilers(tuple(resolved.compilers.values()))

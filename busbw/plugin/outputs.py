@@ -26,7 +26,7 @@ _WRITING = ("update_baselines", "rebase", "prune_baselines")
 def baselines_of(config: pytest.Config, text: str) -> Path:
     """The folder of --baselines, relative to the root directory.
 
-    Whoever names nothing may have none yet; a folder that is named is there, or is to be written.
+    Whoever names nothing may have none yet; a folder that is named is there, or will be written.
     """
     if config.getoption("baselines") == "":
         raise ValueError("--baselines: accepted is a folder")

@@ -5,8 +5,10 @@ Each knows one form of text and no option in particular.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def flag(name: str) -> str:
@@ -21,7 +23,7 @@ def one_of(name: str, text: str, accepted: Sequence[str]) -> str:
     return text
 
 
-def checked(name: str, parse: Any, text: str) -> Any:
+def checked(name: str, parse: Callable[[str], T], text: str) -> T:
     """What `parse` makes of `text`; its ValueError names the option."""
     try:
         return parse(text)

@@ -68,7 +68,7 @@ def starter_of(
 
 
 def _ranks_asked(settings: Settings) -> int | None:
-    """Virtual devices are made at start: so many as --ranks says, or as the mesh has."""
+    """Virtual devices are made at start: as many as --ranks says, or as the mesh has."""
     of_mesh = math.prod(extents_of(settings.mesh)) if settings.mesh else None
     return settings.ranks or of_mesh
 

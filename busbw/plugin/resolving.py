@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,11 +28,7 @@ from .session import Collected, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get
 
 # In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
-_SAMPLING_IN_TURN: Mapping[str, Any] = {
-    "samples": 40,
-    "budget_s": 1.5,
-    "anchor_budget_s": 0.0,
-}
+_PLAN_IN_TURN = Plan(samples=40, budget_s=1.5, anchor_budget_s=0.0)
 
 
 def resolved(
@@ -42,7 +38,7 @@ def resolved(
     executor: driver.Executor,
     folder: Path,
 ) -> Resolved:
-    """All that is to be measured; examples to learn from are written into `folder`.
+    """All that will be measured; examples to learn from are written into `folder`.
 
     Raises pytest.UsageError for a Spec that nothing can be made of, for a damaged baseline, and
     for another stack that would measure other cases.
@@ -78,9 +74,9 @@ def resolved(
 
 
 def _plan(settings: Settings) -> Plan:
-    return Plan(
+    return replace(
+        Plan() if settings.against is None else _PLAN_IN_TURN,
         launches=settings.launches,
-        **_SAMPLING_IN_TURN if settings.against is not None else {},
         timeout_s=settings.case_timeout_s,
         seed=int.from_bytes(os.urandom(4), "big"),
         memory_limit_bytes=settings.memory_limit_bytes,

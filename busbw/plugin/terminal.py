@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -61,7 +60,9 @@ class Display:
     """Progress on a terminal in one line that is overwritten, elsewhere a line now and then."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        self._reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin(
+            "terminalreporter"
+        )
         self._last_s = 0.0
         self._open = False
 
@@ -142,7 +143,9 @@ def _progress_text(progress: Progress) -> str:
     )
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """One line per case, then what was written; where interrupted, what there is."""
     found = config.stash.get(SESSION, None)
     if found is None or isinstance(found, Collected):
@@ -158,7 +161,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _section(
-    reporter: Any, tables: Sequence[report.Table], texts: Sequence[str], found: Session
+    reporter: pytest.TerminalReporter,
+    tables: Sequence[report.Table],
+    texts: Sequence[str],
+    found: Session,
 ) -> None:
     """Tables, notes, what was written, the session's verdict, errors."""
     reporter.section("busbw")
@@ -178,13 +184,13 @@ def _section(
         reporter.write_line(f"ERROR: {error}", red=True)
 
 
-def _put(reporter: Any, tables: Sequence[report.Table]) -> None:
+def _put(reporter: pytest.TerminalReporter, tables: Sequence[report.Table]) -> None:
     for table in tables:
         for line in report.RENDERERS["text"](table):
             reporter.write_line(line.text, **line.markup)
 
 
-def _put_changes(reporter: Any, written: Written) -> None:
+def _put_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
     changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
     _put(reporter, report.change_tables(changes))
     compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]

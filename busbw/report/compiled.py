@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from busbw.model import (
     CompiledBaseline,
@@ -149,7 +148,7 @@ def compiled_document(
     verdicts: Sequence[CompiledVerdict],
     session: SessionVerdict | None,
     compilers: Sequence[Compiler],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
     return {
         "schema": SCHEMA,
@@ -159,6 +158,6 @@ def compiled_document(
     }
 
 
-def _case(verdict: CompiledVerdict) -> dict[str, Any]:
+def _case(verdict: CompiledVerdict) -> dict[str, object]:
     fields = fields_of(verdict)
     return {"id": verdict.spec.id, **{name: fields[name] for name in _FIELDS}}

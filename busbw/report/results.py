@@ -18,7 +18,7 @@ import enum
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from busbw.model import (
     Case,
@@ -36,6 +36,9 @@ from busbw.model import (
     variables,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 SCHEMA = 6
 
 
@@ -50,7 +53,7 @@ def results(
     spent_s: Mapping[str, float],
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
     references: Mapping[Spec, Measurement] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The document: plain dicts, lists, strings, numbers and None.
 
     `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
@@ -71,7 +74,7 @@ def results(
     }
 
 
-def without_homes(document: Any, home: str) -> Any:
+def without_homes(document: object, home: str) -> object:
     """`document` with ``~`` for every home directory, in paths, messages and the ends of logs."""
     if isinstance(document, dict):
         return {key: without_homes(value, home) for key, value in document.items()}
@@ -92,7 +95,7 @@ def is_results(text: str) -> bool:
 
 def _case(
     verdict: Verdict, measurement: Measurement | None, reference: Measurement | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     case, interval = verdict.case, verdict.ratio_interval
     payload = payload_text(verdict.spec.payload_bytes)
     return {
@@ -120,7 +123,7 @@ def _case(
     }
 
 
-def _ceiling(verdict: Verdict) -> dict[str, Any] | None:
+def _ceiling(verdict: Verdict) -> dict[str, object] | None:
     if verdict.ceiling is None:
         return None
     return {**fields_of(verdict.ceiling), "share": verdict.ceiling_share}
@@ -131,12 +134,12 @@ def session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
     return {"outcome": session.outcome.value, "text": session.text} if session else None
 
 
-def fields_of(value: Any) -> dict[str, Any]:
+def fields_of(value: DataclassInstance) -> dict[str, object]:
     """A frozen value as plain dicts and lists; an enum as its word."""
     return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """What names something stands as its text."""
     if isinstance(value, enum.Enum):
         return value.value
@@ -146,7 +149,7 @@ def _plain(value: Any) -> Any:
         return fields_of(StoredCase.of(value))
     if isinstance(value, Spec):
         return fields_of(StoredSpec.of(value))
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return fields_of(value)
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from busbw import metrics
 from busbw.collectives import COLLECTIVES
@@ -156,7 +155,7 @@ def trace_document(
     problems: Sequence[Problem],
     warnings: Sequence[str],
     unknown: Sequence[Unknown] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Everything, each iteration included: plain dicts, lists, strings and numbers."""
     return {
         "schema_version": TRACE_SCHEMA,
@@ -168,7 +167,7 @@ def trace_document(
     }
 
 
-def _cell(cell: TraceCell) -> dict[str, Any]:
+def _cell(cell: TraceCell) -> dict[str, object]:
     return {
         "collective": cell.collective,
         "payload": payload_text(cell.payload_bytes),
@@ -185,6 +184,6 @@ def _cell(cell: TraceCell) -> dict[str, Any]:
     }
 
 
-def _iteration(one: Iteration) -> dict[str, Any]:
+def _iteration(one: Iteration) -> dict[str, object]:
     shown = attributes(one, "call", "index", "slowest_s", "fastest_s", "mean_s")
     return {**shown, "durations_s": dict(one.durations_s)}

@@ -149,7 +149,7 @@ class _Text:
         self._take("]")
 
     def names(self) -> Iterator[str]:
-        """The keys of the object that begins here; after each, its value is to be read."""
+        """The keys of the object that begins here; after each, its value must be read."""
         self._take("{")
         if self.next() == "}":
             self._take("}")

@@ -107,7 +107,7 @@ def peak_bytes(root: Path = Path("/")) -> int | None:
 
 
 def prefault(count: int, threads: int) -> None:
-    """Touch `count` bytes of fresh memory in so many threads at once, and give them back.
+    """Touch `count` bytes of fresh memory in `threads` threads at once, and give them back.
 
     A virtual machine gets memory that it gave back to its host at a third of a GiB a second and
     core (seen), most frameworks ask for theirs from one thread, and what was touched a moment

@@ -27,7 +27,7 @@ class Recording:
 def record(
     backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
 ) -> Recording:
-    """So many calls of the chains that were sampled, two collectives long at least.
+    """`calls` calls of the chains that were sampled, two collectives long at least.
 
     Raises MeasuringError UNAVAILABLE where the recording does not hold every collective.
     """

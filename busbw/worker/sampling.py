@@ -21,10 +21,10 @@ LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
 SETTLED = 0.7
 
-# A chain that takes so many times as long as the warm-up's, for its length, met a stall.
+# A chain that takes this many times as long as the warm-up's, for its length, met a stall.
 STALLED = 2.0
 
-# What takes so many times as long as all sampling may is sampled, or warmed up, but once.
+# What takes this many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
 
@@ -32,7 +32,7 @@ LONG_WARM_UP_BUDGETS = 4.0
 ANCHOR_S = 0.003
 MOST_PASSES = 4096
 
-# An injected tail is in one sample of so many: p25 does not see it, p90 does.
+# An injected tail is in one sample of this many: p25 does not see it, p90 does.
 SLEEPING_EVERY = 4
 
 

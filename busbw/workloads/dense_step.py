@@ -99,7 +99,7 @@ class Layer:
 
 
 def layer_of(case: Case) -> Layer:
-    """So many inputs that the gradient is the payload. Raises TypeError for another workload."""
+    """The layer whose gradient is the payload. Raises TypeError for another workload."""
     step = case.workload
     if not isinstance(step, DenseStep):
         raise TypeError(f"{case.name} is no dense step")

@@ -27,7 +27,7 @@ def starts(collective: AbstractCollective, draw: Draw) -> list[Buffer]:
 
 
 def afters(collective: AbstractCollective, draw: Draw, rounds: int) -> list[Buffer]:
-    """What all ranks of a group should hold after so many rounds."""
+    """What all ranks of a group should hold after `rounds` rounds."""
     return [laid_out(collective.after(draw, rank, rounds)) for rank in range(draw.ranks)]
 
 

@@ -100,7 +100,7 @@ class AbstractSchedule(ABC):
         self.passes(tuple(self.cases), self.plan.launches)
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
-        """So many passes more over `cases`. Whatever interrupts it, no worker is left."""
+        """`passes` more passes over `cases`. Whatever interrupts it, no worker is left."""
         # Where only one can have the devices, each side's launch goes over the cases by itself.
         times = passes * (1 if self.shared else len(self.stacks))
         self._asked += len(cases) * times

@@ -16,9 +16,9 @@ _GROUP_COST = 2**31
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
     """`cases` in random order, but the large ones together at one end, the largest outermost.
 
-    Large ones of one launch and of the next then meet, and each finds what the one before let go
-    of. Memory that was in use a moment ago is there at once; what a virtual machine gave back to
-    its host in between comes back at half a GiB a second (seen), which would be most of the
+    Large ones of one launch and of the next then meet, and each finds what the one before
+    released. Memory that was in use a moment ago is there at once; what a virtual machine gave back
+    to its host in between comes back at half a GiB a second (seen), which would be most of the
     session.
     """
     small = [case for case in cases if bytes_of(case) < LARGE_BYTES]

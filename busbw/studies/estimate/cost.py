@@ -36,7 +36,7 @@ Links = Mapping[Level, Link]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """What one end of a link of `level` sends and takes, in so many steps one after another."""
+    """What one end of a link of `level` sends and takes, in `steps` steps one after another."""
 
     level: Level
     steps: int

@@ -53,7 +53,7 @@ class TrainingStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What is to be estimated, and `notes` on it. No `servers`: one, and one for each rank."""
+    """What to estimate, and `notes` on it. No `servers`: one, and one for each rank."""
 
     step: TrainingStep
     ranks: int

@@ -44,7 +44,7 @@ def bucketed_step_s(
     compute_s: float,
     overlap: float = 0.0,
 ) -> float:
-    """The same with gradients that are sent in buckets of so many bytes, in this order.
+    """The same with gradients that are sent in the sizes of `buckets`, in bytes and in this order.
 
     The backward pass, the last `overlap` of Ts, makes gradients evenly; a bucket is sent when it
     is full and the one before has gone, which takes `seconds_of` its bytes. The last bucket is

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from busbw.model import plural, seconds_text
 from busbw.report import Column, Table, rendered, rows_of
@@ -21,7 +20,7 @@ from .question import Question
 SCHEMA = 1
 
 
-def document(question: Question, answer: Estimates) -> dict[str, Any]:
+def document(question: Question, answer: Estimates) -> dict[str, object]:
     """Plain dicts, lists, strings, numbers and None; the unit is in the name."""
     asked = question.step
     return {

@@ -109,7 +109,7 @@ def add_to(commands: Commands) -> None:
         "--framework",
         choices=_FRAMEWORKS,
         default="tensorflow",
-        help="fake: made-up figures, to try the command (default: tensorflow)",
+        help="fake: invented figures, to try the command (default: tensorflow)",
     )
 
 

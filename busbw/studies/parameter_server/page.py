@@ -208,7 +208,7 @@ def _accuracies(rows: Sequence[ParameterServerRow]) -> list[str]:
 def _shaped(
     rows: Sequence[ParameterServerRow], shape: tuple[int, int, Updates]
 ) -> ParameterServerRow | None:
-    """The row with so many servers and workers."""
+    """The row with these numbers of servers and workers."""
     asked = ((row, row.training) for row in rows)
     return next((row for row, of in asked if (of.servers, of.ranks, of.updates) == shape), None)
 

@@ -94,7 +94,7 @@ def add_to(commands: Commands) -> None:
         "--framework",
         choices=COMPILED,
         default="jax",
-        help="whose compilers; fake: made-up ones, to try the command (default: jax)",
+        help="whose compilers; fake: invented ones, to try the command (default: jax)",
     )
 
 

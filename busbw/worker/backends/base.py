@@ -78,23 +78,23 @@ class AbstractProgram(ABC):
 
     @abstractmethod
     def fresh(self) -> None:
-        """Lay out starting values on every rank, others than the last time, and wait for it."""
+        """Lay out starting values on every rank, different from the last ones, and wait for it."""
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """So many collectives in one call, and wait for it; with none, an empty call."""
+        """`iterations` collectives in one call, and wait for it; with none, an empty call."""
 
     @abstractmethod
     def check(self, iterations: int) -> int:
         """Compare the result with the exact one, every element on every rank; how many.
 
         Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
-        rounds where the program counted others than it was to run.
+        rounds where the program counted another number than it was asked to run.
         """
 
     @abstractmethod
     def anchor(self, passes: int) -> None:
-        """Read and write the input buffers of every rank so many times in one call; wait for it.
+        """Read and write the input buffers of every rank `passes` times in one call; wait for it.
 
         No collective: what it takes says how fast the machine is at the moment. The buffers hold
         anything afterwards.

@@ -18,7 +18,7 @@ from .base import AbstractProgram, MeasuringError
 
 
 class AbstractValues(ABC):
-    """What ranks start with, in so many `draws`, and what they must hold after so many rounds.
+    """What ranks start with, in `draws` draws, and what they must hold after some rounds.
 
     `unit` is what rounds are called, `lies` begins the sentence that says where a result is.
     """
@@ -29,7 +29,7 @@ class AbstractValues(ABC):
 
     @abstractmethod
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Compare results by rank with those after so many rounds from draw `number`.
+        """Compare results by rank with those after `iterations` rounds from draw `number`.
 
         How many elements. Raises MeasuringError WRONG_RESULT with the first wrong one.
         """
@@ -47,14 +47,14 @@ class AbstractChain(AbstractProgram):
 
     @final
     def fresh(self) -> None:
-        """The next draw on every rank; the last result is let go of first."""
+        """The next draw on every rank; the last result is released first."""
         self._draw = (self._draw + 1) % self._values.draws
         self._result = None
         self._lay_out(self._draw)
 
     @final
     def run(self, iterations: int) -> None:
-        """So many rounds in one call, and wait for it."""
+        """`iterations` rounds in one call, and wait for it."""
         self._result = None
         self._counted, self._result = self._called(iterations)
 
@@ -71,7 +71,7 @@ class AbstractChain(AbstractProgram):
 
     @final
     def anchor(self, passes: int) -> None:
-        """In the memory of the chain, which is let go of first or holds anything afterwards."""
+        """In the memory of the chain, which is released first or holds anything afterwards."""
         self._result = None
         self._change_signs(passes)
 
@@ -89,7 +89,7 @@ class AbstractChain(AbstractProgram):
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of all that takes memory."""
+        """Release all that takes memory."""
 
     @abstractmethod
     def _lay_out(self, number: int) -> None:
@@ -97,7 +97,7 @@ class AbstractChain(AbstractProgram):
 
     @abstractmethod
     def _called(self, iterations: int) -> tuple[Any, Any]:
-        """So many rounds in one call, waited for: turns of `step` counted, and the result."""
+        """`iterations` rounds in one call, waited for: turns of `step` counted, and the result."""
 
     @abstractmethod
     def _compared(self, number: int, iterations: int) -> int:
@@ -105,4 +105,4 @@ class AbstractChain(AbstractProgram):
 
     @abstractmethod
     def _change_signs(self, passes: int) -> None:
-        """Read and write the input buffers so many times, and wait for it."""
+        """Read and write the input buffers `passes` times, and wait for it."""

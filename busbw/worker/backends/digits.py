@@ -48,7 +48,7 @@ _OF_DIGIT = np.array(
 
 
 def draw(count: int, *, seed: int) -> tuple[Any, Any]:
-    """So many pictures, rows of 784 bytes, and their labels; the same ones for the same seed."""
+    """`count` pictures, rows of 784 bytes, and their labels; the same ones for the same seed."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, CLASSES, count, dtype=np.int32)
     parts = [_images(labels[at : at + _AT_ONCE], generator) for at in range(0, count, _AT_ONCE)]

@@ -59,7 +59,7 @@ class Values(AbstractValues):
         return self._array(self.collective.start(self._draw(group, number), position))
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
-        """The same of what `rank` holds after so many collectives; (blocks, period)."""
+        """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
         group, position = self._place(rank)
         chained = self.case.placement == Placement.IN_PLACE.value
         rounds = iterations if chained else 1

@@ -24,7 +24,7 @@ class AbstractFramework(AbstractBackend):
     """A framework on `device`, in one process.
 
     `refusals` are the errors by which it says that a class of device is not there, `errors` those
-    of a program, running out of memory among them. `leaves_cycles`: a program is let go of by the
+    of a program, running out of memory among them. `leaves_cycles`: a program is released by the
     garbage collector alone. `keeps_memory`: its allocator keeps what it once had.
     """
 

@@ -28,7 +28,7 @@ MOST_STEPS = 256
 # multiply float32 with fewer bits.
 _LOOSE, _LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
 
-# Starting weights repeat after so many inputs; draws of them take turns.
+# Starting weights repeat after this many inputs; draws of them take turns.
 PERIOD = 8
 DRAWS = 2
 
@@ -74,7 +74,7 @@ class StepValues(AbstractValues):
         return len(results) * int(first.size)
 
     def check(self, number: int, steps: int, got: Any) -> None:
-        """Compare weights with those after so many steps from draw `number`.
+        """Compare weights with those after `steps` steps from draw `number`.
 
         Raises MeasuringError WRONG_RESULT with the worst one.
         """

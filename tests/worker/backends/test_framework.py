@@ -1,4 +1,4 @@
-"""What back ends of real frameworks do alike: devices by class, memory, errors, what is let go."""
+"""What back ends of real frameworks share: devices by class, memory, errors, what is released."""
 
 from __future__ import annotations
 

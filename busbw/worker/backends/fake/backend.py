@@ -169,7 +169,7 @@ class FakeBackend(AbstractBackend):
     def spend(
         self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
     ) -> None:
-        """Let the time of one call of so many collectives pass."""
+        """Let the time of one call pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s) + beside_s
 

@@ -1,4 +1,4 @@
-"""A trainer that trains nothing: made-up figures, and what its script says.
+"""A trainer that trains nothing: invented figures, and what its script says.
 
 The script is JSON in BUSBW_FAKE. ``roles`` has an event by role, such as ``{"worker 1": "kill"}``,
 ``lose_updates`` the updates that the variables do not see, ``strategies`` what happens to a
@@ -8,7 +8,7 @@ strategy, in all passes or in those named::
      "strategies": {"mirrored": {"passes": [2], "step_s": 0.002, "slower": 3, "then": "exit",
                                  "disagree": true, "lose_updates": 1, "reductions": {}}}}
 
-With `disagree` the last rank's variables end up others than everybody's. TPUStrategy is
+With `disagree` the last rank's variables end up different from everybody's. TPUStrategy is
 unavailable unless the script's `device` is ``tpu``.
 """
 
@@ -32,7 +32,7 @@ from busbw.model import (
 from ..base import AbstractTrainer, MeasuringError
 from .backend import VARIABLE, happen, launch_number
 
-# So many are shown in an epoch, whatever file is named.
+# Examples shown in an epoch, whatever file is named.
 _EXAMPLES = 1500
 
 _STEP_S = 0.001

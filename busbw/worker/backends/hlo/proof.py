@@ -43,7 +43,7 @@ class Wanted:
     """What one round of the program must hold. `strict`: no copy of the payload beside it.
 
     With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
-    each collective has another one beside it, on so many bytes; the compiler may make one of all
+    each collective runs beside another one, on this many bytes; the compiler may make one of all
     of those.
     """
 

@@ -34,7 +34,7 @@ class CheckOnDevices:
         self._wrong = self._compiled(mesh, self._wanted(0, 1))
 
     def right_ranks(self, number: int, iterations: int, result: jax.Array) -> frozenset[int]:
-        """The ranks whose every element is right, in draw `number` after so many collectives."""
+        """Ranks whose every element is right after `iterations` collectives from draw `number`."""
         wanted = jax.device_put(self._wanted(number, iterations), self._sharding)
         wrong = np.asarray(self._wrong(wanted, result))
         return frozenset(int(rank) for rank in np.flatnonzero(wrong == 0))

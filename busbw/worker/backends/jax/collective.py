@@ -55,7 +55,7 @@ class CollectiveProgram(JaxProgram):
         given = collective.output_bytes(case.payload_bytes, case.group_size)
         beside = 0 if collective.copy_free else 2 * case.payload_bytes
         if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
-            # The last result is let go of only when the next one is there.
+            # The last result is released only when the next one is there.
             beside += given
         return case.ranks * (taken + given + beside)
 

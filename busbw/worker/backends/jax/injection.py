@@ -31,7 +31,7 @@ _TRIED = 0.2
 
 @dataclass(frozen=True)
 class Beside:
-    """Beside each collective: so many `steps` of a busy loop on every rank; another on a `part`.
+    """Beside each collective: `steps` turns of a busy loop on every rank; another on a `part`.
 
     The part is in elements; 0 is none.
     """
@@ -50,10 +50,10 @@ class Timed(Protocol):
         """Lay out starting values."""
 
     def run(self, iterations: int) -> None:
-        """So many collectives in one call."""
+        """`iterations` collectives in one call."""
 
     def release(self) -> None:
-        """Let go of the buffers."""
+        """Release the buffers."""
 
 
 NOTHING = Beside()
@@ -148,7 +148,7 @@ def _one_s(program: Timed) -> float:
 
 
 def _busy(start: jax.Array, steps: int) -> Any:
-    """0, after so many steps of Marsaglia's xorshift from an odd number, which never gives 0."""
+    """0, after `steps` steps of Marsaglia's xorshift from an odd number, which never gives 0."""
 
     def step(_: Any, held: jax.Array) -> jax.Array:
         for shift in (13, -17, 5):

@@ -60,7 +60,7 @@ class JaxProgram(AbstractChain):
 
     @final
     def release(self) -> None:
-        """Let go of the buffers."""
+        """Release the buffers."""
         self._buffers = self._batch = ()
         self._result = None
 

@@ -42,7 +42,7 @@ def check() -> None:
 
 
 def make_cpu_devices(count: int) -> None:
-    """So many virtual CPU devices; before any device is asked for."""
+    """`count` virtual CPU devices; before any device is asked for."""
     if hasattr(jax.config, "jax_num_cpu_devices"):
         jax.config.update("jax_num_cpu_devices", count)
         return

@@ -50,7 +50,7 @@ class TensorflowProgram(AbstractChain):
 
     @final
     def release(self) -> None:
-        """Let go of the values and of the graphs."""
+        """Release the values and the graphs."""
         self._start = self._result = self._signs = self._call = None
         self._batch = ()
 
@@ -61,7 +61,7 @@ class TensorflowProgram(AbstractChain):
 
     @final
     def _lay_out(self, number: int) -> None:
-        """Each rank's on its own device; the last ones are let go of first."""
+        """Each rank's on its own device; the last ones are released first."""
         self._start = None
         self._start = self._replicas.laid_out(lambda rank: self._values_of_rank(rank, number))
 
@@ -98,7 +98,7 @@ class TensorflowProgram(AbstractChain):
 
 
 def _changed_signs(values: Any, passes: Any) -> Any:
-    """Reads and writes all of `values` so many times, in place but for the first."""
+    """Reads and writes all of `values` `passes` times, in place but for the first."""
     return tf.while_loop(
         lambda done, _: done < passes,
         lambda done, held: (done + 1, -held),
