@@ -6,6 +6,7 @@ Which of them start a framework is marked, so that they can be left out, and see
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +32,16 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("TMPDIR", folder)
         patch.setenv(locks.MACHINE, folder)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Sessions that tests start can be interrupted, also where a shell runs the tests beside it.
+
+    It has what it starts in the background ignore Ctrl-C, and so would all that is started here.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,6 +26,13 @@ def processes(folder: Path) -> list[int]:
     return found
 
 
+def state(process: int) -> str:
+    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
 def can_unshare(*namespaces: str) -> bool:
     """Whether a program can be run in such namespaces of its own."""
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import select
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +27,51 @@ from busbw.model import Capability, Failure, FailureKind, LaunchId, Net, Trainin
 from tests import build
 
 from .dying import interpreter
-from .processes import processes, wait_until
+from .processes import processes, state, wait_until
 from .scripts import PLAN, case, executor, keyed, measure, stack, starter
 from .watched import Watched
 
 STOP = "kill -STOP $$"
-# Long enough for the fake back end to start, however busy the machine is.
-STARTS_S = 6.0
+SHORT_S = 0.1
 LONG_S = 60.0
 LAUNCH = LaunchId.parse("1.fake")
 
 
+# Of a launch so many starts are stopped.
+Stops = Callable[[str, int], None]
+
+
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start has a deadline that can be waited for."""
-    monkeypatch.setattr(sys.modules["busbw.driver.executor"], "START_TIMEOUT_S", STARTS_S)
-    monkeypatch.setattr(sys.modules["busbw.driver.probe"], "PROBE_TIMEOUT_S", STARTS_S)
+def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
+    """A start is given up as soon as its worker has stopped; all others have their whole time."""
+    begin = Group.begin
+    monkeypatch.setattr("busbw.driver.local.STACK_GRACE_S", SHORT_S)
+
+    def shorten(launch: str, times: int) -> None:
+        left = [None] * times
+
+        def shortened(group: Group, timeout_s: float, doing: str = "starting") -> Failure | None:
+            if left and _await_stop(group, launch):
+                left.pop()
+                timeout_s = SHORT_S
+            return begin(group, timeout_s, doing)
+
+        monkeypatch.setattr(Group, "begin", shortened)
+
+    return shorten
+
+
+def _await_stop(group: Group, launch: str) -> bool:
+    """Whether `launch` is of `group`; it has stopped then, and the others have said something."""
+    workers = [worker for worker in group.members.values() if isinstance(worker, Worker)]
+    stopping = [worker for worker in workers if worker.launch.text.startswith(launch)]
+    others = [worker for worker in workers if worker not in stopping]
+
+    def has_come() -> bool:
+        stopped = all(state(worker.pid) == "T" for worker in stopping)
+        return stopped and select.select(others, [], [], 0)[0] == others
+
+    return bool(stopping) and wait_until(has_come, LONG_S)
 
 
 def passes(
@@ -56,22 +86,24 @@ def passes(
 
 @pytest.mark.parametrize("handover", [True, False])
 def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
-    bundle: Bundle, tmp_path: Path, soon: None, handover: bool
+    bundle: Bundle, tmp_path: Path, stops: Stops, handover: bool
 ) -> None:
+    stops("1.fake", 1)
     python = interpreter(tmp_path, "1.fake", times=1, act=STOP)
     running, notes = passes(bundle, starter(python), handover=handover)
     running.run()
     (measured,) = running.measurements()
     assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
     (note,) = notes
-    assert note.startswith("launch 1.fake: the worker did not answer within 6")
+    assert note.startswith("launch 1.fake: the worker did not answer within 0.")
     assert note.endswith(" s while starting; it was started once more")
     assert not processes(bundle.path)
 
 
 def test_one_that_is_stopped_twice_fails_its_cases(
-    bundle: Bundle, tmp_path: Path, soon: None
+    bundle: Bundle, tmp_path: Path, stops: Stops
 ) -> None:
+    stops("1.fake", 2)
     running, _ = passes(bundle, starter(interpreter(tmp_path, "1.fake", times=2, act=STOP)))
     running.run()
     (measured,) = running.measurements()
@@ -110,8 +142,9 @@ def test_an_interrupt_of_a_start_leaves_no_worker(
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
-    bundle: Bundle, tmp_path: Path, soon: None, shared: bool
+    bundle: Bundle, tmp_path: Path, stops: Stops, shared: bool
 ) -> None:
+    stops("1.fake.candidate", 1)
     python = interpreter(tmp_path, "1.fake.candidate", times=1, act=STOP)
     notes: list[str] = []
     stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
@@ -125,8 +158,9 @@ def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
 
 
 def test_a_group_of_which_one_is_stopped_is_started_once_more(
-    bundle: Bundle, tmp_path: Path, soon: None
+    bundle: Bundle, tmp_path: Path, stops: Stops
 ) -> None:
+    stops("1.worker0", 1)
     python = interpreter(tmp_path, "1.worker0", times=1, act=STOP)
     begin = Starter(python=python, framework="fake", capability=Capability.TRAIN, device="cpu")
     request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
@@ -136,24 +170,27 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
     assert not isinstance(answers, Failure)
     assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
     (note,) = notes
-    assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 6")
+    assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 0.")
     assert not processes(bundle.path)
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_probe_that_is_stopped_is_tried_once_more(
-    bundle: Bundle, tmp_path: Path, soon: None, times: int
+    bundle: Bundle, tmp_path: Path, stops: Stops, times: int
 ) -> None:
+    stops("probe", times)
     begin = starter(interpreter(tmp_path, "probe", times=times, act=STOP))
     notes: list[str] = []
     asked = executor(bundle, notes.append)
     if times == 1:
         assert probe(begin, asked).framework == "fake"
     else:
-        with pytest.raises(ProbeCutShort, match=r"did not answer within 6.*; it was tried twice$"):
+        with pytest.raises(
+            ProbeCutShort, match=r"did not answer within 0\.\d s.*; it was tried twice$"
+        ):
             probe(begin, asked)
     (note,) = notes
-    assert note.startswith("launch probe: the worker did not answer within 6")
+    assert note.startswith("launch probe: the worker did not answer within 0.")
     assert not processes(bundle.path)
 
 

@@ -138,11 +138,11 @@ def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
 @pytest.mark.parametrize(
     ("request_", "trainer", "victim"),
     [
-        (ASYNCHRONOUS, "chief 0", "ps 0"),
+        # A server of asynchronous ones is killed in the tests of strategies.
         (ASYNCHRONOUS, "chief 0", "worker 1"),
         (SYNCHRONOUS, "worker 0", "ps 0"),
-        (SYNCHRONOUS, "worker 0", "worker 1"),
     ],
+    ids=["worker", "server"],
 )
 def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
     bundle: Bundle, request_: TrainingRequest, trainer: str, victim: str

@@ -156,6 +156,10 @@ class Folder:
             junit=ElementTree.parse(junit).getroot() if junit.exists() else None,
         )
 
+    def ended(self, *options: str) -> tuple[int, str]:
+        """The exit code of a session like `run`'s, whatever it is, and what the session said."""
+        return self._done(*FAKE, *WITHOUT_CACHE, *options)
+
     def _done(self, *options: str) -> tuple[int, str]:
         """How a session ended and what it said, stderr last."""
         if self._before or not self._forked.fits(os.environ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from tests.driver.processes import can_unshare, processes, wait_until
+from tests.driver.processes import can_unshare, processes, state, wait_until
 
 from .folder import FAKE, WITHOUT_CACHE, Folder
 
@@ -124,13 +123,6 @@ def interpreter(folder: Folder, before: str) -> Path:
     path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return path
-
-
-def state(process: int) -> str:
-    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
 
 
 def test_what_a_worker_started_ends_with_it(folder: Folder) -> None:
