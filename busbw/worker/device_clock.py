@@ -8,18 +8,18 @@ million events) is found by counting: each rank must show every collective that 
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from busbw.model import FailureKind
-from busbw.traces.collectives import WantedEvents, collectives
+from busbw.model import Case
+from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, Trace, TraceError
-from busbw.traces.overlap import Overlap, is_work_or_wanted
 from busbw.traces.telling import UNKNOWN
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.recorded import Reader
-from busbw.worker.sampling import launch_time_s
+from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
+from busbw.worker.sampling import Sampled, Sampler, launch_time_s
 
 _OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "slowest": max,
@@ -45,6 +45,34 @@ class Recorded:
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
     hidden_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the profiler said of calls of `iterations` each, and the host's seconds of each call."""
+
+    said: Recorded
+    iterations: int
+    elapsed_s: tuple[float, ...]
+
+
+def record(
+    backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
+) -> Recording:
+    """`calls` calls of the chains that were sampled, two collectives long at least.
+
+    Raises MeasuringError UNAVAILABLE where the recording does not hold every collective.
+    """
+    step = sampler.program.step
+    most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
+    iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
+    iterations = min(iterations, sampler.program.most_iterations)
+    with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
+        with backend.recording(Path(name)) as reader:
+            elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
+        found = read(reader, case.collective, beside=not case.workload.is_bare)
+    said = times(found, ranks=case.ranks, calls=calls, iterations=iterations)
+    return Recording(said, iterations, tuple(elapsed_s))
 
 
 def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[RecordedCollective, ...]:
@@ -129,6 +157,4 @@ def _place(one: RecordedCollective) -> tuple[str, int]:
 
 
 def _no_clock(reason: str) -> MeasuringError:
-    return MeasuringError(
-        FailureKind.UNAVAILABLE, f"no time on the device's clock: {reason}; try --clock=host"
-    )
+    return unavailable(f"no time on the device's clock: {reason}; try --clock=host")

@@ -4,18 +4,19 @@ With the clock `host` a sample is the slope between a short chain and a long one
 costs by itself is in both and falls out, and so does what a program does once in a call. With
 the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
 out before the clock starts, and every result is compared with the exact one after it has
-stopped. Beside the samples stand some of the anchor. No sample is dropped.
+stopped. Beside the samples stand some of the anchor. No sample is dropped. Phases
+say where the time of a case goes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from busbw.model import FailureKind, Injection, Plan
-from busbw.worker.backends.base import AbstractProgram, MeasuringError
-from busbw.worker.phases import Phases
+from busbw.model import Injection, Plan
+from busbw.worker.backends.base import AbstractProgram, unavailable
 
 LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
@@ -34,6 +35,37 @@ MOST_PASSES = 4096
 
 # An injected tail is in one sample of this many: p25 does not see it, p90 does.
 SLEEPING_EVERY = 4
+
+
+@dataclass
+class Phases:
+    """Seconds of a case by phase, each second in one: a phase within another is not part of that.
+
+    `now_s` is the clock.
+    """
+
+    now_s: Callable[[], float]
+    spent_s: dict[str, float] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+    _since_s: float = 0.0
+
+    @contextlib.contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Count what happens meanwhile to `name`."""
+        self._charge()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def _charge(self) -> None:
+        now_s = self.now_s()
+        if self._open:
+            name = self._open[-1]
+            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._since_s
+        self._since_s = now_s
 
 
 @dataclass(frozen=True)
@@ -147,10 +179,9 @@ class Sampler:
         )
         if min(samples_s) <= 0:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE,
+            raise unavailable(
                 f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} up to "
-                f"{longest_s:.3g} s: the host's clock cannot tell them apart",
+                f"{longest_s:.3g} s: the host's clock cannot tell them apart"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)

@@ -30,7 +30,7 @@ from busbw.model import (
 )
 from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.channel import Channel, part
+from busbw.worker.serve import Channel, part
 from busbw.workloads import training_answers
 from tests import build
 

@@ -16,12 +16,11 @@ from busbw.model import (
     CNN_BYTES,
     CNN_SHAPES,
     PERCEPTRON_SHAPES,
-    FailureKind,
     Net,
     TrainingRequest,
 )
 
-from .base import MeasuringError
+from .base import wrong_result
 
 # A variable whose gradient is exactly -1 on every rank: its value is the number of updates by the
 # mean over all ranks, times the rate. A rank that is left out makes it less.
@@ -76,9 +75,8 @@ def updates(copies: Mapping[str, Mapping[str, Any]], rate: float) -> int:
     for name, found in seen.items():
         # Not a number is wrong, too.
         if not abs(found - count) <= _ROUNDING:
-            raise MeasuringError(
-                FailureKind.WRONG_RESULT,
-                f"the variables of {name} saw {found:.3f} updates, expected {count} as everywhere",
+            raise wrong_result(
+                f"the variables of {name} saw {found:.3f} updates, expected {count} as everywhere"
             )
     return count
 
@@ -99,7 +97,4 @@ def check_first(
             wrong = np.linalg.norm(start[name] - values[name] - expected)
             share = float(wrong) / max(float(np.linalg.norm(expected)), 1e-30)
             if not share <= _FIRST_UPDATE:
-                raise MeasuringError(
-                    FailureKind.WRONG_RESULT,
-                    f"the first update of {name} of {whose} is wrong by {share:.1%}",
-                )
+                raise wrong_result(f"the first update of {name} of {whose} is wrong by {share:.1%}")

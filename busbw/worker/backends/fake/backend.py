@@ -46,10 +46,16 @@ from busbw.model import (
     StoredCase,
 )
 from busbw.traces.event import Event, Keep, Trace
-from busbw.worker import environ, host
+from busbw.worker import host, process
 
-from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
-from ..recorded import Reader
+from ..base import (
+    AbstractBackend,
+    AbstractProgram,
+    MeasuringError,
+    MemoryNeed,
+    Reader,
+    World,
+)
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
@@ -111,7 +117,7 @@ class FakeBackend(AbstractBackend):
             devices=(found,) if reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
-            flags=environ.flags(),
+            flags=process.flags(),
         )
 
     def world(self) -> World:

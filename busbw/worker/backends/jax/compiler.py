@@ -14,12 +14,20 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, FailureKind, Topology
-from busbw.worker import environ
+from busbw.model import Case, Compiler, Device, Topology
+from busbw.worker import process
 from busbw.workloads import layer_of
 
-from ..base import AbstractCompiler, AbstractLowered, CompileError, MeasuringError, Optimized
-from . import collective, dense_step, devices, versions
+from ..base import (
+    AbstractCompiler,
+    AbstractLowered,
+    CompileError,
+    MeasuringError,
+    Optimized,
+    unavailable,
+)
+from . import collective, dense_step, versions
+from .backend import device_set, mesh_of, versions_of_packages
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
@@ -74,14 +82,14 @@ class JaxCompiler(AbstractCompiler):
             topology=topology.name,
             release=_release(topology.device),
             build=found[0].client.platform_version,
-            versions=devices.versions_of_packages(),
-            flags=environ.flags(),
-            devices=devices.device_set(topology.device, found, processes=topology.hosts),
+            versions=versions_of_packages(),
+            flags=process.flags(),
+            devices=device_set(topology.device, found, processes=topology.hosts),
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The chain of `case` over the topology's devices; of a training step, the step alone."""
-        mesh = devices.mesh_of(case, self._of(topology))
+        mesh = mesh_of(case, self._of(topology))
         if not case.workload.is_bare:
             return JaxLowered(dense_step.lowered(layer_of(case), mesh), 1)
         return JaxLowered(*collective.lowered(case, mesh))
@@ -109,13 +117,12 @@ def _devices(topology: Topology) -> list[Any]:
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
         words = str(error).strip().splitlines()[0][:_SHOWN]
-        raise MeasuringError(FailureKind.UNAVAILABLE, f"{topology.name}: {words}") from error
+        raise unavailable(f"{topology.name}: {words}") from error
     there = list(found.devices)
     if len(there) != topology.ranks:
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE,
+        raise unavailable(
             f"{topology.name}: the compiler makes {len(there)} devices of it, "
-            f"expected {topology.ranks}",
+            f"expected {topology.ranks}"
         )
     return there
 
@@ -134,7 +141,7 @@ def _missing(device: Device) -> str:
 def _release(device: Device) -> str:
     """The package that compiles, with its version."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(environ.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
+        return os.environ.get(process.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
     found = [f"{name} {_version(name)}" for name in names if _version(name)]
     return found[0] if found else f"{names[0]} of unknown version"

@@ -15,7 +15,7 @@ import tensorflow as tf
 from .. import nets
 from ..examples import Course, Examples
 from . import layers
-from .reductions import Reductions
+from .proof import Reductions
 from .steps import AbstractSteps, Values
 
 _POLL_S = 0.2

@@ -18,8 +18,8 @@ from busbw.model import Net, TrainingRequest
 
 from .. import nets
 from ..examples import Course, Examples
-from . import layers, proof, reductions
-from .reductions import Reductions
+from . import layers, proof
+from .proof import Reductions
 
 Values = Mapping[str, Any]
 
@@ -174,7 +174,7 @@ class SynchronousSteps(AbstractSteps):
 
         executed = proof.executed_graphs(done)
         request = self._course.request
-        return reductions.found(request, self.local_replicas, executed, traced)
+        return proof.reductions(request, self.local_replicas, executed, traced)
 
     def step(self, batch: Any) -> None:
         """One call, as users have it."""

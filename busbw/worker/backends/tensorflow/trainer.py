@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import (
-    FailureKind,
     Place,
     TrainingAnswer,
     TrainingRequest,
@@ -25,8 +24,9 @@ from busbw.model import (
 from busbw.worker import host
 
 from .. import examples, nets
-from ..base import AbstractTrainer, MeasuringError
-from . import layers, versions
+from ..base import AbstractTrainer, unavailable, wrong_world
+from ..framework import package_versions
+from . import layers
 from .between_graph import BetweenGraphSteps
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, digests, trained
 
@@ -57,17 +57,14 @@ class TensorflowTrainer(AbstractTrainer):
                 config=options,
             )
         except tf.errors.OpError as error:
-            raise _unavailable(str(error)) from error
+            raise unavailable(str(error)) from error
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
         """Every epoch, by the way asked for; its replicas are as many as the ranks."""
         course = examples.course(request)
         steps = self._steps(course)
         if steps.replicas != request.ranks:
-            raise MeasuringError(
-                FailureKind.WRONG_WORLD,
-                f"{steps.replicas} replicas take part, expected {request.ranks}",
-            )
+            raise wrong_world(f"{steps.replicas} replicas take part, expected {request.ranks}")
         done = trained(request, steps)
         values = next(iter(done.copies.values()))
         accuracy, loss = layers.goodness(request.net, values, course.unseen)
@@ -82,7 +79,7 @@ class TensorflowTrainer(AbstractTrainer):
             last_digests=digests(done.copies),
             compile_s=done.compile_s,
             framework_path=os.path.dirname(tf.__file__),
-            versions=versions.of_packages(),
+            versions=package_versions(tensorflow=tf.__version__),
             reductions=done.reductions.kinds,
             reduced_bytes=done.reductions.reduced_bytes,
             replicas=steps.local_replicas,
@@ -155,7 +152,7 @@ def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
     if on_gpu:
         there = tf.config.list_physical_devices("GPU")
         if index >= len(there):
-            raise _unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
+            raise unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
         tf.config.set_visible_devices(there[index], "GPU")
     kinds = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
@@ -166,7 +163,7 @@ def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
 
 def _tpu() -> Any:
     if not tf.config.list_physical_devices("TPU_SYSTEM"):
-        raise _unavailable("TPUStrategy needs a TPU, and TensorFlow sees none")
+        raise unavailable("TPUStrategy needs a TPU, and TensorFlow sees none")
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
@@ -181,9 +178,5 @@ def _devices(request: TrainingRequest) -> list[str]:
     kind = request.device.upper()
     found = [one.name for one in tf.config.list_logical_devices(kind)]
     if len(found) < request.ranks:
-        raise _unavailable(f"{request.ranks} ranks asked for, TensorFlow sees {len(found)} {kind}")
+        raise unavailable(f"{request.ranks} ranks asked for, TensorFlow sees {len(found)} {kind}")
     return found[: request.ranks]
-
-
-def _unavailable(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.UNAVAILABLE, message)

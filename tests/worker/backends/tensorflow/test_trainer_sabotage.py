@@ -56,12 +56,12 @@ SABOTAGES = {
             devices, cross_device_ops=tf.distribute.ReductionToOneDevice()))
         """,
     "fewer ranks": """
-        found = reductions.found
-        put(reductions, "found", lambda request, *given: found(
+        found = proof.reductions
+        put(proof, "reductions", lambda request, *given: found(
             dataclasses.replace(request, ranks=4), *given))
         """,
     "a part of the gradient": """
-        put(reductions, "GRADIENT_BYTES", reductions.GRADIENT_BYTES + 4)
+        put(proof, "GRADIENT_BYTES", proof.GRADIENT_BYTES + 4)
         """,
     "one rank's weights": """
         waited = steps.SynchronousSteps.wait
@@ -88,7 +88,7 @@ real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import examples, load_trainer, nets
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.tensorflow import layers, reductions, steps
+from busbw.worker.backends.tensorflow import layers, proof, steps
 
 request = TrainingRequest(
     net=Net.CNN, strategy=TrainingStrategy.MIRRORED, ranks=2, examples_path=sys.argv[1], epochs=2,
