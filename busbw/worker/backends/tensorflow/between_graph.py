@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from .. import nets
-from ..examples import Course, Examples
+from .. import training
+from ..training import Course, Examples
 from . import layers
 from .proof import Reductions
 from .steps import AbstractSteps, Values
@@ -50,7 +50,7 @@ class BetweenGraphSteps(AbstractSteps):
         with v1.device(placed):
             self.variables = {
                 name: v1.get_variable(name, initializer=value, use_resource=True)
-                for name, value in nets.starting_values(request).items()
+                for name, value in training.starting_values(request).items()
             }
             self._count = v1.train.get_or_create_global_step()
             self._inputs = v1.placeholder(shown.inputs.dtype, [None, *shown.inputs.shape[1:]])

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from busbw.model import Net
 
-from .. import nets
-from ..examples import Examples
+from .. import training
+from ..training import Examples
 
 
 def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
@@ -24,7 +24,7 @@ def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> An
     """
     shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
     mean = cross_entropy(_logits(net, variables, inputs), labels)
-    return mean - shown * variables[nets.COUNTER]
+    return mean - shown * variables[training.COUNTER]
 
 
 def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from busbw.collectives import DTYPES
 from busbw.model import Case, Clock, Proof, TrainingRequest, TrainingStrategy
 
 from ..base import not_a_collective, wrong_world
-from ..nets import GRADIENT_BYTES
+from ..training import GRADIENT_BYTES
 
 _COLLECTIVE = "CollectiveReduceV2"
 _ADDITION = "AddN"

@@ -23,7 +23,7 @@ from busbw.model import (
 )
 from busbw.worker import host
 
-from .. import examples, nets
+from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
 from . import layers
@@ -61,7 +61,7 @@ class TensorflowTrainer(AbstractTrainer):
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
         """Every epoch, by the way asked for; its replicas are as many as the ranks."""
-        course = examples.course(request)
+        course = training.course(request)
         steps = self._steps(course)
         if steps.replicas != request.ranks:
             raise wrong_world(f"{steps.replicas} replicas take part, expected {request.ranks}")
@@ -74,7 +74,7 @@ class TensorflowTrainer(AbstractTrainer):
             steps=course.steps,
             accuracy=accuracy,
             loss=loss,
-            updates=nets.updates(done.copies, request.rate),
+            updates=training.updates(done.copies, request.rate),
             first_digests=done.first_digests,
             last_digests=digests(done.copies),
             compile_s=done.compile_s,
@@ -93,7 +93,7 @@ class TensorflowTrainer(AbstractTrainer):
             server_bytes=_server_bytes(steps.variables),
         )
 
-    def _steps(self, course: examples.Course) -> AbstractSteps:
+    def _steps(self, course: training.Course) -> AbstractSteps:
         """Of the strategy that is asked for.
 
         Raises MeasuringError UNAVAILABLE where its devices are not there.

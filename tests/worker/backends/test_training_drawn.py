@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from busbw.model import EXAMPLE_CLASSES
-from busbw.worker.backends.examples import DRAWN_SIDE, drawn
+from busbw.worker.backends.training import DRAWN_SIDE, drawn
 
 
 def test_a_seed_has_its_digits_and_another_seed_has_others() -> None:
