@@ -111,7 +111,7 @@ def times(
     by_rank: Mapping[str, list[RecordedCollective]] = defaultdict(list)
     for one in sorted(found, key=lambda one: one.start_s):
         by_rank[one.rank].append(one)
-    ordered = sorted(by_rank.items(), key=lambda item: _place(item[1][0]))
+    ordered = sorted(by_rank.items(), key=lambda item: (item[1][0].host, item[1][0].device))
     counts = {rank: len(ones) for rank, ones in ordered}
     if len(counts) != ranks or set(counts.values()) != {calls * iterations}:
         raise _no_clock(
@@ -150,10 +150,6 @@ def _means(durations_s: Sequence[float], each: int) -> list[float]:
         statistics.fmean(durations_s[begin : begin + each])
         for begin in range(0, len(durations_s), each)
     ]
-
-
-def _place(one: RecordedCollective) -> tuple[str, int]:
-    return one.host, one.device
 
 
 def _no_clock(reason: str) -> MeasuringError:

@@ -16,14 +16,13 @@ from busbw.model import (
     Extra,
     Failure,
     FailureKind,
-    FoundBy,
     Injection,
     LaunchId,
     Plan,
     Run,
 )
 from busbw.worker import device_clock, host
-from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
+from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 LARGE_BYTES = 2**30
@@ -104,15 +103,16 @@ class MeasureSession:
         """Yields after each turn whether there are enough; is sent whether to take another one."""
         if injection is not None and injection.extra is Extra.MEMORY:
             plan = replace(plan, memory_limit_bytes=injection.limit_bytes)
-        refused = self._refused(case, plan)
-        if refused is not None:
-            return refused
+        need = self.backend.memory_need(case)
+        if need is not None:
+            self._check_fits(need, plan)
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
-        predicted = self._predicted_peak_bytes(case)
+        predicted = self._predicted_peak_bytes(need) if need is not None else None
         with phases.of("bringing_memory_in"):
-            self._bring_in(case)
+            if need is not None:
+                self._bring_in(need)
         counted = predicted is not None and host.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
             program = prepared.enter_context(self.backend.prepared(case, injection))
@@ -130,7 +130,7 @@ class MeasureSession:
                 predicted_memory_bytes=predicted,
                 injected=injection.text if injection else "",
             )
-            if self._is_large(case):
+            if need is not None and need.needed_bytes >= LARGE_BYTES:
                 self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
 
@@ -198,52 +198,39 @@ class MeasureSession:
                 raise
             return None
 
-    def _is_large(self, case: Case) -> bool:
-        need = self.backend.memory_need(case)
-        return need is not None and need.needed_bytes >= LARGE_BYTES
-
-    def _refused(self, case: Case, plan: Plan) -> Failure | None:
-        """A Failure where the case would not fit, before any memory is touched."""
-        need = self.backend.memory_need(case)
+    def _check_fits(self, need: MemoryNeed, plan: Plan) -> None:
+        """Raise MeasuringError OUT_OF_MEMORY before any memory is touched."""
         room = host.headroom(plan.memory_limit_bytes)
-        if need is None or room is None:
-            return None
-        kept = self._kept_bytes() if need.reuses_kept else 0
-        if need.needed_bytes <= room.available_bytes + kept:
-            return None
-        return Failure(
-            kind=FailureKind.OUT_OF_MEMORY,
-            message=f"{need.needed_bytes} bytes needed, {room.available_bytes + kept} available",
-            launch=self.launch,
-            found=FoundBy.PREDICTED,
+        kept = self._kept_bytes(need)
+        if room is None or need.needed_bytes <= room.available_bytes + kept:
+            return
+        raise MeasuringError(
+            FailureKind.OUT_OF_MEMORY,
+            f"{need.needed_bytes} bytes needed, {room.available_bytes + kept} available",
             needed_bytes=need.needed_bytes,
             available_bytes=room.available_bytes + kept,
             capacity_bytes=room.capacity_bytes + kept,
+            predicted=True,
         )
 
-    def _kept_bytes(self) -> int:
+    def _kept_bytes(self, need: MemoryNeed) -> int:
         """What the framework's allocator kept of earlier cases and will use again."""
         now = host.resident_bytes()
-        if now is None or self.opened_bytes is None:
+        if not need.reuses_kept or now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
 
-    def _bring_in(self, case: Case) -> None:
+    def _bring_in(self, need: MemoryNeed) -> None:
         """Have the machine's memory there before a large case, known to fit, asks for it."""
-        need = self.backend.memory_need(case)
-        if need is None or not need.really_taken or host.headroom(None) is None:
+        if not need.really_taken or host.headroom(None) is None:
             return
-        wanted = need.needed_bytes - (self._kept_bytes() if need.reuses_kept else 0)
+        wanted = need.needed_bytes - self._kept_bytes(need)
         if wanted >= LARGE_BYTES:
             host.prefault(wanted, host.cores())
 
-    def _predicted_peak_bytes(self, case: Case) -> int | None:
-        need = self.backend.memory_need(case)
+    def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
         now = host.resident_bytes()
-        if need is None or now is None:
-            return None
-        kept = self._kept_bytes() if need.reuses_kept else 0
-        return now + max(0, need.needed_bytes - kept)
+        return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
 
 
 def _by_device(run: Run, recorded: device_clock.Recording, sampler: Sampler, short_s: float) -> Run:

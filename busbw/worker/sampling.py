@@ -127,7 +127,7 @@ class Sampler:
                 if self._single
                 else self.pair(self._iterations)
             )
-        if self._anchored_s() < self.plan.anchor_budget_s:
+        if sum(self.anchors_s) * self._passes < self.plan.anchor_budget_s:
             with self.phases.of("anchoring"):
                 self._anchor()
 
@@ -143,7 +143,7 @@ class Sampler:
         """What the turns gave, at least one."""
         if self._single:
             return Sampled(1, tuple(one_s for _, one_s in self._pairs))
-        return self._sampled(self._iterations, self._pairs)
+        return self._slopes()
 
     def _begin_anchor(self) -> None:
         """Compile it, and find out how many passes take `ANCHOR_S`; the last try is a sample."""
@@ -164,12 +164,9 @@ class Sampler:
         self.anchors_s.append(elapsed_s / self._passes)
         return elapsed_s
 
-    def _anchored_s(self) -> float:
-        return sum(self.anchors_s) * self._passes
-
-    def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
+    def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
-        shortest = self.program.shortest
+        iterations, pairs, shortest = self._iterations, self._pairs, self.program.shortest
         short_s = launch_time_s([short for short, _ in pairs])
         if shortest == self.program.step:
             # The warm-up's chain was the same one: a stall of the only short chain must not pass.
@@ -229,9 +226,6 @@ class Sampler:
             self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         return self.now_s() - begun_s
 
-    def _is_over(self, begun_s: float) -> bool:
-        return self.now_s() - begun_s > self.plan.budget_s
-
     def _warm_up(self) -> float:
         """Shortest chains until one is no longer much faster than the last, or time is up.
 
@@ -243,7 +237,8 @@ class Sampler:
             return last_s
         while True:
             elapsed_s = self.timed(self.program.step)
-            if elapsed_s > SETTLED * last_s or self._is_over(begun_s):
+            is_over = self.now_s() - begun_s > self.plan.budget_s
+            if elapsed_s > SETTLED * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s
 

@@ -36,8 +36,8 @@ Reader = Callable[[Keep], Sequence[Trace]]
 class MeasuringError(Exception):
     """A case that cannot be measured, with the kind of Failure that it becomes.
 
-    `needed_bytes` and `available_bytes` belong to OUT_OF_MEMORY, where the framework said them, or
-    it was `predicted` from them.
+    Bytes belong to OUT_OF_MEMORY, where the framework said them or it was `predicted` from them;
+    `capacity_bytes` is what could be had if nothing else used the machine.
     """
 
     def __init__(
@@ -47,12 +47,14 @@ class MeasuringError(Exception):
         *,
         needed_bytes: int | None = None,
         available_bytes: int | None = None,
+        capacity_bytes: int | None = None,
         predicted: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
+        self._capacity_bytes = capacity_bytes
         self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
@@ -64,6 +66,7 @@ class MeasuringError(Exception):
             found=self._found_by if self.kind is FailureKind.OUT_OF_MEMORY else None,
             needed_bytes=self.needed_bytes,
             available_bytes=self.available_bytes,
+            capacity_bytes=self._capacity_bytes,
         )
 
 

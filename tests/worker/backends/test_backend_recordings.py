@@ -36,7 +36,7 @@ import importlib
 reader = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 from busbw.worker.backends import framework
 framework.read_files = reader.read_files = None
-from tests.worker.backends.test_recordings_read import described
+from tests.worker.backends.test_backend_recordings import described
 print("SAID" + described(partial(reader.read_recordings, Path(folder))))
 """
 

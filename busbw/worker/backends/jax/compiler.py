@@ -6,7 +6,6 @@ hardware, the latter neither a driver nor anything of CUDA.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 from pathlib import Path
@@ -26,6 +25,7 @@ from ..base import (
     Optimized,
     unavailable,
 )
+from ..framework import package_versions
 from . import collective, dense_step, versions
 from .backend import device_set, mesh_of, versions_of_packages
 
@@ -133,7 +133,7 @@ def _missing(device: Device) -> str:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
         return 'libtpu is not installed: pip install "busbw[tpu]"'
-    if any(_version(name) for name in _FOR_GPUS):
+    if not package_versions(*_FOR_GPUS).keys().isdisjoint(_FOR_GPUS):
         return ""
     return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
 
@@ -143,16 +143,9 @@ def _release(device: Device) -> str:
     if device is Device.TPU and os.environ.get(_LIBRARY):
         return os.environ.get(process.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
-    found = [f"{name} {_version(name)}" for name in names if _version(name)]
+    known = package_versions(*names)
+    found = [f"{name} {known[name]}" for name in names if name in known]
     return found[0] if found else f"{names[0]} of unknown version"
-
-
-def _version(package: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _release_beside(library: Path) -> str:
