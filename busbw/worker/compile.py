@@ -14,15 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire, writing
-from busbw.model import (
-    Case,
-    Compiled,
-    Compiler,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Topology,
-)
+from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, LaunchId, Topology
 from busbw.worker import process
 from busbw.worker.backends.base import (
     AbstractCompiler,

@@ -34,31 +34,25 @@ MOST_EVENTS = 5_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """Seconds of one collective in each call, by the slowest rank; medians by rank.
+    """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
     `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
     and by the mean over ranks. `hidden_share` is the median over collectives and ranks of how much
     of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
+    `calls_s` are whole calls by the host's clock.
     """
 
+    iterations: int
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
     hidden_share: float | None = None
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What the profiler said of calls of `iterations` each, and the host's seconds of each call."""
-
-    said: Recorded
-    iterations: int
-    elapsed_s: tuple[float, ...]
+    calls_s: tuple[float, ...] = ()
 
 
 def record(
     backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
-) -> Recording:
+) -> Recorded:
     """`calls` calls of the chains that were sampled, two collectives long at least.
 
     Raises MeasuringError UNAVAILABLE where the recording does not hold every collective.
@@ -72,7 +66,7 @@ def record(
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
         found = read(reader, case.collective, beside=not case.workload.is_bare)
     said = times(found, ranks=case.ranks, calls=calls, iterations=iterations)
-    return Recording(said, iterations, tuple(elapsed_s))
+    return replace(said, calls_s=tuple(elapsed_s))
 
 
 def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[RecordedCollective, ...]:
@@ -127,6 +121,7 @@ def times(
         for name, aggregate in _OVER_RANKS.items()
     }
     return Recorded(
+        iterations=iterations,
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},

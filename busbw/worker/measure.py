@@ -173,15 +173,14 @@ class MeasureSession:
         )
         if recorded is None:
             return run
-        said = recorded.said
-        run = replace(run, rank_times_s=said.rank_times_s, over_ranks_s=said.over_ranks_s)
+        run = replace(run, rank_times_s=recorded.rank_times_s, over_ranks_s=recorded.over_ranks_s)
         if case.clock is Clock.DEVICE:
             return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
-        return replace(run, hidden_share=said.hidden_share)
+        return replace(run, hidden_share=recorded.hidden_share)
 
     def _recorded(
         self, case: Case, sampler: Sampler, slopes: Sampled
-    ) -> device_clock.Recording | None:
+    ) -> device_clock.Recorded | None:
         """What the profiler says where it is the clock, or of the collective inside of a step.
 
         Of a step None where it does not say it: the step's own time is the host's.
@@ -233,15 +232,15 @@ class MeasureSession:
         return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
 
 
-def _by_device(run: Run, recorded: device_clock.Recording, sampler: Sampler, short_s: float) -> Run:
+def _by_device(run: Run, recorded: device_clock.Recorded, sampler: Sampler, short_s: float) -> Run:
     """By the device's clock; the host's reads the very same calls: they can be compared."""
-    host_s = [sampler.slope(one, recorded.iterations, short_s) for one in recorded.elapsed_s]
+    host_s = [sampler.slope(one, recorded.iterations, short_s) for one in recorded.calls_s]
     return replace(
         run,
         iterations=recorded.iterations,
-        samples_s=recorded.said.samples_s,
+        samples_s=recorded.samples_s,
         clocks_s={
-            Clock.DEVICE.value: launch_time_s(recorded.said.samples_s),
+            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),
         },
     )

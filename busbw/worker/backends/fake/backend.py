@@ -48,14 +48,7 @@ from busbw.model import (
 from busbw.traces.event import Event, Keep, Trace
 from busbw.worker import host, process
 
-from ..base import (
-    AbstractBackend,
-    AbstractProgram,
-    MeasuringError,
-    MemoryNeed,
-    Reader,
-    World,
-)
+from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600

@@ -19,14 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import (
-    VIRTUAL_RANKS,
-    Case,
-    Device,
-    DeviceSet,
-    Extra,
-    Injection,
-)
+from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, Extra, Injection
 from busbw.traces.attribution import INSTRUCTION, is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.xplane import own_times

@@ -1,6 +1,6 @@
 """Training with TensorFlow 2: epochs by one loop and one clock, and the ways to make their steps.
 
-Steps of TF 1 are in `between_graph`; which way is taken, `trainer` says.
+Which way is taken, `trainer` says; it has the way of TF 1, too.
 """
 
 from __future__ import annotations
