@@ -23,8 +23,7 @@ from bench.opened import opened
 from busbw.metrics import parse_payloads
 from busbw.model import Case, Plan, payload_text
 from busbw.worker import device_clock
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import Sampler, launch_time_s
+from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
 CALLS = 12
 LEAST_ITERATIONS = 8

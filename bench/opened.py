@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Device, Spec
-from busbw.worker import environ
+from busbw.worker import process
 from busbw.worker.backends.base import AbstractBackend
 from busbw.workloads import Collective
 
@@ -37,7 +37,7 @@ def opened(framework: str, ranks: int) -> Opened:
     """Once in a process, before anything heavy is imported: it may start the process anew."""
     for name, value in FRAMEWORKS[framework].environment[Capability.MEASURE].items():
         os.environ.setdefault(name, value)
-    environ.prepare(Device.CPU)
+    process.prepare(Device.CPU)
     from busbw.worker.backends import load
 
     backend = load(framework, Device.CPU, ranks)

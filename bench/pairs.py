@@ -19,8 +19,7 @@ from bench import loops
 from bench.opened import opened
 from busbw.metrics import parse_payload
 from busbw.model import MIB, Case, Plan, payload_text
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import Sampler, launch_time_s
+from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
 TURNS = 4
 PAIRS = 5

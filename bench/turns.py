@@ -15,10 +15,9 @@ from bench.opened import Opened, opened
 from bench.step import iterations_of
 from busbw.metrics import parse_payloads
 from busbw.model import Case, Plan
-from busbw.worker import recording
+from busbw.worker import device_clock
 from busbw.worker.backends.base import AbstractProgram
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import LEAST_SAMPLES, Sampled, Sampler
+from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler
 
 
 def main() -> None:
@@ -56,8 +55,8 @@ def _last_s(door: Opened, case: Case, program: AbstractProgram) -> float:
     """Seconds of the all-reduce on the rank that comes last, by the profiler."""
     sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
     chain = Sampled(iterations=iterations_of(case.payload_bytes), samples_s=())
-    found = recording.record(door.backend, case, sampler, chain, LEAST_SAMPLES)
-    return found.said.over_ranks_s["fastest"]
+    found = device_clock.record(door.backend, case, sampler, chain, LEAST_SAMPLES)
+    return found.over_ranks_s["fastest"]
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.model import Case, Extra, FailureKind, Injection
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 from busbw.worker.backends.jax import dense_step, injection, versions
+from busbw.worker.backends.jax.backend import mesh_of
 from busbw.worker.backends.jax.collective import CollectiveProgram
-from busbw.worker.backends.jax.devices import mesh_of
 from busbw.workloads import DenseStep, layer_of
 
 BARE, FRESH, TOUCHED, PRODUCT = "bare", "fresh", "touched", "product"

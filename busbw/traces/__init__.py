@@ -6,12 +6,7 @@ interpreter reads its own recordings with it, as the command does those of other
 """
 
 from .chrome import read_chrome
-from .collectives import (
-    WantedEvents,
-    collectives,
-    only_enqueued,
-    ranks_of,
-)
+from .collectives import WantedEvents, collectives, only_enqueued, ranks_of
 from .event import (
     MOST_EVENTS,
     Event,

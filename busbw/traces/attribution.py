@@ -25,6 +25,9 @@ _DIGITS = re.compile(r"([0-9]+)")
 # A device's number has fewer.
 _MOST_DIGITS = 9
 
+# The plane and the line of an event, and when it began, on the clock of the plane's lines.
+Begun = tuple[str, str, float]
+
 _Natural = tuple[tuple[int, str], ...]
 _Name = TypeVar("_Name", str, _Natural)
 
@@ -178,3 +181,25 @@ class Returns:
         place = bisect.bisect_left(starts, event.start_s)
         inside = place < len(starts) and starts[place] <= event.end_s
         return starts[place] if inside else event.end_s
+
+
+def reached(found: Iterable[Begun]) -> str:
+    """Up to which device and call events go, in the order of a file that is cut.
+
+    In words; "" where no device has one. Names may stand behind the cut.
+    """
+    launches: list[float] = []
+    last: Begun | None = None
+    for one in found:
+        if device_of_plane(one[0]) is None:
+            continue
+        if last is None or one[0] != last[0]:
+            launches = []
+        last = one
+        if one[1] == LAUNCH_LINE:
+            launches.append(one[2])
+    if last is None:
+        return ""
+    plane, line, begun = last
+    call = sum(launch <= begun for launch in launches) if line != LAUNCH_LINE else len(launches)
+    return f"; it goes up to {f'call {call} of ' if call else ''}{plane}"

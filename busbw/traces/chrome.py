@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .attribution import Begun, reached
 from .event import (
     MOST_EVENTS,
     OWN_BEGIN,
@@ -26,7 +27,6 @@ from .event import (
     Trace,
     TraceError,
 )
-from .reached import Begun, reached
 from .rows import MOST_BYTES, rows
 
 _NO_STATS: Stats = {}

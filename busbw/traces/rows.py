@@ -13,7 +13,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .event import MOST_EVENTS, RecordingTooLargeError, TraceError
@@ -137,33 +137,28 @@ class _Text:
 
     def items(self) -> Iterator[Any]:
         """The values of the list that begins here."""
-        self._take("[")
-        if self.next() == "]":
-            self._take("]")
-            return
-        while True:
-            yield self.value()
-            if self.next() != ",":
-                break
-            self._take(",")
-        self._take("]")
+        return self._between("[", "]", self.value)
 
     def names(self) -> Iterator[str]:
         """The keys of the object that begins here; after each, its value must be read."""
-        self._take("{")
-        if self.next() == "}":
-            self._take("}")
-            return
-        while True:
-            if self.next() != '"':
-                raise self.error("expected a key")
-            key = self.value()
-            self._take(":")
-            yield key
-            if self.next() != ",":
-                break
-            self._take(",")
-        self._take("}")
+        return self._between("{", "}", self._key)
+
+    def _between(self, begin: str, end: str, one: Callable[[], Any]) -> Iterator[Any]:
+        """Each `one`, with commas between them."""
+        self._take(begin)
+        if self.next() != end:
+            yield one()
+            while self.next() == ",":
+                self._take(",")
+                yield one()
+        self._take(end)
+
+    def _key(self) -> Any:
+        if self.next() != '"':
+            raise self.error("expected a key")
+        key = self.value()
+        self._take(":")
+        return key
 
     def check_end(self) -> None:
         """Nothing but spaces may follow."""

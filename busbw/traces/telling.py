@@ -17,13 +17,7 @@ from busbw.collectives.replica_groups import GroupSize
 
 from .attribution import device_of_plane
 from .event import Event, Stats
-from .instruction import (
-    TEXTS,
-    NotedInstruction,
-    instruction_of,
-    nccl_bytes,
-    payload_bytes,
-)
+from .instruction import TEXTS, NotedInstruction, instruction_of, nccl_bytes, payload_bytes
 from .names import Naming, Phase, Source, naming, of_fusion
 
 UNKNOWN = "unknown"

@@ -7,11 +7,12 @@ end. No framework and no protobuf library may enter: a worker's interpreter read
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .attribution import INSTRUCTION, is_of_gpu
+from .attribution import INSTRUCTION, Begun, device_of_plane, is_of_gpu, reached
 from .event import (
     OWN_BEGIN,
     OWN_DURATION,
@@ -25,7 +26,6 @@ from .event import (
     TraceError,
 )
 from .protobuf import BYTES, FIXED64, VARINT, fields, signed, tag, text, varint
-from .reached import xplane_reached
 
 _SPACE_PLANE, _SPACE_HOST = tag(1, BYTES), tag(4, BYTES)
 _PLANE_NAME, _PLANE_LINE = tag(2, BYTES), tag(3, BYTES)
@@ -90,7 +90,7 @@ def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> 
     except TooManyError:
         raise
     except TraceError as error:
-        raise TraceError(f"{error}{xplane_reached(content)}") from error
+        raise TraceError(f"{error}{_reached(content)}") from error
 
 
 def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
@@ -276,3 +276,40 @@ def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[s
         elif found == _STAT_REFERENCE:
             worth = names.get(value, "")
     return {} if worth is None else {names.get(key, ""): worth}
+
+
+def _reached(content: bytes) -> str:
+    """The same of an xplane file's content; of one that holds no device, in which plane it ends."""
+    found = reached(_begun(content))
+    planes = [
+        _first_text(content, *place[1:], _PLANE_NAME)
+        for place in _some(content, 0, len(content), _SPACE_PLANE)
+    ]
+    return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
+
+
+def _begun(content: bytes) -> Iterator[Begun]:
+    for _, start, stop in _some(content, 0, len(content), _SPACE_PLANE):
+        plane = _first_text(content, start, stop, _PLANE_NAME)
+        if device_of_plane(plane) is None:
+            continue
+        for _, begin, end in _some(content, start, stop, _PLANE_LINE):
+            line = _first_text(content, begin, end, _NAME)
+            for _, first, last in _some(content, begin, end, _LINE_EVENT):
+                yield plane, line, _offset_ps(content, first, last)
+
+
+def _first_text(content: bytes, start: int, stop: int, wanted: int) -> str:
+    return next((text(content, *place[1:]) for place in _some(content, start, stop, wanted)), "")
+
+
+def _offset_ps(content: bytes, start: int, stop: int) -> float:
+    return next((signed(place[1]) for place in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
+
+
+def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int, int]]:
+    """The fields with this tag of a message that may be cut, the last of them in part."""
+    with contextlib.suppress(TraceError):
+        for found, value, end in fields(content, start, stop, cut=True):
+            if found == wanted:
+                yield found, value, end

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     import argparse
 
     from busbw.model import Device
-    from busbw.worker.channel import Channel
+    from busbw.worker.serve import Channel
 
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
     huge_pages.ask_for()
     from busbw.model import Capability, Device
-    from busbw.worker import environ, guard
+    from busbw.worker import process
 
     options = _parser().parse_args()
     device = Device(options.device) if options.device else None
-    guard.tie_to_parent(options.parent)
-    environ.prepare(device, Capability(options.capability))
-    guard.offer_to_oom_killer(device)
-    guard.answer_signals()
-    from busbw.worker.channel import Channel
+    process.tie_to_parent(options.parent)
+    process.prepare(device, Capability(options.capability))
+    process.offer_to_oom_killer(device)
+    process.answer_signals()
+    from busbw.worker.serve import Channel
 
     # JSON is UTF-8 whatever the locale says.
     requests = os.fdopen(options.requests, "r", encoding="utf-8")
@@ -63,26 +63,21 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     from busbw.model import Capability, LaunchId, Place
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
+    from busbw.worker.serve import serve, serve_compiler, serve_trainer
 
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     try:
         if capability is Capability.COMPILE:
-            from busbw.worker.compilers import serve_compiler
-
             with collecting_nothing():
                 compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
         if capability is Capability.TRAIN:
-            from busbw.worker.members import serve_trainer
-
             place = wire.from_json(Place, wire.parsed(options.place), "place")
             with collecting_nothing():
                 trainer = backends.load_trainer(options.framework, place)
             serve_trainer(channel, trainer, launch=launch)
             return
-        from busbw.worker.serve import serve
-
         with collecting_nothing():
             backend = backends.load(options.framework, device, options.ranks)
         serve(channel, backend, launch=launch)

@@ -14,25 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire, writing
-from busbw.model import (
-    Case,
-    Compiled,
-    Compiler,
-    Failure,
-    FailureKind,
-    FoundBy,
-    LaunchId,
-    Topology,
-)
-from busbw.worker import environ
-from busbw.worker.backends import hlo, oom_errors
+from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, LaunchId, Topology
+from busbw.worker import process
 from busbw.worker.backends.base import (
     AbstractCompiler,
     AbstractLowered,
     CompileError,
     MeasuringError,
     Optimized,
+    unavailable,
 )
+from busbw.worker.backends.framework import is_out_of_memory, out_of_memory
+from busbw.worker.backends.hlo import proof
 
 # What is kept changes its form with this number, and older files are not looked at.
 _FORM = 1
@@ -46,28 +39,17 @@ class CompileSession:
     launch: LaunchId
     cache: Path | None = None
 
-    def describe(self, topology: Topology) -> Compiler:
-        """The compiler for `topology`."""
-        return self.compiler.describe(topology)
-
     def compile(self, case: Case, topology: Topology) -> Compiled | Failure:
         """What becomes of `case` on `topology`, or the Failure that stands for it."""
         try:
             build = self.compiler.describe(topology)
             if build.missing:
-                raise MeasuringError(FailureKind.UNAVAILABLE, build.missing)
+                raise unavailable(build.missing)
             lowered = self.compiler.lowered(case, topology)
             optimized = self._optimized(lowered, topology, build)
             return _read(case, topology, lowered.step, optimized)
         except MeasuringError as error:
-            return Failure(
-                kind=error.kind,
-                message=str(error),
-                launch=self.launch,
-                found=_found(error),
-                needed_bytes=error.needed_bytes,
-                available_bytes=error.available_bytes,
-            )
+            return error.failure(self.launch)
 
     def _optimized(
         self, lowered: AbstractLowered, topology: Topology, build: Compiler
@@ -94,7 +76,7 @@ class CompileSession:
             build.build,
             build.release,
             sorted(build.versions.items()),
-            sorted(environ.compiler_flags().items()),
+            sorted(process.compiler_flags().items()),
             topology.layout,
             topology.chip_config,
             topology.target_config,
@@ -108,16 +90,6 @@ class _Refused:
     """What is kept of a program that was not compiled: the compiler's words."""
 
     error: str
-
-
-class _TooLarge(MeasuringError):
-    """A program that was compiled and does not fit the chip, as we count."""
-
-
-def _found(error: MeasuringError) -> FoundBy | None:
-    if error.kind is not FailureKind.OUT_OF_MEMORY:
-        return None
-    return FoundBy.PREDICTED if isinstance(error, _TooLarge) else FoundBy.RAISED
 
 
 def _kept(path: Path | None) -> Optimized | _Refused | None:
@@ -143,24 +115,23 @@ def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
     try:
         writing.write(path, gzip.compress(json.dumps(wire.to_json(kept)).encode(), mtime=0))
     except OSError as error:
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE,
+        raise unavailable(
             f"the compiled program cannot be kept: {writing.reason(error)}; with "
-            "--compile-cache=none nothing is",
+            "--compile-cache=none nothing is"
         ) from error
 
 
 def _translated(words: str) -> MeasuringError:
     """The compiler's words as ours: out of memory with its figures, or an error with its line."""
     error = CompileError(words)
-    if oom_errors.is_out_of_memory(error):
-        return oom_errors.out_of_memory(error)
+    if is_out_of_memory(error):
+        return out_of_memory(error)
     return MeasuringError(FailureKind.COMPILE_ERROR, words)
 
 
 def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:
     """Raises MeasuringError for a program that is not the collective, or does not fit the chip."""
-    found = hlo.proof.find(optimized.text, hlo.proof.wanted(case, step, device=topology.device))
+    found = proof.find(optimized.text, proof.wanted(case, step, device=topology.device))
     needed = (
         optimized.argument_bytes
         + optimized.output_bytes
@@ -168,10 +139,11 @@ def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Co
         + optimized.temporary_bytes
     )
     if topology.memory_bytes is not None and needed > topology.memory_bytes:
-        raise _TooLarge(
+        raise MeasuringError(
             FailureKind.OUT_OF_MEMORY,
             f"the program takes {needed} bytes, the chip has {topology.memory_bytes}",
             needed_bytes=needed,
             available_bytes=topology.memory_bytes,
+            predicted=True,
         )
-    return hlo.algorithm.compiled_of(found, case, optimized)
+    return proof.compiled_of(found, case, optimized)

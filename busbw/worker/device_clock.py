@@ -8,18 +8,18 @@ million events) is found by counting: each rank must show every collective that 
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from busbw.model import FailureKind
-from busbw.traces.collectives import WantedEvents, collectives
+from busbw.model import Case
+from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, Trace, TraceError
-from busbw.traces.overlap import Overlap, is_work_or_wanted
 from busbw.traces.telling import UNKNOWN
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.recorded import Reader
-from busbw.worker.sampling import launch_time_s
+from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
+from busbw.worker.sampling import Sampled, Sampler, launch_time_s
 
 _OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "slowest": max,
@@ -34,17 +34,39 @@ MOST_EVENTS = 5_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """Seconds of one collective in each call, by the slowest rank; medians by rank.
+    """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
     `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
     and by the mean over ranks. `hidden_share` is the median over collectives and ranks of how much
     of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
+    `calls_s` are whole calls by the host's clock.
     """
 
+    iterations: int
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
     hidden_share: float | None = None
+    calls_s: tuple[float, ...] = ()
+
+
+def record(
+    backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
+) -> Recorded:
+    """`calls` calls of the chains that were sampled, two collectives long at least.
+
+    Raises MeasuringError UNAVAILABLE where the recording does not hold every collective.
+    """
+    step = sampler.program.step
+    most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
+    iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
+    iterations = min(iterations, sampler.program.most_iterations)
+    with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
+        with backend.recording(Path(name)) as reader:
+            elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
+        found = read(reader, case.collective, beside=not case.workload.is_bare)
+    said = times(found, ranks=case.ranks, calls=calls, iterations=iterations)
+    return replace(said, calls_s=tuple(elapsed_s))
 
 
 def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[RecordedCollective, ...]:
@@ -83,7 +105,7 @@ def times(
     by_rank: Mapping[str, list[RecordedCollective]] = defaultdict(list)
     for one in sorted(found, key=lambda one: one.start_s):
         by_rank[one.rank].append(one)
-    ordered = sorted(by_rank.items(), key=lambda item: _place(item[1][0]))
+    ordered = sorted(by_rank.items(), key=lambda item: (item[1][0].host, item[1][0].device))
     counts = {rank: len(ones) for rank, ones in ordered}
     if len(counts) != ranks or set(counts.values()) != {calls * iterations}:
         raise _no_clock(
@@ -99,6 +121,7 @@ def times(
         for name, aggregate in _OVER_RANKS.items()
     }
     return Recorded(
+        iterations=iterations,
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
@@ -124,11 +147,5 @@ def _means(durations_s: Sequence[float], each: int) -> list[float]:
     ]
 
 
-def _place(one: RecordedCollective) -> tuple[str, int]:
-    return one.host, one.device
-
-
 def _no_clock(reason: str) -> MeasuringError:
-    return MeasuringError(
-        FailureKind.UNAVAILABLE, f"no time on the device's clock: {reason}; try --clock=host"
-    )
+    return unavailable(f"no time on the device's clock: {reason}; try --clock=host")

@@ -1,11 +1,21 @@
-"""What this host is: its processor. Read from the system, no framework asked."""
+"""What this host is and has left: its processor, its memory, and what this process took of it.
+
+Reads the system, /proc and the control groups of Linux; where these are missing it says None of
+memory, and then nothing is predicted. Asks no framework.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import platform
 import re
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+
+_RESERVE = 0.05
 
 
 def cpu_model() -> str:
@@ -23,3 +33,130 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Bytes that may be taken now, and that might be if nothing else used the machine.
+
+    Both leave a twentieth of the total alone.
+    """
+
+    available_bytes: int
+    capacity_bytes: int
+
+
+def headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
+    """The headroom of this process; `limit_bytes`: as if the machine had only that much."""
+    meminfo = _fields(root / "proc/meminfo")
+    own = resident_bytes(root)
+    if own is None or "MemAvailable" not in meminfo:
+        return None
+    totals = [meminfo["MemTotal"]]
+    free = [meminfo["MemAvailable"]]
+    for limit, used in _control_group_limits(root):
+        totals.append(limit)
+        free.append(limit - used)
+    if limit_bytes is not None:
+        totals.append(limit_bytes)
+        free.append(limit_bytes - own)
+    total = min(totals)
+    reserve = int(total * _RESERVE)
+    return Headroom(
+        available_bytes=max(0, min(free) - reserve),
+        capacity_bytes=max(0, total - own - reserve),
+    )
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """Lines such as ``VmRSS:   1234 kB`` in bytes."""
+    if not path.exists():
+        return {}
+    found = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in found}
+
+
+def _control_group_limits(root: Path) -> list[tuple[int, int]]:
+    """(limit, use without reclaimable cache) in bytes of this process's groups, both versions."""
+    groups = root / "proc/self/cgroup"
+    if not groups.exists():
+        return []
+    limits = []
+    for line in groups.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            limits += _walk(root / "sys/fs/cgroup", path, "memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            limits += _walk(root / "sys/fs/cgroup/memory", path, *names)
+    return limits
+
+
+def _walk(mount: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, int]]:
+    """The limits of a group and of every group above it that has one."""
+    found = []
+    group = mount / path.lstrip("/")
+    for folder in (group, *group.parents):
+        limit = folder / limit_name
+        if limit.exists() and limit.read_text().strip() != "max":
+            used = int((folder / usage_name).read_text()) - _inactive_file_bytes(folder)
+            found.append((int(limit.read_text()), max(0, used)))
+        if folder == mount:
+            break
+    return found
+
+
+def _inactive_file_bytes(folder: Path) -> int:
+    stat = folder / "memory.stat"
+    if not stat.exists():
+        return 0
+    match = re.search(r"^(?:total_)?inactive_file (\d+)$", stat.read_text(), flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def resident_bytes(root: Path = Path("/")) -> int | None:
+    """The resident size of this process."""
+    return _fields(root / "proc/self/status").get("VmRSS")
+
+
+def peak_bytes(root: Path = Path("/")) -> int | None:
+    """The highest resident size since `reset_peak`."""
+    return _fields(root / "proc/self/status").get("VmHWM")
+
+
+def prefault(count: int, threads: int) -> None:
+    """Touch `count` bytes of fresh memory in `threads` threads at once, and give them back.
+
+    A virtual machine gets memory that it gave back to its host at a third of a GiB a second and
+    core (seen), most frameworks ask for theirs from one thread, and what was touched a moment
+    ago is there at once.
+    """
+    share = count // threads
+    if share == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return
+    workers = [threading.Thread(target=_touch, args=(share,)) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def _touch(count: int) -> None:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, count, flags=flags) as memory:
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        first = ctypes.c_char.from_buffer(memory)
+        ctypes.memset(ctypes.addressof(first), 1, count)
+        del first
+
+
+def reset_peak() -> bool:
+    """Start a new high-water mark; whether the kernel lets us."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        return False
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True

@@ -6,7 +6,7 @@ Knows the order and nothing of any framework: that is behind `backends.base`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 from busbw.model import (
@@ -16,33 +16,18 @@ from busbw.model import (
     Extra,
     Failure,
     FailureKind,
-    FoundBy,
     Injection,
     LaunchId,
     Plan,
     Run,
 )
-from busbw.worker import host, memory, recording
-from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import LEAST_SAMPLES, Sampled, Sampler, launch_time_s
+from busbw.worker import device_clock, host
+from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 LARGE_BYTES = 2**30
 
 _Turns = Generator[bool, bool, "Run | Failure"]
-
-
-@dataclass(frozen=True)
-class _Timed:
-    """The case's samples, and what was seen beside them."""
-
-    iterations: int
-    samples_s: tuple[float, ...]
-    clocks_s: dict[str, float]
-    dispatch_s: float | None
-    rank_times_s: tuple[float, ...] = ()
-    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
-    hidden_share: float | None = None
 
 
 @dataclass
@@ -51,7 +36,7 @@ class MeasureSession:
 
     backend: AbstractBackend
     launch: LaunchId
-    opened_bytes: int | None = field(default_factory=memory.resident_bytes)
+    opened_bytes: int | None = field(default_factory=host.resident_bytes)
     enough: bool = False
     _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _turns: _Turns | None = None
@@ -109,14 +94,7 @@ class MeasureSession:
             ended: Run | Failure = end.value
             return ended
         except MeasuringError as error:
-            return Failure(
-                kind=error.kind,
-                message=str(error),
-                launch=self.launch,
-                found=FoundBy.RAISED if error.kind is FailureKind.OUT_OF_MEMORY else None,
-                needed_bytes=error.needed_bytes,
-                available_bytes=error.available_bytes,
-            )
+            return error.failure(self.launch)
         return None
 
     def _measuring(
@@ -125,16 +103,17 @@ class MeasureSession:
         """Yields after each turn whether there are enough; is sent whether to take another one."""
         if injection is not None and injection.extra is Extra.MEMORY:
             plan = replace(plan, memory_limit_bytes=injection.limit_bytes)
-        refused = self._refused(case, plan)
-        if refused is not None:
-            return refused
+        need = self.backend.memory_need(case)
+        if need is not None:
+            self._check_fits(need, plan)
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
-        predicted = self._predicted_peak_bytes(case)
+        predicted = self._predicted_peak_bytes(need) if need is not None else None
         with phases.of("bringing_memory_in"):
-            self._bring_in(case)
-        counted = predicted is not None and memory.reset_peak()
+            if need is not None:
+                self._bring_in(need)
+        counted = predicted is not None and host.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
             program = prepared.enter_context(self.backend.prepared(case, injection))
             sampler = self._sampler(case, plan, program, phases, injection)
@@ -145,15 +124,13 @@ class MeasureSession:
                 if not wanted:
                     break
                 sampler.turn()
-            timed = self._timed(case, sampler)
-            run = self._run(case, program, sampler, timed)
             run = replace(
-                run,
-                peak_memory_bytes=memory.peak_bytes() if counted else program.device_peak_bytes(),
+                self._run(case, program, sampler),
+                peak_memory_bytes=host.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
                 injected=injection.text if injection else "",
             )
-            if self._is_large(case):
+            if need is not None and need.needed_bytes >= LARGE_BYTES:
                 self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
 
@@ -175,11 +152,13 @@ class MeasureSession:
             payload_bytes=case.payload_bytes,
         )
 
-    def _run(self, case: Case, program: AbstractProgram, sampler: Sampler, timed: _Timed) -> Run:
-        return Run(
+    def _run(self, case: Case, program: AbstractProgram, sampler: Sampler) -> Run:
+        slopes = sampler.sampled()
+        recorded = self._recorded(case, sampler, slopes)
+        run = Run(
             launch=self.launch,
-            iterations=timed.iterations,
-            samples_s=timed.samples_s,
+            iterations=slopes.iterations,
+            samples_s=slopes.samples_s,
             compile_s=program.compile_s,
             values_checked=sampler.values_checked,
             proof=program.proof,
@@ -187,115 +166,84 @@ class MeasureSession:
             framework_path=self.backend.framework_path,
             versions=self.backend.versions,
             anchors_s=tuple(sampler.anchors_s),
-            clocks_s=timed.clocks_s,
-            dispatch_s=timed.dispatch_s,
+            clocks_s={case.clock.value: launch_time_s(slopes.samples_s)},
+            dispatch_s=slopes.dispatch_s,
             first_call_s=sampler.first_call_s,
-            rank_times_s=timed.rank_times_s,
-            over_ranks_s=timed.over_ranks_s,
-            hidden_share=timed.hidden_share,
             compiled_memory_bytes=program.compiled_memory_bytes,
         )
-
-    def _is_large(self, case: Case) -> bool:
-        need = self.backend.memory_need(case)
-        return need is not None and need.needed_bytes >= LARGE_BYTES
-
-    def _timed(self, case: Case, sampler: Sampler) -> _Timed:
-        slopes = sampler.sampled()
-        if case.clock is Clock.DISPATCH:
-            clocks = {Clock.DISPATCH.value: launch_time_s(slopes.samples_s)}
-            return _Timed(1, slopes.samples_s, clocks, None)
+        if recorded is None:
+            return run
+        run = replace(run, rank_times_s=recorded.rank_times_s, over_ranks_s=recorded.over_ranks_s)
         if case.clock is Clock.DEVICE:
-            return self._by_device(case, sampler, slopes)
-        clocks = {Clock.HOST.value: launch_time_s(slopes.samples_s)}
-        timed = _Timed(slopes.iterations, slopes.samples_s, clocks, slopes.dispatch_s)
-        return (
-            self._with_collective(case, sampler, slopes, timed)
-            if not case.workload.is_bare
-            else timed
-        )
+            return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
+        return replace(run, hidden_share=recorded.hidden_share)
 
-    def _with_collective(
-        self, case: Case, sampler: Sampler, slopes: Sampled, timed: _Timed
-    ) -> _Timed:
-        """`timed` with what the profiler says of the collective inside of a step.
+    def _recorded(
+        self, case: Case, sampler: Sampler, slopes: Sampled
+    ) -> device_clock.Recorded | None:
+        """What the profiler says where it is the clock, or of the collective inside of a step.
 
-        Without, where the profiler does not say it: the step's own time is the host's.
+        Of a step None where it does not say it: the step's own time is the host's.
         """
+        if case.clock is Clock.DEVICE:
+            calls = max(LEAST_SAMPLES, len(slopes.samples_s))
+            return device_clock.record(self.backend, case, sampler, slopes, calls)
+        if case.clock is Clock.DISPATCH or case.workload.is_bare:
+            return None
         try:
-            said = recording.record(self.backend, case, sampler, slopes, LEAST_SAMPLES).said
+            return device_clock.record(self.backend, case, sampler, slopes, LEAST_SAMPLES)
         except MeasuringError as error:
             if error.kind is not FailureKind.UNAVAILABLE:
                 raise
-            return timed
-        return replace(
-            timed,
-            rank_times_s=said.rank_times_s,
-            over_ranks_s=said.over_ranks_s,
-            hidden_share=said.hidden_share,
-        )
-
-    def _by_device(self, case: Case, sampler: Sampler, slopes: Sampled) -> _Timed:
-        """By the device's clock; the host's reads the very same calls: they can be compared."""
-        calls = max(LEAST_SAMPLES, len(slopes.samples_s))
-        found = recording.record(self.backend, case, sampler, slopes, calls)
-        iterations, recorded, short_s = found.iterations, found.said, slopes.short_s or 0.0
-        host_s = [sampler.slope(one, iterations, short_s) for one in found.elapsed_s]
-        clocks = {
-            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
-            Clock.HOST.value: launch_time_s(host_s),
-        }
-        return _Timed(
-            iterations=iterations,
-            samples_s=recorded.samples_s,
-            clocks_s=clocks,
-            dispatch_s=slopes.dispatch_s,
-            rank_times_s=recorded.rank_times_s,
-            over_ranks_s=recorded.over_ranks_s,
-        )
-
-    def _refused(self, case: Case, plan: Plan) -> Failure | None:
-        """A Failure where the case would not fit, before any memory is touched."""
-        need = self.backend.memory_need(case)
-        room = memory.headroom(plan.memory_limit_bytes)
-        if need is None or room is None:
             return None
-        kept = self._kept_bytes() if need.reuses_kept else 0
-        if need.needed_bytes <= room.available_bytes + kept:
-            return None
-        return Failure(
-            kind=FailureKind.OUT_OF_MEMORY,
-            message=f"{need.needed_bytes} bytes needed, {room.available_bytes + kept} available",
-            launch=self.launch,
-            found=FoundBy.PREDICTED,
+
+    def _check_fits(self, need: MemoryNeed, plan: Plan) -> None:
+        """Raise MeasuringError OUT_OF_MEMORY before any memory is touched."""
+        room = host.headroom(plan.memory_limit_bytes)
+        kept = self._kept_bytes(need)
+        if room is None or need.needed_bytes <= room.available_bytes + kept:
+            return
+        raise MeasuringError(
+            FailureKind.OUT_OF_MEMORY,
+            f"{need.needed_bytes} bytes needed, {room.available_bytes + kept} available",
             needed_bytes=need.needed_bytes,
             available_bytes=room.available_bytes + kept,
             capacity_bytes=room.capacity_bytes + kept,
+            predicted=True,
         )
 
-    def _kept_bytes(self) -> int:
+    def _kept_bytes(self, need: MemoryNeed) -> int:
         """What the framework's allocator kept of earlier cases and will use again."""
-        now = memory.resident_bytes()
-        if now is None or self.opened_bytes is None:
+        now = host.resident_bytes()
+        if not need.reuses_kept or now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
 
-    def _bring_in(self, case: Case) -> None:
+    def _bring_in(self, need: MemoryNeed) -> None:
         """Have the machine's memory there before a large case, known to fit, asks for it."""
-        need = self.backend.memory_need(case)
-        if need is None or not need.really_taken or memory.headroom(None) is None:
+        if not need.really_taken or host.headroom(None) is None:
             return
-        wanted = need.needed_bytes - (self._kept_bytes() if need.reuses_kept else 0)
+        wanted = need.needed_bytes - self._kept_bytes(need)
         if wanted >= LARGE_BYTES:
-            memory.prefault(wanted, host.cores())
+            host.prefault(wanted, host.cores())
 
-    def _predicted_peak_bytes(self, case: Case) -> int | None:
-        need = self.backend.memory_need(case)
-        now = memory.resident_bytes()
-        if need is None or now is None:
-            return None
-        kept = self._kept_bytes() if need.reuses_kept else 0
-        return now + max(0, need.needed_bytes - kept)
+    def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
+        now = host.resident_bytes()
+        return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
+
+
+def _by_device(run: Run, recorded: device_clock.Recorded, sampler: Sampler, short_s: float) -> Run:
+    """By the device's clock; the host's reads the very same calls: they can be compared."""
+    host_s = [sampler.slope(one, recorded.iterations, short_s) for one in recorded.calls_s]
+    return replace(
+        run,
+        iterations=recorded.iterations,
+        samples_s=recorded.samples_s,
+        clocks_s={
+            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
+            Clock.HOST.value: launch_time_s(host_s),
+        },
+    )
 
 
 def _failure(ended: Run | Failure | None) -> Failure | None:

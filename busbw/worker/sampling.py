@@ -4,18 +4,19 @@ With the clock `host` a sample is the slope between a short chain and a long one
 costs by itself is in both and falls out, and so does what a program does once in a call. With
 the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
 out before the clock starts, and every result is compared with the exact one after it has
-stopped. Beside the samples stand some of the anchor. No sample is dropped.
+stopped. Beside the samples stand some of the anchor. No sample is dropped. Phases
+say where the time of a case goes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from busbw.model import FailureKind, Injection, Plan
-from busbw.worker.backends.base import AbstractProgram, MeasuringError
-from busbw.worker.phases import Phases
+from busbw.model import Injection, Plan
+from busbw.worker.backends.base import AbstractProgram, unavailable
 
 LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
@@ -34,6 +35,37 @@ MOST_PASSES = 4096
 
 # An injected tail is in one sample of this many: p25 does not see it, p90 does.
 SLEEPING_EVERY = 4
+
+
+@dataclass
+class Phases:
+    """Seconds of a case by phase, each second in one: a phase within another is not part of that.
+
+    `now_s` is the clock.
+    """
+
+    now_s: Callable[[], float]
+    spent_s: dict[str, float] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+    _since_s: float = 0.0
+
+    @contextlib.contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Count what happens meanwhile to `name`."""
+        self._charge()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def _charge(self) -> None:
+        now_s = self.now_s()
+        if self._open:
+            name = self._open[-1]
+            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._since_s
+        self._since_s = now_s
 
 
 @dataclass(frozen=True)
@@ -95,7 +127,7 @@ class Sampler:
                 if self._single
                 else self.pair(self._iterations)
             )
-        if self._anchored_s() < self.plan.anchor_budget_s:
+        if sum(self.anchors_s) * self._passes < self.plan.anchor_budget_s:
             with self.phases.of("anchoring"):
                 self._anchor()
 
@@ -111,7 +143,7 @@ class Sampler:
         """What the turns gave, at least one."""
         if self._single:
             return Sampled(1, tuple(one_s for _, one_s in self._pairs))
-        return self._sampled(self._iterations, self._pairs)
+        return self._slopes()
 
     def _begin_anchor(self) -> None:
         """Compile it, and find out how many passes take `ANCHOR_S`; the last try is a sample."""
@@ -132,12 +164,9 @@ class Sampler:
         self.anchors_s.append(elapsed_s / self._passes)
         return elapsed_s
 
-    def _anchored_s(self) -> float:
-        return sum(self.anchors_s) * self._passes
-
-    def _sampled(self, iterations: int, pairs: Sequence[tuple[float, float]]) -> Sampled:
+    def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
-        shortest = self.program.shortest
+        iterations, pairs, shortest = self._iterations, self._pairs, self.program.shortest
         short_s = launch_time_s([short for short, _ in pairs])
         if shortest == self.program.step:
             # The warm-up's chain was the same one: a stall of the only short chain must not pass.
@@ -147,10 +176,9 @@ class Sampler:
         )
         if min(samples_s) <= 0:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE,
+            raise unavailable(
                 f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} up to "
-                f"{longest_s:.3g} s: the host's clock cannot tell them apart",
+                f"{longest_s:.3g} s: the host's clock cannot tell them apart"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
@@ -198,9 +226,6 @@ class Sampler:
             self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         return self.now_s() - begun_s
 
-    def _is_over(self, begun_s: float) -> bool:
-        return self.now_s() - begun_s > self.plan.budget_s
-
     def _warm_up(self) -> float:
         """Shortest chains until one is no longer much faster than the last, or time is up.
 
@@ -212,7 +237,8 @@ class Sampler:
             return last_s
         while True:
             elapsed_s = self.timed(self.program.step)
-            if elapsed_s > SETTLED * last_s or self._is_over(begun_s):
+            is_over = self.now_s() - begun_s > self.plan.budget_s
+            if elapsed_s > SETTLED * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s
 

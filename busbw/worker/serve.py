@@ -1,34 +1,94 @@
-"""A worker that measures: requests from its channel, until the driver closes that."""
+"""What a worker answers: requests from its private channel, until the driver closes that.
+
+One JSON document a line; each request has exactly one reply. stdout and stderr are a log and carry
+none. A worker measures, compiles or trains, and imports nothing of what the others need.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from busbw import wire
-from busbw.model import Case, EnvironmentKey, Failure, Injection, LaunchId, Plan, Run
-from busbw.worker import measure
-from busbw.worker.backends.base import AbstractBackend
-from busbw.worker.channel import Channel, part
+from busbw import wire, workloads
+from busbw.model import (
+    Case,
+    EnvironmentKey,
+    Failure,
+    Injection,
+    LaunchId,
+    Plan,
+    Run,
+    Topology,
+    TrainingRequest,
+)
+from busbw.worker.backends.base import (
+    AbstractBackend,
+    AbstractCompiler,
+    AbstractTrainer,
+    MeasuringError,
+)
+
+if TYPE_CHECKING:
+    from busbw.worker.measure import MeasureSession
+
+T = TypeVar("T")
+
+# A case is read by the workload that it names, which must have been imported.
+_READABLE = workloads.WORKLOADS
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The private channel to the driver."""
+
+    requests: TextIO
+    replies: TextIO
+
+    def received(self) -> Iterator[dict[str, Any]]:
+        """Requests until the driver closes its end. Raises WireError for what is none."""
+        try:
+            for line in self.requests:
+                request = wire.parsed(line)
+                if not isinstance(request, dict):
+                    raise wire.WireError("request: expected an object")
+                yield request
+        except UnicodeDecodeError as error:
+            raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
+
+    def send(self, name: str, value: Any) -> None:
+        """One reply, out at once."""
+        self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
+        self.replies.flush()
+
+
+def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
+    """The value `name` of a request. Raises WireError where it is missing or no `kind`."""
+    if name not in request:
+        raise wire.WireError(f"{name}: missing")
+    return wire.from_json(kind, request[name], name)
 
 
 def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> None:
-    """Answer requests, each with exactly one reply, until there are no more.
+    """Measure: ``probe``, ``measure``, or ``open``, ``turn`` and ``close``, and ``release``.
 
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
     sample at a time, so that another worker can be measured in turn.
     """
+    from busbw.worker.measure import MeasureSession
+
     channel.send("ready", None)
-    session = measure.MeasureSession(backend=backend, launch=launch)
+    session = MeasureSession(backend=backend, launch=launch)
     for request in channel.received():
-        channel.send(*_answer(request, backend, session))
+        channel.send(*_measured(request, session))
 
 
-def _answer(
-    request: dict[str, Any], backend: AbstractBackend, session: measure.MeasureSession
-) -> tuple[str, Any]:
+def _measured(request: dict[str, Any], session: MeasureSession) -> tuple[str, Any]:
     name = part(request, "request", str)
     if name == "probe":
-        return "probe", backend.probe()
+        return "probe", session.backend.probe()
     if name == "release":
         session.release()
         return "gone", None
@@ -52,3 +112,37 @@ def _answer(
 def _named(answer: Run | Failure | bool) -> tuple[str, Any]:
     """A Run, a Failure, or whether there are enough samples of a case that is open."""
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
+
+
+def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
+    """Compile: ``describe`` a topology's compiler and ``compile`` a case for it."""
+    from busbw.worker.compile import CompileSession
+
+    channel.send("ready", None)
+    session = CompileSession(compiler=compiler, launch=launch)
+    for request in channel.received():
+        topology = part(request, "topology", Topology)
+        if part(request, "request", str) == "describe":
+            channel.send("Compiler", compiler.describe(topology))
+            continue
+        cache = part(request, "cache", str)
+        session.cache = Path(cache) if cache else None
+        answer = session.compile(part(request, "case", Case), topology)
+        channel.send(type(answer).__name__, answer)
+
+
+def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:
+    """Train: ``offer`` this process to the other members of its group, and ``train``."""
+    channel.send("ready", None)
+    for request in channel.received():
+        try:
+            channel.send(*_trained(request, trainer))
+        except MeasuringError as error:
+            channel.send("Failure", error.failure(launch))
+
+
+def _trained(request: dict[str, Any], trainer: AbstractTrainer) -> tuple[str, Any]:
+    if part(request, "request", str) == "offer":
+        trainer.offer()
+        return "offered", None
+    return "TrainingAnswer", trainer.train(part(request, "training", TrainingRequest))

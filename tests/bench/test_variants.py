@@ -20,7 +20,7 @@ door = opened("jax", 2)
 import jax
 from bench.variants import Around, AroundProgram
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.jax.devices import mesh_of
+from busbw.worker.backends.jax.backend import mesh_of
 case = door.case(65536)
 mesh = mesh_of(case, jax.devices("cpu"))
 for around in (

@@ -20,7 +20,7 @@ from busbw.commands.recordings import Session
 from busbw.model import MIB
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.recorded import read_files
+from busbw.worker.backends.framework import read_files
 from tests.commands.asked import of_today
 from tests.traces.written import (
     Line,

@@ -28,9 +28,9 @@ from busbw.model import (
     Run,
     TrainingAnswer,
 )
-from busbw.worker.backends import examples
+from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.channel import Channel, part
+from busbw.worker.serve import Channel, part
 from busbw.workloads import training_answers
 from tests import build
 
@@ -167,7 +167,7 @@ def test_any_file_of_examples_is_learned_from_or_refused(content: bytes, folder:
     path.write_bytes(content)
     with unchanged(folder), bounded():
         try:
-            found = examples.course(replace(TRAINING, examples_path=str(path)))
+            found = training.course(replace(TRAINING, examples_path=str(path)))
         except MeasuringError as error:
             assert str(error)
         else:

@@ -17,11 +17,10 @@ from busbw.worker.backends.base import (
     AbstractProgram,
     MeasuringError,
     MemoryNeed,
+    Reader,
     World,
 )
-from busbw.worker.backends.recorded import Reader
-from busbw.worker.phases import Phases
-from busbw.worker.sampling import Sampled, Sampler
+from busbw.worker.sampling import Phases, Sampled, Sampler
 from tests import build
 
 Event = tuple[str, int]

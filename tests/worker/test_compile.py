@@ -11,7 +11,7 @@ import pytest
 
 from busbw import hardware
 from busbw.model import Case, Compiled, Failure, FailureKind, FoundBy, LaunchId
-from busbw.worker import environ
+from busbw.worker import process
 from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake.compiler import FakeCompiler, FakeLowered
 from busbw.worker.compile import CompileSession
@@ -91,7 +91,7 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
     bench(tmp_path, compiler).compile(CASE, V5E)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
     bench(tmp_path, compiler).compile(CASE, V5E)
-    monkeypatch.setenv(environ.RELEASE, "libtpu 2")
+    monkeypatch.setenv(process.RELEASE, "libtpu 2")
     bench(tmp_path, compiler).compile(CASE, V5E)
     assert compiler.compiled == 5
 

@@ -14,7 +14,7 @@ from busbw.model import FailureKind
 from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.recorded import read_files
+from busbw.worker.backends.framework import read_files
 from tests.traces.written import Line, Made, plane, space
 
 # Calls of a rank, each with the seconds of its collectives.

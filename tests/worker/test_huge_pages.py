@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from busbw.model import Device
-from busbw.worker import environ, huge_pages
+from busbw.worker import huge_pages, process
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def test_a_process_that_the_c_library_did_not_tell_starts_anew(
     begun: list[tuple[object, ...]],
 ) -> None:
-    environ.prepare(Device.CPU)
+    process.prepare(Device.CPU)
     assert os.environ["GLIBC_TUNABLES"] == f"glibc.malloc.check=0:{huge_pages.TUNABLE}"
     assert begun == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
 
@@ -33,7 +33,7 @@ def test_it_starts_anew_once(begun: list[tuple[object, ...]]) -> None:
     huge_pages.ask_for()
     huge_pages.ask_for()
     assert len(begun) == 1
-    assert environ.allocator() == "hugepages"
+    assert process.allocator() == "hugepages"
 
 
 def test_without_glibc_it_stays_and_the_protocol_says_so(
@@ -42,4 +42,4 @@ def test_without_glibc_it_stays_and_the_protocol_says_so(
     monkeypatch.setattr(sys, "platform", "darwin")
     huge_pages.ask_for()
     assert not begun
-    assert environ.allocator() == "malloc"
+    assert process.allocator() == "malloc"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from busbw.model import Case, EnvironmentKey, Failure, FailureKind, FoundBy, LaunchId, Run
-from busbw.worker import memory
+from busbw.worker import host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
+from busbw.worker.host import Headroom
 from busbw.worker.measure import MeasureSession
-from busbw.worker.memory import Headroom
 from tests import build
 
 from .scripted import SURE, WORLD, Backend, Program
@@ -43,10 +43,10 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """A machine with 100 bytes left of 200, and a worker that stays as large as it began."""
     sizes = {"resident": 10}
     left = Headroom(available_bytes=100, capacity_bytes=200)
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: left)
-    monkeypatch.setattr(memory, "resident_bytes", lambda: sizes["resident"])
-    monkeypatch.setattr(memory, "reset_peak", lambda: True)
-    monkeypatch.setattr(memory, "peak_bytes", lambda: 50)
+    monkeypatch.setattr(host, "headroom", lambda limit_bytes: left)
+    monkeypatch.setattr(host, "resident_bytes", lambda: sizes["resident"])
+    monkeypatch.setattr(host, "reset_peak", lambda: True)
+    monkeypatch.setattr(host, "peak_bytes", lambda: 50)
     return sizes
 
 
@@ -183,7 +183,7 @@ def test_where_the_device_has_memory_of_its_own_nothing_is_predicted(room: dict[
 def test_where_the_system_does_not_tell_no_case_is_refused(
     room: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
+    monkeypatch.setattr(host, "headroom", lambda limit_bytes: None)
     assert isinstance(_measured(Backend(Program(), MemoryNeed(needed_bytes=BIG))), Run)
 
 
@@ -218,7 +218,7 @@ def test_more_devices_than_ranks_are_no_other_world() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """What a large case needs, where nobody says how much there is."""
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
+    monkeypatch.setattr(host, "headroom", lambda limit_bytes: None)
     return MemoryNeed(needed_bytes=2**30, really_taken=False)
 
 

@@ -9,7 +9,7 @@ import pytest
 from busbw.model import Failure, FailureKind, LaunchId, Run
 from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
-from busbw.worker.backends.recorded import Reader
+from busbw.worker.backends.base import Reader
 from busbw.worker.measure import MeasureSession
 from tests import build
 

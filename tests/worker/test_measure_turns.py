@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.model import Extra, Failure, FailureKind, FoundBy, Injection, LaunchId, Run
-from busbw.worker import memory
+from busbw.worker import host
 from busbw.worker.backends.base import MemoryNeed
 from busbw.worker.measure import MeasureSession
 from tests import build
@@ -141,7 +141,7 @@ def test_a_run_has_the_anchors_that_were_taken_beside_it() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """What a large case needs, where nobody says how much there is."""
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
+    monkeypatch.setattr(host, "headroom", lambda limit_bytes: None)
     return MemoryNeed(needed_bytes=2**30, really_taken=False)
 
 
@@ -191,9 +191,9 @@ def test_an_injected_memory_limit_refuses_what_would_fit_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        memory,
+        host,
         "headroom",
-        lambda limit_bytes: memory.Headroom(
+        lambda limit_bytes: host.Headroom(
             available_bytes=limit_bytes or 10**9, capacity_bytes=limit_bytes or 10**9
         ),
     )

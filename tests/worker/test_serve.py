@@ -10,8 +10,7 @@ import pytest
 
 from busbw import wire
 from busbw.model import Extra, Failure, FailureKind, Injection, LaunchId, Probe, Run
-from busbw.worker.channel import Channel
-from busbw.worker.serve import serve
+from busbw.worker.serve import Channel, serve
 from tests import build
 
 from .scripted import Backend, Program

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from busbw.model import Device, Place
+if TYPE_CHECKING:
+    from busbw.model import Device, Place
 
-from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
+    from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:

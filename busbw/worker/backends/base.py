@@ -7,7 +7,7 @@ nothing else for what it expects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,22 +16,28 @@ from busbw.model import (
     Case,
     Compiler,
     EnvironmentKey,
+    Failure,
     FailureKind,
+    FoundBy,
     Injection,
+    LaunchId,
     Probe,
     Proof,
     Topology,
     TrainingAnswer,
     TrainingRequest,
 )
+from busbw.traces import Keep, Trace
 
-from .recorded import Reader
+# What was recorded, of every host: the events that are kept. Raises TraceError.
+Reader = Callable[[Keep], Sequence[Trace]]
 
 
 class MeasuringError(Exception):
     """A case that cannot be measured, with the kind of Failure that it becomes.
 
-    `needed_bytes` and `available_bytes` belong to OUT_OF_MEMORY, where the framework said them.
+    Bytes belong to OUT_OF_MEMORY, where the framework said them or it was `predicted` from them;
+    `capacity_bytes` is what could be had if nothing else used the machine.
     """
 
     def __init__(
@@ -41,11 +47,47 @@ class MeasuringError(Exception):
         *,
         needed_bytes: int | None = None,
         available_bytes: int | None = None,
+        capacity_bytes: int | None = None,
+        predicted: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
+        self._capacity_bytes = capacity_bytes
+        self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
+
+    def failure(self, launch: LaunchId) -> Failure:
+        """What the driver is told of it."""
+        return Failure(
+            kind=self.kind,
+            message=str(self),
+            launch=launch,
+            found=self._found_by if self.kind is FailureKind.OUT_OF_MEMORY else None,
+            needed_bytes=self.needed_bytes,
+            available_bytes=self.available_bytes,
+            capacity_bytes=self._capacity_bytes,
+        )
+
+
+def unavailable(message: str) -> MeasuringError:
+    """What a case asks for and cannot be had here."""
+    return MeasuringError(FailureKind.UNAVAILABLE, message)
+
+
+def wrong_world(message: str) -> MeasuringError:
+    """Other ranks or devices take part than a case was resolved on."""
+    return MeasuringError(FailureKind.WRONG_WORLD, message)
+
+
+def not_a_collective(message: str) -> MeasuringError:
+    """A program that does not hold the collective that was asked for."""
+    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)
+
+
+def wrong_result(message: str) -> MeasuringError:
+    """Values that are not the exact ones, or a program that ran another number of rounds."""
+    return MeasuringError(FailureKind.WRONG_RESULT, message)
 
 
 @dataclass(frozen=True)
@@ -124,10 +166,9 @@ class World:
             and self.processes == key.processes
         )
         if not right:
-            raise MeasuringError(
-                FailureKind.WRONG_WORLD,
+            raise wrong_world(
                 f"{self.ranks} ranks of {self.device_kind} in {self.processes} processes, "
-                f"expected {case.ranks} of {key.device_kind} in {key.processes}",
+                f"expected {case.ranks} of {key.device_kind} in {key.processes}"
             )
 
 

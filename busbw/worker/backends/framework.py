@@ -1,23 +1,56 @@
-"""What the back ends of real frameworks do alike: devices by class, the host's clock, one program.
+"""What the back ends of real frameworks do alike: devices, a chain of rounds, versions, memory.
 
-Knows none of them: what each calls its devices, errors and programs, its own folder says.
+Knows none of them: what each calls its devices, errors and programs, its own folder says. Standard
+library only; which values a chain starts with and must end with is in `values`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.metadata
+import math
+import platform
+import re
 import time
-from abc import abstractmethod
-from collections.abc import Iterator
-from typing import final
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
 
-from busbw.model import Case, Clock, Device, DeviceSet, Injection, Probe
-from busbw.worker import environ
+from busbw.model import Case, Clock, Device, DeviceSet, FailureKind, Injection, Probe
+from busbw.traces import Keep, Trace, read_chrome, read_xplane
+from busbw.worker import process
 
-from .base import AbstractBackend, AbstractProgram, MemoryNeed
-from .chain import AbstractChain
-from .oom_errors import is_out_of_memory, out_of_memory
+from .base import (
+    AbstractBackend,
+    AbstractProgram,
+    MeasuringError,
+    MemoryNeed,
+    World,
+    unavailable,
+    wrong_result,
+)
+
+# How JAX, XLA on TPU and GPU, and TensorFlow say that memory ran out.
+_WORDS = re.compile(
+    r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
+)
+_NEEDED = (
+    re.compile(r"allocat(?:e|ing) (?P<size>\d+) ?bytes"),
+    re.compile(r"allocate (?P<size>[\d.]+)(?P<unit>[KMGT])i?B"),
+    re.compile(r"total memory required[^(]*\((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
+    re.compile(r"reserve (?P<size>[\d.]+)(?P<unit>[KMGT])"),
+    re.compile(r"Used (?P<size>[\d.]+)(?P<unit>[KMGT]) of"),
+)
+_AVAILABLE = (
+    re.compile(r"exceeds available \w+ \((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
+    re.compile(r"Used [\d.]+[KMGT] of (?P<size>[\d.]+)(?P<unit>[KMGT])"),
+    re.compile(r"There (?:are|is) (?P<size>[\d.]+)(?P<unit>[KMGT]) free"),
+)
+_TENSOR = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
 
 
 class AbstractFramework(AbstractBackend):
@@ -63,8 +96,15 @@ class AbstractFramework(AbstractBackend):
             devices=tuple(devices),
             missing=missing,
             versions=self.versions,
-            flags=environ.flags(),
+            flags=process.flags(),
         )
+
+    @final
+    def world(self) -> World:
+        """The devices that the framework would run on now."""
+        assert self._device is not None
+        found = self._device_set(self._device)
+        return World(device_kind=found.device_kind, ranks=found.ranks, processes=found.processes)
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
@@ -116,3 +156,172 @@ def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
     of_host = (Clock.HOST, Clock.DISPATCH)
     of_device = (Clock.DEVICE,) if recorded else ()
     return of_host + of_device if device is Device.CPU else of_device + of_host
+
+
+class AbstractValues(ABC):
+    """What ranks start with, in `draws` draws, and what they must hold after some rounds.
+
+    `unit` is what rounds are called, `lies` begins the sentence that says where a result is.
+    """
+
+    draws: int
+    unit: str
+    lies: str
+
+    @abstractmethod
+    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """Compare results by rank with those after `iterations` rounds from draw `number`.
+
+        How many elements. Raises MeasuringError WRONG_RESULT with the first wrong one.
+        """
+
+
+class AbstractChain(AbstractProgram):
+    """The chain of `case`, whose results must be those of `values`."""
+
+    def __init__(self, case: Case, values: AbstractValues) -> None:
+        self._case = case
+        self._values = values
+        self._draw = -1
+        self._result: Any = None
+        self._counted: Any = None
+
+    @final
+    def fresh(self) -> None:
+        """The next draw on every rank; the last result is released first."""
+        self._draw = (self._draw + 1) % self._values.draws
+        self._result = None
+        self._lay_out(self._draw)
+
+    @final
+    def run(self, iterations: int) -> None:
+        """`iterations` rounds in one call, and wait for it."""
+        self._result = None
+        self._counted, self._result = self._called(iterations)
+
+    @final
+    def check(self, iterations: int) -> int:
+        """The rounds that the program counted; every element on every rank."""
+        counted = int(self._counted) * self.step
+        if counted != iterations:
+            raise wrong_result(
+                f"the program ran {counted} {self._values.unit}, expected {iterations}"
+            )
+        return self._compared(self._draw, iterations)
+
+    @final
+    def anchor(self, passes: int) -> None:
+        """In the memory of the chain, which is released first or holds anything afterwards."""
+        self._result = None
+        self._change_signs(passes)
+
+    @final
+    @contextlib.contextmanager
+    def _compiling(self) -> Iterator[None]:
+        begun_s = time.perf_counter()
+        yield
+        self.compile_s = time.perf_counter() - begun_s
+
+    @classmethod
+    @abstractmethod
+    def host_bytes(cls, case: Case) -> int:
+        """Peak memory of all ranks of `case` together, where it is the host's."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Release all that takes memory."""
+
+    @abstractmethod
+    def _lay_out(self, number: int) -> None:
+        """Starting values of draw `number` on every rank, and wait for it."""
+
+    @abstractmethod
+    def _called(self, iterations: int) -> tuple[Any, Any]:
+        """`iterations` rounds in one call, waited for: turns of `step` counted, and the result."""
+
+    @abstractmethod
+    def _compared(self, number: int, iterations: int) -> int:
+        """Compare the result on every rank; how many elements."""
+
+    @abstractmethod
+    def _change_signs(self, passes: int) -> None:
+        """Read and write the input buffers `passes` times, and wait for it."""
+
+
+def read_files(folder: Path, keep: Keep) -> list[Trace]:
+    """The recordings below `folder`, for a framework that brings no reader of its own.
+
+    They are xplane files, or where there are none, the viewer's. Raises TraceError for one that is
+    damaged.
+    """
+    planes = sorted(folder.rglob("*.xplane.pb"))
+    if planes:
+        return [read_xplane(path.read_bytes(), host=path.name, keep=keep) for path in planes]
+    others = sorted(folder.rglob("*.trace.json.gz"))
+    return [read_chrome(path.read_bytes(), host=path.name, keep=keep) for path in others]
+
+
+def check_version(framework: str, found: str, oldest: str) -> None:
+    """Raise MeasuringError UNAVAILABLE where the version `found` comes before `oldest`."""
+    if is_before(found, oldest):
+        raise unavailable(
+            f"{framework} {found} is too old: the oldest that busbw measures is {oldest}"
+        )
+
+
+def package_versions(*names: str, **known: str) -> dict[str, str]:
+    """Versions of Python, numpy, and those of `names` that are installed; with `known` ones."""
+    found = {"python": platform.python_version()}
+    for name in ("numpy", *names):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found | known
+
+
+def is_before(found: str, other: str) -> bool:
+    """Whether the version `found` comes before `other`; what precedes a release counts as it."""
+    return _numbers(found) < _numbers(other)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a framework's error says that memory ran out, by its type or its words.
+
+    JAX reports some as INTERNAL, so the words count.
+    """
+    text = f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or bool(_WORDS.search(text))
+
+
+def out_of_memory(error: BaseException) -> MeasuringError:
+    """The error as ours: its first line, and the bytes needed and available, where it says."""
+    text = str(error).strip()
+    return MeasuringError(
+        FailureKind.OUT_OF_MEMORY,
+        text.splitlines()[0] if text else type(error).__name__,
+        needed_bytes=_first(_NEEDED, text) or _tensor_bytes(text),
+        available_bytes=_first(_AVAILABLE, text),
+    )
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+    for pattern in patterns:
+        match = pattern.search(text)
+        if match:
+            unit = match.groupdict().get("unit")
+            return int(float(match["size"]) * (_UNITS[unit] if unit else 1))
+    return None
+
+
+def _tensor_bytes(text: str) -> int | None:
+    """The size of the tensor that TensorFlow could not allocate."""
+    match = _TENSOR.search(text)
+    if match is None or match["type"] not in _TYPE_BYTES:
+        return None
+    return (
+        math.prod(int(extent) for extent in match["shape"].split(",")) * _TYPE_BYTES[match["type"]]
+    )

@@ -32,7 +32,7 @@ from busbw.model import (
     Run,
     Spec,
 )
-from busbw.worker import environ
+from busbw.worker import process
 from tests import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
@@ -72,7 +72,7 @@ def prepare(
     """Make of this process what a worker is before it imports `framework`."""
     for name, value in FRAMEWORKS[framework].environment.get(capability, {}).items():
         os.environ.setdefault(name, value)
-    environ.prepare(device, capability)
+    process.prepare(device, capability)
 
 
 def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:

@@ -90,7 +90,7 @@ _, folder, topology, mesh, collective = sys.argv
 os.environ["TPU_LOG_DIR"] = folder
 real.prepare("jax", None, Capability.COMPILE)
 import jax
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 from busbw.worker.backends.jax.compiler import JaxCompiler
 from busbw.worker.compile import CompileSession
 from tests import build

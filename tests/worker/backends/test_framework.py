@@ -9,13 +9,11 @@ import pytest
 
 from busbw.model import Case, Clock, Device, DeviceSet, FailureKind, Injection, Place, Role
 from busbw.worker.backends import load, load_compiler, load_trainer
-from busbw.worker.backends.base import MeasuringError, MemoryNeed, World
-from busbw.worker.backends.chain import AbstractChain
-from busbw.worker.backends.framework import AbstractFramework, clocks
-from busbw.worker.backends.recorded import Reader
+from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
+from busbw.worker.backends.framework import AbstractChain, AbstractFramework, clocks
 from tests import build
 
-from .test_chain import Counter
+from .test_framework_chain import Counter
 
 
 class Refused(Exception):
@@ -34,9 +32,6 @@ class Small(AbstractFramework):
         super().__init__(device)
         self.released = 0
         self.versions = {"small": "1"}
-
-    def world(self) -> World:
-        raise NotImplementedError
 
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:
         raise NotImplementedError

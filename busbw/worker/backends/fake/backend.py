@@ -46,10 +46,9 @@ from busbw.model import (
     StoredCase,
 )
 from busbw.traces.event import Event, Keep, Trace
-from busbw.worker import environ, host
+from busbw.worker import host, process
 
-from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, World
-from ..recorded import Reader
+from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
@@ -111,7 +110,7 @@ class FakeBackend(AbstractBackend):
             devices=(found,) if reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
-            flags=environ.flags(),
+            flags=process.flags(),
         )
 
     def world(self) -> World:
@@ -161,9 +160,11 @@ class FakeBackend(AbstractBackend):
         events: list[Event] = []
         for rank in range(self.world().ranks):
             plane = f"/device:TPU:{rank}"
-            events += _events((self._name, plane, "XLA Ops"), kept, slower)
+            events += _events((self._name, plane, "XLA Ops"), kept, (0.0, slower))
             if self._hidden is not None and keep("fusion.1", plane, {}):
-                events += _computing(("fusion.1", plane, "Stream #2"), kept, slower, self._hidden)
+                # From within each collective to the next one.
+                alone = slower * (1 - self._hidden)
+                events += _events(("fusion.1", plane, "Stream #2"), kept, (alone, 1.0))
         return [Trace(events=tuple(events), host="made up")]
 
     def spend(
@@ -223,20 +224,16 @@ class FakeProgram(AbstractProgram):
 
 
 def _events(
-    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], part: tuple[float, float]
 ) -> Iterator[Event]:
-    """What a profiler shows of one rank's collectives, one behind the other in each call."""
-    for place, (begun_s, one_s) in enumerate(found):
-        yield Event.timed(where, (begun_s + place * one_s, one_s * slower), None, {})
+    """What a profiler shows of one rank in the `part` of the time of each of a call's collectives.
 
-
-def _computing(
-    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float, hidden: float
-) -> Iterator[Event]:
-    """Computing beside the collectives: from within each of them to the next one."""
+    These run one behind the other.
+    """
+    first, last = part
     for place, (begun_s, one_s) in enumerate(found):
-        alone_s = one_s * slower * (1 - hidden)
-        yield Event.timed(where, (begun_s + place * one_s + alone_s, one_s - alone_s), None, {})
+        times = begun_s + (place + first) * one_s, (last - first) * one_s
+        yield Event.timed(where, times, None, {})
 
 
 def launch_number() -> int:

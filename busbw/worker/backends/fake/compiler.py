@@ -16,19 +16,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import time
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
-from busbw.worker import environ
+from busbw.worker import process
 from busbw.workloads import layer_of
 
 from ..base import AbstractCompiler, AbstractLowered, CompileError, Optimized
+from .backend import happen
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
-_LONG_S = 3600.0
+_LOST = "lose_collective"
+_REFUSED = {
+    "error": "INTERNAL: made up: this compiler refuses the program",
+    "out_of_memory": "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for "
+    "HLO temporaries (16.00G) exceeds available HBM (15.75G)",
+}
 
 
 class FakeCompiler(AbstractCompiler):
@@ -39,7 +43,7 @@ class FakeCompiler(AbstractCompiler):
 
     def describe(self, topology: Topology) -> Compiler:
         """The script's release; or why there is none for this class of device."""
-        release = os.environ.get(environ.RELEASE) or self._script.get("release", "fake 1")
+        release = os.environ.get(process.RELEASE) or self._script.get("release", "fake 1")
         absent = self._script.get("missing", {})
         missing = absent.get(topology.device.value) or absent.get(release)
         if missing:
@@ -49,7 +53,7 @@ class FakeCompiler(AbstractCompiler):
             release=release,
             build=f"build of {release}",
             versions={"fake": release.split()[-1]},
-            flags=environ.flags(),
+            flags=process.flags(),
             devices=DeviceSet(
                 device=topology.device,
                 device_kind=topology.device_kind,
@@ -97,7 +101,11 @@ class FakeLowered(AbstractLowered):
 
     def compiled(self) -> Optimized:
         """The script's program, unless something happens to it."""
-        _happen(self._line.get("then", ""))
+        event = self._line.get("then", "")
+        if event in _REFUSED:
+            raise CompileError(_REFUSED[event])
+        if event != _LOST:
+            happen(event)
         payload = self._case.payload_bytes
         return Optimized(
             text=self._text(),
@@ -114,7 +122,7 @@ class FakeLowered(AbstractLowered):
         chosen = {"strategy": self._line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
         config = json.dumps({"collective_algorithm_config": chosen})
         collective = f"{_collective(case)}, backend_config={config}"
-        kept = [] if self._line.get("then") == "lose_collective" else ["  " + collective]
+        kept = [] if self._line.get("then") == _LOST else ["  " + collective]
         program = _unlooped if case.clock is Clock.DISPATCH else _looped
         return "\n".join(["HloModule fake", "", *program(shape, kept)])
 
@@ -156,19 +164,3 @@ def _unlooped(shape: str, collective: list[str]) -> list[str]:
         *collective,
         "}",
     ]
-
-
-def _happen(what: str) -> None:
-    if what == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if what == "exit":
-        os._exit(3)
-    if what == "hang":
-        time.sleep(_LONG_S)
-    if what == "error":
-        raise CompileError("INTERNAL: made up: this compiler refuses the program")
-    if what == "out_of_memory":
-        raise CompileError(
-            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
-            "temporaries (16.00G) exceeds available HBM (15.75G)"
-        )

@@ -20,7 +20,6 @@ from typing import Any
 
 from busbw.model import (
     CNN_BYTES,
-    FailureKind,
     Net,
     Place,
     TrainingAnswer,
@@ -29,7 +28,7 @@ from busbw.model import (
     TrainingStrategy,
 )
 
-from ..base import AbstractTrainer, MeasuringError
+from ..base import AbstractTrainer, unavailable
 from .backend import VARIABLE, happen, launch_number
 
 # Examples shown in an epoch, whatever file is named.
@@ -66,7 +65,7 @@ class FakeTrainer(AbstractTrainer):
         line = self._line(request)
         happen(line.get("then", ""))
         if request.strategy is TrainingStrategy.TPU and self._script.get("device") != "tpu":
-            raise MeasuringError(FailureKind.UNAVAILABLE, "TPUStrategy needs a TPU: made up")
+            raise unavailable("TPUStrategy needs a TPU: made up")
         is_cnn = request.net is Net.CNN
         steps = (_EXAMPLES if is_cnn else request.examples) // request.batch
         names = self._names(request)

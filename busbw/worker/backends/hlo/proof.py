@@ -10,12 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES, AbstractCollective, replica_groups
-from busbw.model import Case, Clock, Device, FailureKind, Placement, Proof
+from busbw.model import Case, Clock, Compiled, Device, Placement, Proof
 
-from ..base import MeasuringError
-from . import algorithm
+from ..base import Optimized, not_a_collective
 from .text import COLLECTIVES as KINDS
-from .text import Instruction, Module, read
+from .text import Instruction, Module, algorithm_of, read
 
 _SHOWN = 300
 
@@ -44,7 +43,7 @@ class Wanted:
 
     With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
     each collective runs beside another one, on this many bytes; the compiler may make one of all
-    of those.
+    of those. A program that `computes` may go over the payload: only copies are counted.
     """
 
     case: Case
@@ -52,6 +51,7 @@ class Wanted:
     strict: bool
     copied_first: bool = False
     part_bytes: int = 0
+    computes: bool = False
 
     @property
     def collective(self) -> AbstractCollective:
@@ -135,9 +135,26 @@ def prove(text: str, wanted: Wanted) -> Proof:
         payload_copies=len(found.beside),
         copies_per_call=len(found.once),
         algorithm=wanted.case.strategy,
-        chosen=algorithm.algorithm_of(found.collectives),
+        chosen=algorithm_of(found.collectives),
         array_bytes=wanted.result_bytes,
         groups=wanted.case.groups,
+    )
+
+
+def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
+    """What was compiled, as values."""
+    return Compiled(
+        collectives=dict(Counter(one.collective for one in found.collectives)),
+        groups=f"{len(case.groups)}x{case.group_size}",
+        algorithm=algorithm_of(found.collectives),
+        starts=found.starts,
+        around=dict(Counter(one.op for one in found.beside)),
+        around_loop=dict(Counter(one.op for one in found.once)),
+        argument_bytes=optimized.argument_bytes,
+        output_bytes=optimized.output_bytes,
+        alias_bytes=optimized.alias_bytes,
+        temporary_bytes=optimized.temporary_bytes,
+        peak_bytes=optimized.peak_bytes,
     )
 
 
@@ -160,13 +177,15 @@ def find(text: str, wanted: Wanted) -> Proved:
         and not (wanted.copied_first and _is_copied_for(one, found))
     ]
     if copies and wanted.strict:
-        raise _not_it(f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}")
+        raise not_a_collective(
+            f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}"
+        )
     return Proved(
         collectives=tuple(there),
         beside=tuple(beside),
         once=tuple(_going_over(module, module.entry, wanted)) if looped else (),
         starts=any(
-            one.op in _STARTS and not algorithm.is_waited_for_at_once(one)
+            one.op in _STARTS and not one.is_waited_for_at_once
             for name in rounds
             for one in module.reached(name)
         ),
@@ -177,7 +196,9 @@ def _without_parts(found: list[Instruction], wanted: Wanted) -> list[Instruction
     """Those that are no injected ones, which must be there to the last byte."""
     parts = [one for one in found if set(one.array_bytes) == {wanted.part_bytes}]
     if sum(sum(one.array_bytes) for one in parts) != wanted.per_round * wanted.part_bytes:
-        raise _not_it(f"expected a second collective of {wanted.part_bytes} bytes beside each one")
+        raise not_a_collective(
+            f"expected a second collective of {wanted.part_bytes} bytes beside each one"
+        )
     return [one for one in found if one not in parts]
 
 
@@ -190,20 +211,20 @@ def _check_number(module: Module, found: list[Instruction], wanted: Wanted) -> N
     kinds = dict(Counter(one.collective for one in everywhere))
     got = f"{kinds or 'none'}, {len(right)} of them there"
     shown = f", such as {odd.text[:_SHOWN]}" if odd is not None else ""
-    raise _not_it(f"expected {wanted.text()}, XLA compiled {got}{shown}")
+    raise not_a_collective(f"expected {wanted.text()}, XLA compiled {got}{shown}")
 
 
 def _check_one(one: Instruction, wanted: Wanted) -> None:
     case = wanted.case
     if one.result_bytes != wanted.result_bytes:
-        raise _not_it(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
+        raise not_a_collective(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
     if wanted.pairs:
         right = set(replica_groups.pairs_of(one.text) or ()) == wanted.pairs
     else:
         groups = replica_groups.groups_of(one.text, case.ranks)
         right = groups is not None and set(groups) == set(case.groups)
     if not right:
-        raise _not_it(
+        raise not_a_collective(
             f"expected {wanted.text()} in groups {_braced(case.groups)}, "
             f"XLA compiled {one.text[:_SHOWN]}"
         )
@@ -224,13 +245,10 @@ def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
         and not one.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in one.text
         and max(one.array_bytes, default=0) >= wanted.least_bytes
+        and (one.op == "copy" or not wanted.computes)
     ]
 
 
 def _is_copied_for(one: Instruction, collectives: list[Instruction]) -> bool:
     """Whether it is a copy that is the only input of one of the `collectives`."""
     return one.op == "copy" and any(f" {it.op}({one.name})" in it.text for it in collectives)
-
-
-def _not_it(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)

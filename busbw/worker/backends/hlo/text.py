@@ -1,14 +1,21 @@
-"""Optimised HLO as text, read: computations, their instructions, what calls what.
+"""Optimised HLO as text, read: computations, their instructions, what calls what, the algorithm.
 
 Text in, values out; standard library only. What must be there is in `proof`.
+
+How a compiler does a collective is read where it says so, never guessed. libtpu publishes its
+choice as JSON in a collective's ``backend_config``; what it leaves out is not published, and
+nothing is put in its place. XLA for GPUs writes all fields there: one at its default says nothing,
+whichever library then does the work.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 COLLECTIVES = (
     "all-reduce",
@@ -21,7 +28,7 @@ COLLECTIVES = (
 )
 
 _INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
-_ARRAY = re.compile(r"([a-z]+\d+\w*|pred)\[([\d,]*)\]")
+_ARRAY = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
 _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
@@ -29,21 +36,17 @@ _CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
 # An array's layout, with the number of its memory behind an S where it is not the main one.
 _MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
 
-_BYTES = {
-    "f64": 8,
-    "f32": 4,
-    "s32": 4,
-    "u32": 4,
-    "bf16": 2,
-    "f16": 2,
-    "s16": 2,
-    "u16": 2,
-    "pred": 1,
-    "s8": 1,
-    "u8": 1,
-    "s64": 8,
-    "u64": 8,
-}
+_CONFIG = "backend_config="
+_COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
+_PLAIN = ("emitter", "strategy")
+
+# What a GPU's collective says of itself: the field, our name of it, and how its values begin.
+_OF_GPUS = (
+    ("kernel_strategy", "strategy", "KERNEL_STRATEGY_"),
+    ("backend", "backend", ""),
+    ("collectives_mode", "mode", "COLLECTIVES_"),
+)
+_SAYS_NOTHING = ("", "DEFAULT", "MODE_INVALID")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ class Instruction:
         """Whether it starts a copy from one of the chip's memories to another, as to its own."""
         memories = _MEMORY.findall(self.text.partition("copy-start(")[0])
         return self.op == "copy-start" and len(set(memories[:2])) > 1
+
+    @property
+    def is_waited_for_at_once(self) -> bool:
+        """Whether a GPU's collective that is started has nothing between it and its end."""
+        return _of_gpu(_config_of(self.text)).get("is_sync") is True
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -142,9 +150,71 @@ def read(text: str) -> Module:
 
 
 def _bytes_of_arrays(shape: str) -> tuple[int, ...]:
-    """Scalars count as nothing: they are counters."""
+    """Scalars count as nothing: they are counters. A name without bits is of one byte: ``pred``."""
     return tuple(
-        math.prod(int(extent) for extent in extents.split(",")) * _BYTES.get(kind, 0)
-        for kind, extents in _ARRAY.findall(shape)
+        math.prod(int(extent) for extent in extents.split(",")) * int(bits or 8) // 8
+        for bits, extents in _ARRAY.findall(shape)
         if extents
     )
+
+
+def algorithm_of(collectives: Sequence[Instruction]) -> dict[str, str]:
+    """What the compiler published of the collectives' algorithm; empty where it did not.
+
+    Several collectives of a program that differ have all their values, joined by a plus sign.
+    """
+    found: dict[str, list[str]] = {}
+    for one in collectives:
+        for name, value in _published(_config_of(one.text)):
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+    return {name: "+".join(values) for name, values in sorted(found.items())}
+
+
+def _config_of(line: str) -> Mapping[str, Any]:
+    """The JSON behind ``backend_config=``; empty where there is none or something else."""
+    _, there, rest = line.partition(_CONFIG)
+    if not there or not rest.startswith("{"):
+        return {}
+    try:
+        config, _ = json.JSONDecoder().raw_decode(rest)
+    except json.JSONDecodeError:
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    chosen = config.get("collective_algorithm_config")
+    if isinstance(chosen, dict):
+        for name in _PLAIN:
+            if chosen.get(name):
+                yield name, str(chosen[name])
+        yield from _COUNTS.findall(str(chosen.get("debug", "")))
+    if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
+        yield "offload", "SparseCore"
+    yield from _rings(config.get("collective_offload_config"))
+    of_gpu = _of_gpu(config)
+    for field, name, begin in _OF_GPUS:
+        value = str(of_gpu.get(field, "")).removeprefix(begin)
+        if value not in _SAYS_NOTHING:
+            yield name, value
+
+
+def _of_gpu(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What XLA for GPUs writes of a collective; empty where it did not."""
+    found = config.get("collective_backend_config")
+    return found if isinstance(found, dict) else {}
+
+
+def _rings(offload: Any) -> Iterator[tuple[str, str]]:
+    """Colors and phases of a collective on the SparseCores, as they are listed there."""
+    for one in offload.values() if isinstance(offload, dict) else ():
+        strategy = one.get("ici_strategy_config") if isinstance(one, dict) else None
+        colors = strategy.get("color_strategies") if isinstance(strategy, dict) else None
+        if not isinstance(colors, list):
+            continue
+        yield "colors", str(len(colors))
+        phases = [color.get("phase_rings", ()) for color in colors if isinstance(color, dict)]
+        yield "phases", str(max(map(len, phases), default=0))
+        kinds = {str(ring.get("ring_type", "")) for rings in phases for ring in rings}
+        yield "rings", "+".join(sorted(kind.removeprefix("ICI_RING_TYPE_") for kind in kinds))

@@ -1,26 +1,40 @@
-"""JAX: which devices it reaches, and which of its programs measures a case."""
+"""JAX: its devices, which of its programs measures a case, and the recordings of its profiler.
+
+Devices that are there and those of a topology that is not are the same values. JAX's own reader of
+recordings is many times as fast as ours, and what JAX wrote, JAX can read. It gives an
+instruction's text as the name, and none of the stats that events of one name share.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import mesh_utils
 
-from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, FailureKind, Injection
-from busbw.worker import host
+from busbw.model import AXES, VIRTUAL_RANKS, Case, Device, DeviceSet, Injection, extents_of
+from busbw.traces.attribution import is_of_gpu
+from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.xplane import own_times
+from busbw.worker import host, process
 
-from ..base import MeasuringError, World
-from ..framework import AbstractFramework
-from ..recorded import Reader
-from . import devices, recordings, versions
+from ..base import Reader, unavailable
+from ..framework import AbstractFramework, clocks, package_versions, read_files
+from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
 from .injection import beside_of
+
+PROGRAM = "chain2"
+
+_PS = 1e-12
 
 
 class JaxBackend(AbstractFramework):
@@ -34,24 +48,14 @@ class JaxBackend(AbstractFramework):
         versions.make_cpu_devices(ranks or VIRTUAL_RANKS)
         self.errors = (versions.runtime_error(), MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
-        self.versions = devices.versions_of_packages()
+        self.versions = versions_of_packages()
         if device is Device.CPU:
             # What JAX and its compiler take for themselves is there before a case is measured,
             # or the first one's peak would be far from its prediction.
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _device_set(self, device: Device) -> DeviceSet:
-        return devices.device_set(device, jax.devices(device.value))
-
-    def world(self) -> World:
-        """The devices that JAX would build a mesh of."""
-        found = jax.devices(self._device.value if self._device else None)
-        virtual = self._device is Device.CPU
-        return World(
-            device_kind=host.cpu_model() if virtual else found[0].device_kind,
-            ranks=len(found),
-            processes=jax.process_count(),
-        )
+        return device_set(device, jax.devices(device.value))
 
     def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
         return CollectiveProgram if case.workload.is_bare else DenseStepProgram
@@ -65,14 +69,124 @@ class JaxBackend(AbstractFramework):
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
         found = jax.devices(self._device.value if self._device else None)
-        return devices.mesh_of(case, found)
+        return mesh_of(case, found)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
         """JAX's profiler, without Python's own calls: they would be most of the trace."""
         if not versions.has_quiet_profiler():
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, "this JAX's profiler cannot leave out Python's calls"
-            )
+            raise unavailable("this JAX's profiler cannot leave out Python's calls")
         with versions.recording(folder, self._device):
-            yield partial(recordings.read, folder)
+            yield partial(read_recordings, folder)
+
+
+def device_set(device: Device, found: Sequence[Any], *, processes: int | None = None) -> DeviceSet:
+    """What `found`, all of one class, are; `processes` None: as many as JAX runs in."""
+    virtual = device is Device.CPU
+    processes = jax.process_count() if processes is None else processes
+    return DeviceSet(
+        device=device,
+        device_kind=host.cpu_model() if virtual else found[0].device_kind,
+        ranks=len(found),
+        any_ranks=virtual,
+        program=f"{PROGRAM}-{'two-buffers' if virtual else 'one-buffer'}",
+        allocator=_allocator(device),
+        strategies={"default": "psum", "psum": "psum"},
+        clocks=clocks(device, recorded=versions.has_quiet_profiler()),
+        mesh=_mesh_text(found) if device is Device.TPU else "",
+        cores=host.cores() if virtual else None,
+        processes=processes,
+        hosts=processes,
+    )
+
+
+def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
+    """The mesh that `case` runs over. Raises MeasuringError where there are too few devices."""
+    if len(devices) < case.ranks:
+        raise unavailable(f"{case.ranks} ranks asked for, {len(devices)} devices")
+    taking_part = list(devices[: case.ranks])
+    if not case.axes:
+        return jax.sharding.Mesh(np.array(taking_part), ("ranks",))
+    extents = extents_of(case.mesh)
+    laid_out = mesh_utils.create_device_mesh(extents, taking_part)
+    return jax.sharding.Mesh(laid_out, tuple(AXES[: len(extents)]))
+
+
+def versions_of_packages() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what JAX does."""
+    cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
+    return package_versions("jax", "jaxlib", "libtpu", *cuda)
+
+
+def _allocator(device: Device) -> str:
+    if device is Device.CPU:
+        return process.allocator()
+    preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
+    return "preallocated" if preallocated else "grown"
+
+
+def _mesh_text(devices: Sequence[Any]) -> str:
+    """The extent of the slice, such as ``2x4``, from the devices' coordinates."""
+    coordinates = [device.coords for device in devices]
+    extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
+    while len(extents) > 2 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(str(extent) for extent in extents)
+
+
+def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
+    """The recordings below `folder`; by our own reader where this JAX brings none.
+
+    Raises TraceError for one that only our own reader may read, and cannot.
+    """
+    paths = sorted(folder.rglob("*.xplane.pb"))
+    if not paths or not hasattr(jax.profiler, "ProfileData"):
+        return read_files(folder, keep)
+    with warnings.catch_warnings():
+        # With Python 3.12 its types are warned of, and where that is an error the process ends.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return [_trace(path, keep) for path in paths]
+
+
+def _trace(path: Path, keep: Keep) -> Trace:
+    data = jax.profiler.ProfileData.from_file(str(path))
+    planes = list(data.planes)
+    return Trace(
+        events=tuple(event for plane in planes for event in _events(plane, keep)),
+        host=path.name,
+        planes=tuple(plane.name for plane in planes),
+    )
+
+
+def _events(plane: Any, keep: Keep) -> Iterator[Event]:
+    """Those that are kept: asked once for all of one name, and of a kernel each time."""
+    of_plane, each = plane.name, is_of_gpu(plane.name)
+    known: dict[str, tuple[str, Stats, bool]] = {}
+    for line in plane.lines:
+        of_line = line.name
+        for event in line.events:
+            full = event.name
+            if full not in known:
+                short, shared = _parted(full)
+                known[full] = short, shared, keep(short, of_plane, shared)
+            short, shared, is_kept = known[full]
+            if is_kept or each:
+                found = _event(event, (short, of_plane, of_line), shared)
+                if is_kept or keep(short, of_plane, found.stats):
+                    yield found
+
+
+def _parted(full: str) -> tuple[str, Stats]:
+    """The name as the trace viewer shows it, and the text of the instruction if that was it."""
+    short, there, _ = full.partition(" = ")
+    return (short.lstrip("%"), {"long_name": full}) if there else (full, {})
+
+
+def _event(event: Any, where: tuple[str, str, str], shared: Stats) -> Event:
+    stats: Mapping[str, Any] = {
+        **shared,
+        **{key: worth for key, worth in event.stats if isinstance(worth, (str, int, float))},
+    }
+    # The file has picoseconds.
+    begin_s, lasted_s = (round(ns * 1e3) * _PS for ns in (event.start_ns, event.duration_ns))
+    return Event.timed(where, (begin_s, lasted_s), own_times(stats), stats)

@@ -1,8 +1,19 @@
-"""A collective in JAX: its program compiled and proved, run from fresh values, and checked."""
+"""A collective in JAX: the form of its chain, compiled and proved, run from fresh values, checked.
+
+In place, a round's result is the next round's input. On the CPU such a chain goes from one
+donated buffer to a second one and back: XLA then allocates nothing and copies nothing, so that
+page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of
+place every round reads the same input and writes the same result; a barrier, which costs
+nothing, ties the input to the last round, without which XLA takes the collective out of the
+loop. With the clock `dispatch` there is no loop. What is measured and what is compiled for chips
+that are not there is lowered here alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,19 +22,135 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import MIB, Case, Clock, Device, FailureKind, Placement, Proof
+from busbw.model import MIB, Case, Clock, Device, Placement, Proof
 
-from ..base import MeasuringError
-from ..expected import Values
+from ..base import unavailable, wrong_world
 from ..hlo import proof
-from . import forms, versions
-from .check import CheckOnDevices
-from .forms import form_of
-from .injection import NOTHING, Beside
-from .program import JaxProgram
+from ..values import Values
+from . import lowerings, versions
+from .injection import NOTHING, Beside, work
+from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
+
+# Few collectives in one round for payloads whose single one takes long anyway.
+_LARGE_BYTES = 16 * MIB
+
+
+@dataclass(frozen=True)
+class Form:
+    """``function(turns, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
+
+    `counts` are the buffers' elements on one rank, `outputs` how many come out, the `result`-th
+    holds the result. `step` collectives make one turn of the loop, 0: there is no loop.
+    """
+
+    function: Callable[..., Any]
+    counts: tuple[int, ...]
+    outputs: int
+    result: int
+    step: int
+    donated: bool = True
+
+    def shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
+        """The buffers of all ranks together, laid out over the mesh."""
+        sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+        return [
+            jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
+            for count in self.counts
+        ]
+
+    def lowered(self, case: Case, mesh: Mesh) -> Any:
+        """``(turns, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
+        each = PartitionSpec(mesh.axis_names)
+        turns = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+        buffers = self.shapes(case, mesh)
+        mapped = versions.shard_map(
+            self.function,
+            mesh=mesh,
+            in_specs=(EVERYWHERE, *[each] * len(buffers)),
+            out_specs=(EVERYWHERE, *[each] * self.outputs),
+        )
+        numbers = tuple(range(1, len(buffers) + 1)) if self.donated else ()
+        return jax.jit(mapped, donate_argnums=numbers, keep_unused=True).lower(turns, *buffers)
+
+
+def form_of(
+    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, beside: Beside = NOTHING
+) -> Form:
+    """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
+    size = jnp.dtype(case.dtype).itemsize
+    collective = COLLECTIVES[case.collective]
+    taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
+    given = collective.output_bytes(case.payload_bytes, case.group_size) // size
+    one = partial(lowerings.lower, case, axes)
+    extra = partial(work, beside, axes)
+    in_place = case.placement == Placement.IN_PLACE.value
+    if case.clock is Clock.DISPATCH:
+        single = partial(_single, one)
+        return Form(single, (taken,), outputs=1, result=0, step=0, donated=in_place)
+    few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
+    if not in_place:
+        # More of them in a turn have the same input and would be merged into one.
+        return Form(partial(_repeated, one, extra), (taken, given), outputs=2, result=1, step=1)
+    if virtual:
+        step = 2 if few else 4
+        return Form(
+            partial(_to_and_fro, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
+        )
+    return Form(partial(_chained, one, extra), (taken,), outputs=1, result=0, step=1)
+
+
+def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+    return turns, one(values)
+
+
+def _to_and_fro(
+    one: Callable[..., Any],
+    extra: Callable[..., Any],
+    step: int,
+    turns: jax.Array,
+    first: jax.Array,
+    second: jax.Array,
+) -> tuple[Any, ...]:
+    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
+        count, first, second = held
+        beside = 0
+        for place in range(step // 2):
+            second = one(first)
+            beside += extra(count + 2 * place, second)
+            first = one(second)
+            beside += extra(count + 2 * place + 1, first)
+        return count + 1 + beside, first, second
+
+    return loop(turns, turn, first, second)
+
+
+def _chained(
+    one: Callable[..., Any], extra: Callable[..., Any], turns: jax.Array, values: jax.Array
+) -> tuple[Any, ...]:
+    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
+        count, values = held
+        values = one(values)
+        return count + 1 + extra(count, values), values
+
+    return loop(turns, turn, values)
+
+
+def _repeated(
+    one: Callable[..., Any],
+    extra: Callable[..., Any],
+    turns: jax.Array,
+    values: jax.Array,
+    result: jax.Array,
+) -> tuple[Any, ...]:
+    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
+        count, values, result = held
+        values, result = versions.optimization_barrier((values, one(values)))
+        return count + 1 + extra(count, result), values, result
+
+    return loop(turns, turn, values, result)
 
 
 class CollectiveProgram(JaxProgram):
@@ -40,8 +167,8 @@ class CollectiveProgram(JaxProgram):
         self.step = max(1, self._form.step)
         self.most_iterations = _most_iterations(case, rounds, self._form.step)
         super().__init__(case, mesh, exact, PartitionSpec(mesh.axis_names))
-        self._shapes = forms.shapes(case, mesh, self._form)
-        text = self._compile(lambda: forms.lowered(case, mesh, self._form))
+        self._shapes = self._form.shapes(case, mesh)
+        text = self._compile(lambda: self._form.lowered(case, mesh))
         self.proof = self._prove(text)
         self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
         self._start = self._compiled_start(self._draws[0])
@@ -112,7 +239,7 @@ def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
     """The chain of `case` on devices that are not there, and how many collectives are in a turn."""
     rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
     form = form_of(case, _axes(case, mesh), rounds, virtual=False)
-    return forms.lowered(case, mesh, form), max(1, form.step)
+    return form.lowered(case, mesh), max(1, form.step)
 
 
 def _axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
@@ -123,17 +250,14 @@ def _axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
 def _check_world(case: Case, mesh: Mesh) -> None:
     there = len(set(mesh.devices.flat))
     if there != case.ranks:
-        raise MeasuringError(
-            FailureKind.WRONG_WORLD, f"{there} devices take part, expected {case.ranks}"
-        )
+        raise wrong_world(f"{there} devices take part, expected {case.ranks}")
 
 
 def _most_iterations(case: Case, rounds: int, step: int) -> int:
     """As many as stay exact, in whole turns of `step`; without a loop, one."""
     most = rounds // step * step if step else 1
     if most == 0:
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE,
-            f"{case.dtype} holds no exact chain of {step} over {case.group_size} ranks",
+        raise unavailable(
+            f"{case.dtype} holds no exact chain of {step} over {case.group_size} ranks"
         )
     return most

@@ -6,7 +6,6 @@ hardware, the latter neither a driver nor anything of CUDA.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 from pathlib import Path
@@ -14,12 +13,21 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, FailureKind, Topology
-from busbw.worker import environ
+from busbw.model import Case, Compiler, Device, Topology
+from busbw.worker import process
 from busbw.workloads import layer_of
 
-from ..base import AbstractCompiler, AbstractLowered, CompileError, MeasuringError, Optimized
-from . import collective, dense_step, devices, versions
+from ..base import (
+    AbstractCompiler,
+    AbstractLowered,
+    CompileError,
+    MeasuringError,
+    Optimized,
+    unavailable,
+)
+from ..framework import package_versions
+from . import collective, dense_step, versions
+from .backend import device_set, mesh_of, versions_of_packages
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
@@ -74,14 +82,14 @@ class JaxCompiler(AbstractCompiler):
             topology=topology.name,
             release=_release(topology.device),
             build=found[0].client.platform_version,
-            versions=devices.versions_of_packages(),
-            flags=environ.flags(),
-            devices=devices.device_set(topology.device, found, processes=topology.hosts),
+            versions=versions_of_packages(),
+            flags=process.flags(),
+            devices=device_set(topology.device, found, processes=topology.hosts),
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The chain of `case` over the topology's devices; of a training step, the step alone."""
-        mesh = devices.mesh_of(case, self._of(topology))
+        mesh = mesh_of(case, self._of(topology))
         if not case.workload.is_bare:
             return JaxLowered(dense_step.lowered(layer_of(case), mesh), 1)
         return JaxLowered(*collective.lowered(case, mesh))
@@ -109,13 +117,12 @@ def _devices(topology: Topology) -> list[Any]:
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
         words = str(error).strip().splitlines()[0][:_SHOWN]
-        raise MeasuringError(FailureKind.UNAVAILABLE, f"{topology.name}: {words}") from error
+        raise unavailable(f"{topology.name}: {words}") from error
     there = list(found.devices)
     if len(there) != topology.ranks:
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE,
+        raise unavailable(
             f"{topology.name}: the compiler makes {len(there)} devices of it, "
-            f"expected {topology.ranks}",
+            f"expected {topology.ranks}"
         )
     return there
 
@@ -126,7 +133,7 @@ def _missing(device: Device) -> str:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
         return 'libtpu is not installed: pip install "busbw[tpu]"'
-    if any(_version(name) for name in _FOR_GPUS):
+    if not package_versions(*_FOR_GPUS).keys().isdisjoint(_FOR_GPUS):
         return ""
     return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
 
@@ -134,18 +141,11 @@ def _missing(device: Device) -> str:
 def _release(device: Device) -> str:
     """The package that compiles, with its version."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(environ.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
+        return os.environ.get(process.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
-    found = [f"{name} {_version(name)}" for name in names if _version(name)]
+    known = package_versions(*names)
+    found = [f"{name} {known[name]}" for name in names if name in known]
     return found[0] if found else f"{names[0]} of unknown version"
-
-
-def _version(package: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _release_beside(library: Path) -> str:

@@ -5,7 +5,6 @@ By itself a step is what is compiled for devices that are not there.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import jax
@@ -13,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.model import Case, FailureKind, Proof
+from busbw.model import Case, Proof
 from busbw.workloads import LEARNING_RATE, Batch, Layer, layer_of
 
-from .. import hlo
-from ..base import MeasuringError
-from ..step_values import MOST_STEPS, PERIOD, StepValues
+from ..base import unavailable
+from ..hlo import proof
+from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
 from .injection import NOTHING, Beside, work
 from .program import EVERYWHERE, JaxProgram, loop
@@ -32,9 +31,7 @@ class DenseStepProgram(JaxProgram):
 
     def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
         if beside.part:
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, "a second collective is for all-reduces, not for steps"
-            )
+            raise unavailable("a second collective is for all-reduces, not for steps")
         layer = layer_of(case)
         reference = StepValues(layer, virtual=virtual)
         super().__init__(case, mesh, reference, EVERYWHERE)
@@ -66,17 +63,7 @@ def prove(text: str, case: Case) -> Proof:
     A step computes, so that what else goes over arrays of the payload's size is no offence; only
     copies are counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
     """
-    wanted = hlo.proof.Wanted(case=case, per_round=1, strict=False)
-    found = hlo.proof.find(text, wanted)
-    return Proof(
-        collectives=dict(Counter(one.collective for one in found.collectives)),
-        payload_copies=sum(one.op == "copy" for one in found.beside),
-        copies_per_call=sum(one.op == "copy" for one in found.once),
-        algorithm=case.strategy,
-        chosen=hlo.algorithm.algorithm_of(found.collectives),
-        array_bytes=wanted.result_bytes,
-        groups=case.groups,
-    )
+    return proof.prove(text, proof.Wanted(case=case, per_round=1, strict=False, computes=True))
 
 
 def lowered(step: Layer, mesh: Mesh) -> Any:

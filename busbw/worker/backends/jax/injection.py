@@ -12,14 +12,15 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from busbw.model import Case, Clock, Extra, FailureKind, Injection
+from busbw.model import Case, Clock, Extra, Injection
 
-from ..base import MeasuringError
+from ..base import unavailable
+from ..framework import AbstractChain
 
 _TRIED_STEPS = 100_000
 _STEP_TRIES = 5
@@ -40,22 +41,6 @@ class Beside:
     part: int = 0
 
 
-class Timed(Protocol):
-    """What is needed of a program to find out how long its collective takes."""
-
-    step: int
-    most_iterations: int
-
-    def fresh(self) -> None:
-        """Lay out starting values."""
-
-    def run(self, iterations: int) -> None:
-        """`iterations` collectives in one call."""
-
-    def release(self) -> None:
-        """Release the buffers."""
-
-
 NOTHING = Beside()
 
 
@@ -70,15 +55,15 @@ def work(beside: Beside, axes: tuple[str, ...], count: jax.Array, result: jax.Ar
     return 0
 
 
-def beside_of(case: Case, injection: Injection | None, make: Callable[[Beside], Timed]) -> Beside:
+def beside_of(
+    case: Case, injection: Injection | None, make: Callable[[Beside], AbstractChain]
+) -> Beside:
     """What `injection` means for `case`; a delay is tried out with programs from `make`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
         return Beside()
     if case.clock is Clock.DISPATCH:
         # Its program is the collective alone, without the loop that counts what is beside it.
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE, f"a {injection.extra.value} is for chains, not single calls"
-        )
+        raise unavailable(f"a {injection.extra.value} is for chains, not single calls")
     if injection.extra is Extra.PAYLOAD:
         return _part(case, injection)
     return _delay(case, injection, make)
@@ -87,18 +72,17 @@ def beside_of(case: Case, injection: Injection | None, make: Callable[[Beside], 
 def _part(case: Case, injection: Injection) -> Beside:
     """Smaller than the payload, so that the proof can tell the two collectives apart."""
     if case.collective != "all_reduce":
-        raise MeasuringError(FailureKind.UNAVAILABLE, "a second collective is for all-reduces only")
+        raise unavailable("a second collective is for all-reduces only")
     size = jnp.dtype(case.dtype).itemsize
     part = max(1, round(case.payload_bytes * (injection.share or 0.0) / size))
     if part * size >= case.payload_bytes:
-        raise MeasuringError(
-            FailureKind.UNAVAILABLE,
-            f"a second collective of {part * size} bytes is no part of {case.payload_bytes}",
+        raise unavailable(
+            f"a second collective of {part * size} bytes is no part of {case.payload_bytes}"
         )
     return Beside(part=part)
 
 
-def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) -> Beside:
+def _delay(case: Case, injection: Injection, make: Callable[[Beside], AbstractChain]) -> Beside:
     """As many steps as take the time asked for, within the chain itself.
 
     A loop takes some time however short it is. Of a delay that is nearer to none than to that,
@@ -106,7 +90,7 @@ def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) ->
     """
     with contextlib.ExitStack() as held:
 
-        def tried(beside: Beside) -> Timed:
+        def tried(beside: Beside) -> AbstractChain:
             program = make(beside)
             held.callback(program.release)
             return program
@@ -122,7 +106,7 @@ def _delay(case: Case, injection: Injection, make: Callable[[Beside], Timed]) ->
     step_s = statistics.median(long - short for _, short, long in turns) / (steps - 1)
     wanted_s = injection.delay_s(without_s, case.payload_bytes)
     if step_s <= 0:
-        raise MeasuringError(FailureKind.UNAVAILABLE, "a delay's length cannot be found here")
+        raise unavailable("a delay's length cannot be found here")
     if wanted_s < least_s / 2:
         return NOTHING
     return Beside(steps=max(1, 1 + round((wanted_s - least_s) / step_s)))
@@ -141,7 +125,7 @@ def _step_s() -> float:
     return min(tries_s) / _TRIED_STEPS
 
 
-def _one_s(program: Timed) -> float:
+def _one_s(program: AbstractChain) -> float:
     """Seconds of one collective, roughly."""
     _chain_s(program, program.step)
     return min(_chain_s(program, program.step) for _ in range(3)) / program.step
@@ -159,7 +143,7 @@ def _busy(start: jax.Array, steps: int) -> Any:
     return (jax.lax.fori_loop(0, steps, step, begun) == 0).astype(start.dtype)
 
 
-def _turns(programs: Sequence[Timed]) -> list[tuple[float, ...]]:
+def _turns(programs: Sequence[AbstractChain]) -> list[tuple[float, ...]]:
     """Seconds of one collective of each program, taken in turn."""
     first = programs[0]
     chain = first.step
@@ -172,7 +156,7 @@ def _turns(programs: Sequence[Timed]) -> list[tuple[float, ...]]:
     ]
 
 
-def _chain_s(program: Timed, iterations: int) -> float:
+def _chain_s(program: AbstractChain, iterations: int) -> float:
     program.fresh()
     begun_s = time.perf_counter()
     program.run(iterations)

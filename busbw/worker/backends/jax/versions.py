@@ -16,10 +16,10 @@ from typing import Any
 
 import jax
 
-from busbw.model import Device, FailureKind
+from busbw.model import Device
 
-from .. import version_check
-from ..base import MeasuringError
+from ..base import unavailable
+from ..framework import check_version
 
 OLDEST = "0.4.30"
 
@@ -38,7 +38,7 @@ _DEVICE_COUNT = "--xla_force_host_platform_device_count"
 
 def check() -> None:
     """Raise MeasuringError UNAVAILABLE where this JAX is older than `OLDEST`."""
-    version_check.check("jax", jax.__version__, OLDEST)
+    check_version("jax", jax.__version__, OLDEST)
 
 
 def make_cpu_devices(count: int) -> None:
@@ -110,9 +110,7 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
             _start(folder, {})
         except (runtime_error(), RuntimeError, ValueError):
             words = (str(refused).strip().splitlines() or [type(refused).__name__])[0]
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, f"JAX's profiler does not start: {words}"
-            ) from refused
+            raise unavailable(f"JAX's profiler does not start: {words}") from refused
     try:
         yield
     finally:

@@ -1,40 +1,42 @@
-"""TensorFlow: which devices it reaches, and which of its programs measures a case."""
+"""TensorFlow: its devices, which of its programs measures a case, and its profiler's recordings.
+
+Recordings are read by the classes of their format, which TensorFlow brings along.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import importlib
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import (
-    VIRTUAL_RANKS,
-    Case,
-    Device,
-    DeviceSet,
-    Extra,
-    FailureKind,
-    Injection,
-)
-from busbw.worker import environ, host
+from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, Extra, Injection
+from busbw.traces.attribution import INSTRUCTION, is_of_gpu
+from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.xplane import own_times
+from busbw.worker import host, process
 
-from ..base import MeasuringError, World
-from ..framework import AbstractFramework, clocks
-from ..recorded import Reader
-from . import recordings, versions
+from ..base import MeasuringError, Reader, unavailable
+from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .replicas import make_strategy
+from .program import make_strategy
 
 PROGRAM = "outer-loop2"
 
+# Before it, a recording on the CPU lacked some of the collectives that had run.
+_PROFILES_ALL = "2.15"
+
+_PS = 1e-12
 _EVENTS_END_S = 0.5
 
 _STRATEGIES = {
@@ -67,9 +69,8 @@ class TensorflowBackend(AbstractFramework):
         super().__init__(device)
         self.keeps_memory = _keeps_memory()
         self.framework_path = os.path.dirname(tf.__file__)
-        self.versions = versions.of_packages()
+        self.versions = package_versions(tensorflow=tf.__version__)
         self._strategies: dict[str, Any] = {}
-        self._names: list[str] = []
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or VIRTUAL_RANKS)]
         tf.config.set_logical_device_configuration(cpu, logical)
@@ -85,15 +86,9 @@ class TensorflowBackend(AbstractFramework):
             program=PROGRAM,
             allocator=_allocator(device),
             strategies=_STRATEGIES[device],
-            clocks=clocks(device, recorded=versions.has_whole_profiler()),
+            clocks=clocks(device, recorded=not is_before(tf.__version__, _PROFILES_ALL)),
             cores=host.cores() if virtual else None,
         )
-
-    def world(self) -> World:
-        """The devices that TensorFlow would build a strategy of."""
-        assert self._device is not None
-        names = self._devices()
-        return World(device_kind=_device_kind(self._device), ranks=len(names), processes=1)
 
     def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
         return CollectiveProgram if case.workload.is_bare else DenseStepProgram
@@ -102,11 +97,9 @@ class TensorflowBackend(AbstractFramework):
         self, case: Case, injection: Injection | None
     ) -> CollectiveProgram | DenseStepProgram:
         if self._device is None:
-            raise MeasuringError(FailureKind.UNAVAILABLE, "the worker was opened for no device")
+            raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra in (Extra.DELAY, Extra.PAYLOAD):
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE, f"TensorFlow's program cannot do a {injection.extra.value}"
-            )
+            raise unavailable(f"TensorFlow's program cannot do a {injection.extra.value}")
         virtual = self._device is Device.CPU
         return self._kind(case)(case, self._strategy(case), virtual=virtual)
 
@@ -116,7 +109,7 @@ class TensorflowBackend(AbstractFramework):
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield partial(recordings.read, folder)
+            yield partial(read_recordings, folder)
             # The end of an event is written after its values are there: one still open is lost.
             time.sleep(_EVENTS_END_S)
         finally:
@@ -127,31 +120,28 @@ class TensorflowBackend(AbstractFramework):
         if case.strategy not in self._strategies:
             # What was imported never becomes garbage: it need not be searched for any.
             gc.freeze()
-            names = self._devices()
+            assert self._device is not None
+            names = _logical_devices(self._device)
             if len(names) < case.ranks or (self._device is Device.TPU and len(names) > case.ranks):
-                raise MeasuringError(
-                    FailureKind.UNAVAILABLE, f"{case.ranks} ranks asked for, {len(names)} devices"
-                )
+                raise unavailable(f"{case.ranks} ranks asked for, {len(names)} devices")
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy
         return self._strategies[case.strategy]
 
-    def _devices(self) -> list[str]:
-        """Asked once: to ask for a TPU's devices is to start it anew."""
-        assert self._device is not None
-        self._names = self._names or _logical_devices(self._device)
-        return self._names
 
-
+@functools.cache
 def _logical_devices(device: Device) -> list[str]:
-    """Names of the devices of one class; raises MeasuringError where there are none."""
+    """Names of the devices of one class; raises MeasuringError where there are none.
+
+    Asked once: to ask for a TPU's devices is to start it anew.
+    """
     if device is Device.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
-            raise MeasuringError(FailureKind.UNAVAILABLE, "TensorFlow sees no TPU")
+            raise unavailable("TensorFlow sees no TPU")
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.tpu.experimental.initialize_tpu_system(resolver)
     elif not tf.config.list_physical_devices(device.value.upper()):
-        raise MeasuringError(FailureKind.UNAVAILABLE, f"TensorFlow sees no {device.value.upper()}")
+        raise unavailable(f"TensorFlow sees no {device.value.upper()}")
     return [found.name for found in tf.config.list_logical_devices(device.value.upper())]
 
 
@@ -173,6 +163,69 @@ def _keeps_memory() -> bool:
 def _allocator(device: Device) -> str:
     if device is Device.CPU:
         kept = "kept" if _keeps_memory() else "given-back"
-        return f"{environ.allocator()}-{kept}"
+        return f"{process.allocator()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
     return "grown" if growth else "preallocated"
+
+
+def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
+    """The recordings below `folder`; by our own reader where this TensorFlow brings no classes.
+
+    Raises TraceError for one that only our own reader may read, and cannot.
+    """
+    paths = sorted(folder.rglob("*.xplane.pb"))
+    try:
+        space = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2").XSpace
+    except (ImportError, AttributeError):
+        return read_files(folder, keep)
+    return [_trace(space.FromString(path.read_bytes()), path.name, keep) for path in paths]
+
+
+def _trace(space: Any, host: str, keep: Keep) -> Trace:
+    """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
+    clocks = [line.timestamp_ns for plane in space.planes for line in plane.lines]
+    begin_ns = min((clock for clock in clocks if clock), default=0)
+    return Trace(
+        events=tuple(event for plane in space.planes for event in _events(plane, keep, begin_ns)),
+        host=host,
+        planes=tuple(plane.name for plane in space.planes),
+    )
+
+
+def _events(plane: Any, keep: Keep, begin_ns: int) -> Iterator[Event]:
+    names = {key: one.name for key, one in plane.stat_metadata.items()}
+    kinds = {key: _kind(one, names) for key, one in plane.event_metadata.items()}
+    kept = {key for key, (name, shared) in kinds.items() if keep(name, plane.name, shared)}
+    each = is_of_gpu(plane.name) and INSTRUCTION in names.values()
+    for line in plane.lines:
+        where = plane.name, line.display_name or line.name
+        base_ps = (line.timestamp_ns - begin_ns) * 1000
+        for event in line.events:
+            is_kept = event.metadata_id in kept
+            if not (is_kept or each):
+                continue
+            name, shared = kinds[event.metadata_id]
+            stats = {**shared, **_stats(event.stats, names)} if event.stats else shared
+            if is_kept or keep(name, plane.name, stats):
+                shared_s = ((base_ps + event.offset_ps) * _PS, event.duration_ps * _PS)
+                yield Event.timed((name, *where), shared_s, own_times(stats), stats)
+
+
+def _kind(metadata: Any, names: Mapping[int, str]) -> tuple[str, Stats]:
+    """Name and stats of all events of one kind; the text of an instruction is a stat."""
+    stats = _stats(metadata.stats, names)
+    if metadata.display_name and " = " in metadata.name:
+        return metadata.display_name, {"long_name": metadata.name, **stats}
+    return metadata.name, stats
+
+
+def _stats(found: Any, names: Mapping[int, str]) -> dict[str, str | int | float]:
+    """Those of plain values; a text may stand among the names."""
+    stats: dict[str, str | int | float] = {}
+    for one in found:
+        which = one.WhichOneof("value")
+        if which == "ref_value":
+            stats[names[one.metadata_id]] = names.get(one.ref_value, "")
+        elif which not in (None, "bytes_value"):
+            stats[names[one.metadata_id]] = getattr(one, which)
+    return stats

@@ -10,11 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import Case, Clock, FailureKind, Placement
+from busbw.model import Case, Clock, Placement
 
-from ..base import MeasuringError
-from ..expected import Values, tiled
-from .program import TensorflowProgram
+from ..base import unavailable
+from ..values import Values, tiled
+from .program import TensorflowProgram, summed
 
 
 class CollectiveProgram(TensorflowProgram):
@@ -29,10 +29,7 @@ class CollectiveProgram(TensorflowProgram):
         single = case.clock is Clock.DISPATCH
         self.most_iterations = 1 if single else rounds
         if self.most_iterations <= self.shortest and not single:
-            raise MeasuringError(
-                FailureKind.UNAVAILABLE,
-                f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks",
-            )
+            raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
         self._trace(self._once if single else self._loop)
 
     @classmethod
@@ -69,5 +66,4 @@ class CollectiveProgram(TensorflowProgram):
 
 
 def _all_reduce(values: Any) -> Any:
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
+    return summed(tf.identity(values))

@@ -10,8 +10,9 @@ import tensorflow as tf
 from busbw.model import Case
 from busbw.workloads import LEARNING_RATE, layer_of
 
-from ..step_values import MOST_STEPS, PERIOD, StepValues
-from .program import TensorflowProgram
+from ..values import MOST_STEPS, PERIOD, StepValues
+from . import layers
+from .program import TensorflowProgram, summed
 
 
 class DenseStepProgram(TensorflowProgram):
@@ -61,20 +62,7 @@ def one_step(weights: Any, rows: Any, labels: Any) -> Any:
     """One replica's new weights. The gradient's all-reduce is the only collective."""
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        loss = _loss(weights, rows, labels)
+        loss = layers.cross_entropy(tf.linalg.matmul(rows, weights), labels)
     ranks = tf.distribute.get_replica_context().num_replicas_in_sync
     # The mean over ranks and the rate in one: a pass over memory less.
-    return weights - (LEARNING_RATE / ranks) * _summed(tape.gradient(loss, weights))
-
-
-def _loss(weights: Any, rows: Any, labels: Any) -> Any:
-    """Softmax cross-entropy, the mean over a rank's rows."""
-    scores = tf.linalg.matmul(rows, weights)
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
-    )
-
-
-def _summed(gradient: Any) -> Any:
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    return weights - (LEARNING_RATE / ranks) * summed(tape.gradient(loss, weights))

@@ -1,4 +1,4 @@
-"""The nets in TensorFlow's plain operations: their loss, and how good they are.
+"""The nets, and a loss, in TensorFlow's plain operations; and how good nets are.
 
 No strategy and no clock may enter.
 """
@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from busbw.model import Net
 
-from .. import nets
-from ..examples import Examples
+from .. import training
+from ..training import Examples
 
 
 def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
@@ -23,8 +23,8 @@ def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> An
     By way of the labels, so that it is worked out from each rank's examples, and not beforehand.
     """
     shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
-    cross_entropy = _cross_entropy(_logits(net, variables, inputs), labels)
-    return cross_entropy - shown * variables[nets.COUNTER]
+    mean = cross_entropy(_logits(net, variables, inputs), labels)
+    return mean - shown * variables[training.COUNTER]
 
 
 def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
@@ -39,11 +39,12 @@ def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[f
     """The share of `examples` that the net names rightly, and their mean cross-entropy."""
     logits = _logits(net, values, examples.inputs)
     named = tf.argmax(logits, axis=1).numpy()
-    mean = _cross_entropy(logits, examples.labels)
+    mean = cross_entropy(logits, examples.labels)
     return float((named == examples.labels).mean()), float(mean)
 
 
-def _cross_entropy(logits: Any, labels: Any) -> Any:
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    """Softmax cross-entropy, the mean over rows."""
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     )

@@ -1,21 +1,109 @@
 """What every program in TensorFlow does alike: traced once, called from starting values, read.
 
-The anchor is here, too: every rank reads and writes values of its own, and nothing more.
+It runs on the replicas of a strategy of `tf.distribute`. The anchor is here, too: every rank reads
+and writes values of its own, and nothing more.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import tensorflow as tf
 
 from busbw.model import Case
 
-from ..chain import AbstractChain, AbstractValues
+from ..base import wrong_world
+from ..framework import AbstractChain, AbstractValues
 from . import proof
-from .replicas import Replicas
+
+
+def make_strategy(name: str, devices: Sequence[str]) -> Any:
+    """The strategy of `tf.distribute` that bears our `name`, over `devices`."""
+    if name == "tpu":
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+        return tf.distribute.TPUStrategy(resolver)
+    operations = {
+        "nccl": tf.distribute.NcclAllReduce,
+        "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
+        "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+    }
+    chosen = operations[name]() if name in operations else None
+    return tf.distribute.MirroredStrategy(list(devices), cross_device_ops=chosen)
+
+
+class Replicas:
+    """The replicas of `strategy`, one for each of `ranks`.
+
+    Raises MeasuringError WRONG_WORLD where they are not as many.
+    """
+
+    def __init__(self, strategy: Any, ranks: int) -> None:
+        there = int(strategy.num_replicas_in_sync)
+        if there != ranks:
+            raise wrong_world(f"{there} replicas take part, expected {ranks}")
+        self._strategy = strategy
+        self._devices: list[str] = list(strategy.extended.worker_devices)
+        self._gpus = [name for name in self._devices if "GPU" in name]
+
+    def laid_out(self, made: Callable[[int], Any]) -> Any:
+        """`made(rank)` of each rank, on its own device, once they are there."""
+
+        def of_replica(context: Any) -> Any:
+            rank = context.replica_id_in_sync_group
+            with tf.device(self._devices[rank]):
+                return made(rank)
+
+        values = self._strategy.experimental_distribute_values_from_function(of_replica)
+        self.wait(values)
+        return values
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function` of each replica's own values."""
+        return self._strategy.run(function, args=arguments)
+
+    def chained(self, one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
+        """`one` of `start`, then of what came out: the rounds counted, and the last result.
+
+        TensorFlow allows no all-reduce in a loop inside the replica function: it is around it.
+        """
+        counted, result = tf.while_loop(
+            lambda turn, _: turn < turns,
+            lambda turn, held: (turn + 1, one(held)),
+            (tf.constant(0), start),
+            parallel_iterations=1,
+        )
+        return counted, result
+
+    def of(self, values: Any) -> list[Any]:
+        """Every rank's own."""
+        found: list[Any] = list(self._strategy.experimental_local_results(values))
+        return found
+
+    def wait(self, values: Any) -> None:
+        """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
+        for value in self.of(values):
+            if "CPU" in value.backing_device:
+                value._numpy()
+            else:
+                value[:1].numpy()
+
+    def readable(self, values: Any) -> list[Any]:
+        """Every rank's own to be read as an array, uncopied on the CPU."""
+        return [
+            value._numpy() if "CPU" in value.backing_device else value for value in self.of(values)
+        ]
+
+    def begin_peak(self) -> None:
+        """Count the peaks of GPUs anew."""
+        for name in self._gpus:
+            tf.config.experimental.reset_memory_stats(name)
+
+    def peak_bytes(self) -> int | None:
+        """The highest use of any GPU since `begin_peak`; None where there is none."""
+        peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
+        return max(peaks, default=None)
 
 
 class TensorflowProgram(AbstractChain):
@@ -95,6 +183,12 @@ class TensorflowProgram(AbstractChain):
     @abstractmethod
     def _values_of_rank(self, rank: int, number: int) -> Any:
         """What `rank` starts with in draw `number`."""
+
+
+def summed(values: Any) -> Any:
+    """The sum of all replicas' values, by the strategy's own all-reduce, on each of them."""
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
 def _changed_signs(values: Any, passes: Any) -> Any:

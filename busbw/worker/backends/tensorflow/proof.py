@@ -1,23 +1,29 @@
-"""Proof from TensorFlow's graphs that the strategy's own all-reduce is what runs.
+"""Proof from TensorFlow's graphs that the strategy's own reduction is what runs.
 
-The graph that was executed, after TensorFlow's optimiser and cut up by device, is recorded
-while the program runs for the first time; a TPU's program is compiled out of sight, so there
-the traced graph must do.
+The graph that was executed, after TensorFlow's optimiser and cut up by device, is recorded while
+the program runs for the first time. It has no shapes: how many bytes there are, the traced graph
+says. A TPU's program is compiled out of sight, so there the traced graph must do for all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from busbw.collectives import DTYPES
-from busbw.model import Case, Clock, FailureKind, Proof
+from busbw.model import Case, Clock, Proof, TrainingRequest, TrainingStrategy
 
-from ..base import MeasuringError
+from ..base import not_a_collective, wrong_world
+from ..training import GRADIENT_BYTES
+
+_COLLECTIVE = "CollectiveReduceV2"
+_ADDITION = "AddN"
+_TPU = "CrossReplicaSum"
+_NCCL = "NcclAllReduce"
 
 
 @dataclass(frozen=True)
@@ -30,14 +36,21 @@ class _Algorithm:
 
 
 _ALGORITHMS = {
-    "ring": _Algorithm(op="CollectiveReduceV2", each_rank=True, hint="ring"),
-    "collective_nccl": _Algorithm(op="CollectiveReduceV2", each_rank=True, hint="nccl"),
-    "nccl": _Algorithm(op="NcclAllReduce", each_rank=True),
-    "reduction_to_one_device": _Algorithm(op="AddN", each_rank=False),
-    "hierarchical_copy": _Algorithm(op="AddN", each_rank=False),
-    "tpu": _Algorithm(op="CrossReplicaSum", each_rank=False),
+    "ring": _Algorithm(op=_COLLECTIVE, each_rank=True, hint="ring"),
+    "collective_nccl": _Algorithm(op=_COLLECTIVE, each_rank=True, hint="nccl"),
+    "nccl": _Algorithm(op=_NCCL, each_rank=True),
+    "reduction_to_one_device": _Algorithm(op=_ADDITION, each_rank=False),
+    "hierarchical_copy": _Algorithm(op=_ADDITION, each_rank=False),
+    "tpu": _Algorithm(op=_TPU, each_rank=False),
 }
-_REDUCING_OPS = {algorithm.op for algorithm in _ALGORITHMS.values()} | {"CollectiveReduceV3"}
+# By which operation a training strategy adds up gradients.
+_OF_TRAINING = {
+    TrainingStrategy.MIRRORED: _COLLECTIVE,
+    TrainingStrategy.MULTI_WORKER_MIRRORED: _COLLECTIVE,
+    TrainingStrategy.CENTRAL_STORAGE: _ADDITION,
+    TrainingStrategy.TPU: _TPU,
+}
+_REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
 
 
@@ -60,8 +73,7 @@ def prove(case: Case, executed: Sequence[Any], traced: Any) -> Proof:
     """The strategy's own op, in the number, the loop, the group and with the hint it must have."""
     compiled_away = case.strategy == "tpu" or not executed
     graphs = [traced.as_graph_def()] if compiled_away else executed
-    nodes = [node for graph in graphs for node in nodes_of(graph)]
-    found = [node for node in nodes if node.op in _REDUCING_OPS]
+    nodes, found = _reducing(graphs)
     _check_kinds(case, found)
     _check_bytes(case, traced)
     if not compiled_away:
@@ -87,7 +99,7 @@ def _check_kinds(case: Case, found: Sequence[Any]) -> None:
     if kinds == {algorithm.op: wanted} and right_hint and right_type:
         return
     hinted = f" (hint {', '.join(sorted(hints))})" if algorithm.hint else ""
-    raise _not_it(
+    raise not_a_collective(
         f"{case.strategy} is {wanted} x {algorithm.op}, for {case.dtype} TensorFlow put "
         f"{kinds or 'no reduction'}{hinted} into the graph"
     )
@@ -98,12 +110,14 @@ def _check_bytes(case: Case, traced: Any) -> None:
 
     What is executed no longer says shapes, and TensorFlow's optimiser leaves them as they are.
     """
-    nodes = nodes_of(traced.as_graph_def(add_shapes=True))
-    for node in (node for node in nodes if node.op in _REDUCING_OPS):
+    _, found = _reducing([traced.as_graph_def(add_shapes=True)])
+    for node in found:
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)
             if shape.is_fully_defined() and size != case.payload_bytes:
-                raise _not_it(f"{node.name} is of {size} bytes, expected {case.payload_bytes}")
+                raise not_a_collective(
+                    f"{node.name} is of {size} bytes, expected {case.payload_bytes}"
+                )
 
 
 def _element_bytes(node: Any) -> int:
@@ -113,7 +127,7 @@ def _element_bytes(node: Any) -> int:
 def _check_loop(case: Case, found: Sequence[Any]) -> None:
     outside = [node.name for node in found if not node.name.startswith(_LOOP)]
     if outside and case.clock is not Clock.DISPATCH:
-        raise _not_it(f"TensorFlow took the reduction out of the loop: {outside[0]}")
+        raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
 
 
 def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any]) -> None:
@@ -121,25 +135,102 @@ def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any]) -> Non
         return
     devices = {node.device for node in found}
     if len(devices) != case.ranks:
-        raise MeasuringError(
-            FailureKind.WRONG_WORLD,
-            f"{len(devices)} devices take part, expected {case.ranks}: {sorted(devices)}",
+        raise wrong_world(
+            f"{len(devices)} devices take part, expected {case.ranks}: {sorted(devices)}"
         )
+    for name, ranks in _group_sizes(found, nodes):
+        if ranks not in (None, case.ranks):
+            raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reductions:
+    """Operations by kind, on all ranks of this process, and the bytes that one rank hands over."""
+
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    reduced_bytes: int | None = None
+
+
+def reductions(
+    request: TrainingRequest, replicas: int, executed: Sequence[Any], traced: Any
+) -> Reductions:
+    """What adds up the gradients of the step, `replicas` of whose ranks are in this process.
+
+    Raises MeasuringError NOT_A_COLLECTIVE where that is not the whole gradient over all ranks.
+    """
+    if request.strategy not in _OF_TRAINING:
+        return Reductions()
+    name, wanted = request.strategy.value, _OF_TRAINING[request.strategy]
+    nodes, found = _reducing([traced.as_graph_def()] if wanted == _TPU else executed)
+    kinds = dict(Counter(node.op for node in found))
+    if set(kinds) != {wanted}:
+        raise not_a_collective(
+            f"{name} adds up gradients by {wanted}, TensorFlow put "
+            f"{kinds or 'no reduction'} into the graph"
+        )
+    if wanted == _TPU:
+        return Reductions(kinds=kinds)
+    sizes = _bytes(traced, wanted)
+    if wanted == _COLLECTIVE:
+        _check_collectives(request, replicas, found, nodes)
+    else:
+        _check_terms(request, found)
+        sizes, replicas = [sum(sizes)], 1
+    if sizes != [GRADIENT_BYTES] * replicas:
+        raise not_a_collective(
+            f"{name} adds up {sizes} bytes of gradients, expected {GRADIENT_BYTES} of each rank"
+        )
+    return Reductions(kinds=kinds, reduced_bytes=GRADIENT_BYTES)
+
+
+def _check_collectives(
+    request: TrainingRequest, replicas: int, found: Sequence[Any], nodes: Sequence[Any]
+) -> None:
+    """On every device of this process, each over all ranks."""
+    devices = {node.device for node in found}
+    if len(devices) != replicas:
+        raise not_a_collective(
+            f"gradients are reduced on {len(devices)} devices of this process, expected "
+            f"{replicas}: {sorted(devices)}"
+        )
+    for name, ranks in _group_sizes(found, nodes):
+        if ranks != request.ranks:
+            raise not_a_collective(f"{name} is over {ranks} ranks, expected {request.ranks}")
+
+
+def _check_terms(request: TrainingRequest, found: Sequence[Any]) -> None:
+    for node in found:
+        terms = node.attr["N"].i
+        if terms != request.ranks:
+            raise not_a_collective(f"{node.name} adds up {terms} terms, not {request.ranks}")
+
+
+def _bytes(traced: Any, kind: str) -> list[int]:
+    """What is handed to reductions on each device."""
+    sizes: Counter[str] = Counter()
+    for operation in traced.get_operations():
+        if operation.type == kind:
+            tensor = operation.inputs[0]
+            sizes[operation.device] += tensor.shape.num_elements() * tensor.dtype.size
+    return list(sizes.values())
+
+
+def _group_sizes(found: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int | None]]:
+    """Each reduction's name, and over how many ranks it is; None where no constant says that."""
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for node in found:
-        size = constants.get(node.input[1]) if node.op == "CollectiveReduceV2" else None
-        ranks = int(tf.make_ndarray(size.attr["value"].tensor)) if size is not None else case.ranks
-        if ranks != case.ranks:
-            raise _not_it(f"{node.name} is over {ranks} ranks, expected {case.ranks}")
+        size = constants.get(node.input[1]) if node.op == _COLLECTIVE else None
+        yield (
+            node.name,
+            int(tf.make_ndarray(size.attr["value"].tensor)) if size is not None else None,
+        )
 
 
-def nodes_of(graph: Any) -> list[Any]:
-    """Every node of a graph and of the functions that it calls."""
-    nodes = list(graph.node)
-    for function in graph.library.function:
-        nodes += function.node_def
-    return nodes
-
-
-def _not_it(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)
+def _reducing(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Every node of graphs and of the functions that they call; and those that reduce."""
+    nodes = []
+    for graph in graphs:
+        nodes += graph.node
+        for function in graph.library.function:
+            nodes += function.node_def
+    return nodes, [node for node in nodes if node.op in _REDUCING_OPS]

@@ -1,6 +1,6 @@
 """Training with TensorFlow 2: epochs by one loop and one clock, and the ways to make their steps.
 
-Steps of TF 1 are in `between_graph`; which way is taken, `trainer` says.
+Which way is taken, `trainer` says; it has the way of TF 1, too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from busbw.model import Net, TrainingRequest
 
-from .. import nets
-from ..examples import Course, Examples
-from . import layers, proof, reductions
-from .reductions import Reductions
+from .. import training
+from ..training import Course, Examples
+from . import layers, proof
+from .proof import Reductions
 
 Values = Mapping[str, Any]
 
@@ -122,12 +122,12 @@ def trained(request: TrainingRequest, steps: AbstractSteps) -> Trained:
 
 def digests(copies: Mapping[str, Values]) -> dict[str, str]:
     """By whose copy it is."""
-    return {name: nets.digest(values) for name, values in copies.items()}
+    return {name: training.digest(values) for name, values in copies.items()}
 
 
 def variables_of(request: TrainingRequest) -> dict[str, Any]:
     """The net's variables with their starting values; where, is for a strategy's scope to say."""
-    values = nets.starting_values(request)
+    values = training.starting_values(request)
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
 
 
@@ -174,7 +174,7 @@ class SynchronousSteps(AbstractSteps):
 
         executed = proof.executed_graphs(done)
         request = self._course.request
-        return reductions.found(request, self.local_replicas, executed, traced)
+        return proof.reductions(request, self.local_replicas, executed, traced)
 
     def step(self, batch: Any) -> None:
         """One call, as users have it."""
@@ -182,20 +182,20 @@ class SynchronousSteps(AbstractSteps):
 
     def wait(self) -> None:
         """A value is handed out when it is there."""
-        for copy in self._local(self.variables[nets.COUNTER]):
+        for copy in self._local(self.variables[training.COUNTER]):
             copy.numpy()
 
     def check_first(self, copies: Mapping[str, Values]) -> None:
         """The whole batch in one piece, without the strategy, is what its sum must come to."""
         request = self._course.request
-        start = nets.starting_values(request)
+        start = training.starting_values(request)
         variables = {name: tf.Variable(value) for name, value in start.items()}
         shares = next(self._course.batches(0))
         inputs = tf.concat([share.inputs for share in shares], axis=0)
         labels = tf.concat([share.labels for share in shares], axis=0)
         found = layers.gradients(request.net, variables, inputs, labels)
         gradients = {name: gradient.numpy() for name, gradient in zip(variables, found)}
-        nets.check_first(copies, start, gradients, request.rate)
+        training.check_first(copies, start, gradients, request.rate)
 
     def copies(self) -> dict[str, Values]:
         """Each replica's own, where it has any."""
@@ -300,7 +300,7 @@ class SeparateSteps(AbstractSteps):
     def wait(self) -> None:
         """Until whoever took a step has applied its gradient."""
         if self._coordinator is None:
-            self.variables[nets.COUNTER].numpy()
+            self.variables[training.COUNTER].numpy()
         else:
             self._coordinator.join()
 

@@ -1,20 +1,21 @@
 """TensorFlow as a member of a group that trains: its server, its strategy, and its answer.
 
-One training a process: its devices are laid out for it, before anything else runs. Epochs and their
-steps are in `steps` and `between_graph`.
+One training a process: its devices are laid out for it, before anything else runs. Epochs and the
+steps of TF 2 are in `steps`. Synchronous updates by servers are here, with the member whose server
+they want, and through `tf.compat.v1` alone: TF 2's ParameterServerStrategy has asynchronous ones
+only.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from busbw.model import (
-    FailureKind,
     Place,
     TrainingAnswer,
     TrainingRequest,
@@ -24,14 +25,19 @@ from busbw.model import (
 )
 from busbw.worker import host
 
-from .. import examples, nets
-from ..base import AbstractTrainer, MeasuringError
-from . import layers, versions
-from .between_graph import BetweenGraphSteps
-from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, digests, trained
+from .. import training
+from ..base import AbstractTrainer, unavailable, wrong_world
+from ..framework import package_versions
+from . import layers
+from .proof import Reductions
+from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
 
 # A peer that is alive and does not take part would be waited for without end.
 _COLLECTIVE_TIMEOUT_S = 60
+
+# How often a worker looks whether worker 0 has made the variables, and for how long.
+_POLL_S = 0.2
+_START_S = 120
 
 
 class TensorflowTrainer(AbstractTrainer):
@@ -57,17 +63,14 @@ class TensorflowTrainer(AbstractTrainer):
                 config=options,
             )
         except tf.errors.OpError as error:
-            raise _unavailable(str(error)) from error
+            raise unavailable(str(error)) from error
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
         """Every epoch, by the way asked for; its replicas are as many as the ranks."""
-        course = examples.course(request)
+        course = training.course(request)
         steps = self._steps(course)
         if steps.replicas != request.ranks:
-            raise MeasuringError(
-                FailureKind.WRONG_WORLD,
-                f"{steps.replicas} replicas take part, expected {request.ranks}",
-            )
+            raise wrong_world(f"{steps.replicas} replicas take part, expected {request.ranks}")
         done = trained(request, steps)
         values = next(iter(done.copies.values()))
         accuracy, loss = layers.goodness(request.net, values, course.unseen)
@@ -77,12 +80,12 @@ class TensorflowTrainer(AbstractTrainer):
             steps=course.steps,
             accuracy=accuracy,
             loss=loss,
-            updates=nets.updates(done.copies, request.rate),
+            updates=training.updates(done.copies, request.rate),
             first_digests=done.first_digests,
             last_digests=digests(done.copies),
             compile_s=done.compile_s,
             framework_path=os.path.dirname(tf.__file__),
-            versions=versions.of_packages(),
+            versions=package_versions(tensorflow=tf.__version__),
             reductions=done.reductions.kinds,
             reduced_bytes=done.reductions.reduced_bytes,
             replicas=steps.local_replicas,
@@ -96,7 +99,7 @@ class TensorflowTrainer(AbstractTrainer):
             server_bytes=_server_bytes(steps.variables),
         )
 
-    def _steps(self, course: examples.Course) -> AbstractSteps:
+    def _steps(self, course: training.Course) -> AbstractSteps:
         """Of the strategy that is asked for.
 
         Raises MeasuringError UNAVAILABLE where its devices are not there.
@@ -155,7 +158,7 @@ def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
     if on_gpu:
         there = tf.config.list_physical_devices("GPU")
         if index >= len(there):
-            raise _unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
+            raise unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
         tf.config.set_visible_devices(there[index], "GPU")
     kinds = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
@@ -166,7 +169,7 @@ def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
 
 def _tpu() -> Any:
     if not tf.config.list_physical_devices("TPU_SYSTEM"):
-        raise _unavailable("TPUStrategy needs a TPU, and TensorFlow sees none")
+        raise unavailable("TPUStrategy needs a TPU, and TensorFlow sees none")
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
@@ -181,9 +184,94 @@ def _devices(request: TrainingRequest) -> list[str]:
     kind = request.device.upper()
     found = [one.name for one in tf.config.list_logical_devices(kind)]
     if len(found) < request.ranks:
-        raise _unavailable(f"{request.ranks} ranks asked for, TensorFlow sees {len(found)} {kind}")
+        raise unavailable(f"{request.ranks} ranks asked for, TensorFlow sees {len(found)} {kind}")
     return found[: request.ranks]
 
 
-def _unavailable(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.UNAVAILABLE, message)
+class BetweenGraphSteps(AbstractSteps):
+    """One worker's, by TF 1's route: a graph in each worker, variables on servers, one update.
+
+    Worker 0 makes the variables and averages the gradients. Each gradient that a worker hands in is
+    paid with one token of the next step, and none is there at the beginning, so that no worker is a
+    step ahead and no gradient is stale and dropped. The value of a step is the token: how many
+    updates there were.
+    """
+
+    api = "tf.compat.v1: between-graph replication, SyncReplicasOptimizer"
+
+    def __init__(self, course: training.Course, resolver: Any, server: Any) -> None:
+        self._course = course
+        self._batches = course.batches_of(resolver.task_id)
+        self._token = 0
+        self.replicas = resolver.cluster_spec().num_tasks("worker")
+        self.local_replicas = 1
+        with tf.Graph().as_default():
+            self._build(resolver)
+            self._session = self._connected(server.target, chief=resolver.task_id == 0)
+
+    def _build(self, resolver: Any) -> None:
+        """The graph, its variables handed out to the servers in turn."""
+        v1, request, shown = tf.compat.v1, self._course.request, self._course.shown
+        device = f"/job:worker/task:{resolver.task_id}"
+        placed = v1.train.replica_device_setter(
+            worker_device=device, cluster=resolver.cluster_spec()
+        )
+        with v1.device(placed):
+            self.variables = {
+                name: v1.get_variable(name, initializer=value, use_resource=True)
+                for name, value in training.starting_values(request).items()
+            }
+            self._count = v1.train.get_or_create_global_step()
+            self._inputs = v1.placeholder(shown.inputs.dtype, [None, *shown.inputs.shape[1:]])
+            self._labels = v1.placeholder(shown.labels.dtype, [None])
+            self._optimizer = v1.train.SyncReplicasOptimizer(
+                v1.train.GradientDescentOptimizer(request.rate),
+                replicas_to_aggregate=self.replicas,
+                total_num_replicas=self.replicas,
+            )
+            loss = layers.loss(request.net, self.variables, self._inputs, self._labels)
+            self._step = self._optimizer.minimize(loss, global_step=self._count)
+
+    def _connected(self, target: str, *, chief: bool) -> Any:
+        """A session with all the others, the variables made by the chief."""
+        v1, optimizer = tf.compat.v1, self._optimizer
+        initial = v1.global_variables_initializer()
+        manager = v1.train.SessionManager(
+            ready_op=v1.report_uninitialized_variables(),
+            local_init_op=optimizer.chief_init_op if chief else optimizer.local_step_init_op,
+            ready_for_local_init_op=optimizer.ready_for_local_init_op,
+            recovery_wait_secs=_POLL_S,
+        )
+        if not chief:
+            return manager.wait_for_session(target, max_wait_secs=_START_S)
+        session = manager.prepare_session(target, init_op=initial)
+        runner = optimizer.get_chief_queue_runner()
+        runner.create_threads(session, v1.train.Coordinator(), start=True)
+        return session
+
+    def prepared(self, epoch: int) -> Iterator[training.Examples]:
+        """Until the epoch's updates are done: a fast worker may hand in a slow one's gradient."""
+        while self._token < self._course.steps * (epoch + 1):
+            yield next(self._batches)
+
+    def first(self, batch: training.Examples) -> Reductions:
+        """As all others: gradients are added up on a server, one by one."""
+        self.step(batch)
+        return Reductions()
+
+    def step(self, batch: training.Examples) -> None:
+        """Hand in a gradient, and wait for a token of the next step."""
+        given = {self._inputs: batch.inputs, self._labels: batch.labels}
+        self._token = self._session.run(self._step, given)
+
+    def wait(self) -> None:
+        """A token is there when its update is done."""
+
+    def check_first(self, copies: Mapping[str, Values]) -> None:
+        """Others may be a step further: there is nothing to compare."""
+
+    def copies(self) -> dict[str, Values]:
+        """Those on the servers."""
+        values, global_step = self._session.run((self.variables, self._count))
+        self.global_step = int(global_step)
+        return {"all": values}

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.model import Device, FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.hlo import algorithm, proof
+from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo import text as hlo
 from busbw.worker.backends.hlo.proof import Proved
 from tests import build
@@ -35,7 +35,7 @@ def _refused(text: str, device: Device = Device.GPU, **changes: Any) -> str:
 
 
 def _algorithm(found: Proved) -> dict[str, str]:
-    return algorithm.algorithm_of(found.collectives)
+    return hlo.algorithm_of(found.collectives)
 
 
 def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:

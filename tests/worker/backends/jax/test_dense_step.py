@@ -51,7 +51,7 @@ def test_the_all_reduce_inside_of_a_step_is_read_from_the_profiler(
 
 _STEP = """
         import jax
-        from busbw.worker.backends import step_values
+        from busbw.worker.backends import values
         from busbw.worker.backends.jax import dense_step
         """
 
@@ -71,7 +71,7 @@ SABOTAGES = {
         code=_STEP
         + """
         found = ((0, 1), (2, 3))
-        put(dense_step.hlo.proof.replica_groups, "groups_of", lambda text, ranks: found)
+        put(dense_step.proof.replica_groups, "groups_of", lambda text, ranks: found)
         """,
         case=STEP,
     ),
@@ -86,12 +86,12 @@ SABOTAGES = {
         code=_STEP
         + """
         import numpy
-        same = step_values.check_same
+        same = values.check_same
         def other(rank, first, weights):
             weights = weights.copy()
             weights[3, 4] = numpy.nextafter(weights[3, 4], numpy.float32(rank - 1))
             same(rank, first, weights)
-        put(step_values, "check_same", other)
+        put(values, "check_same", other)
         """,
         case=STEP,
     ),

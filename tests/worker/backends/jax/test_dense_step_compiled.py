@@ -31,7 +31,7 @@ import json, sys
 import numpy as np
 from busbw import wire
 from busbw.model import Case, Device
-from busbw.worker.backends.jax import dense_step, devices, versions
+from busbw.worker.backends.jax import backend, dense_step, versions
 
 from busbw.workloads import layer_of
 
@@ -40,7 +40,7 @@ step = layer_of(case)
 versions.make_cpu_devices(step.ranks)
 import jax
 
-mesh = devices.mesh_of(case, jax.devices("cpu"))
+mesh = backend.mesh_of(case, jax.devices("cpu"))
 weights, rows, labels = dense_step.shapes(step, mesh)
 made = np.random.default_rng(0)
 given = [

@@ -35,12 +35,12 @@ put(program.CollectiveProgram, "__init__", init)
 """
 
 WITHOUT_THE_PART = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 put(forms, "work", lambda beside, axes, count, result: 0)
 """
 
 A_PART_OF_OTHER_BYTES = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 from busbw.worker.backends.jax.injection import Beside
 right = forms.work
 put(forms, "work", lambda beside, axes, count, result: right(

@@ -17,13 +17,13 @@ pytestmark = real.needs("jax")
 NOTHING = Sabotage(code="")
 
 WITHOUT_THE_COLLECTIVE = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 put(forms.lowerings, "lower", lambda case, axes, values: values + values)
 """
 
 HALF_THE_RANKS = """
 import jax
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 halves = [[0, 1], [2, 3]]
 whole = jax.shard_map
 put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
@@ -32,7 +32,7 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
 """
 
 THE_OTHER_AXIS = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 right = forms.form_of
 put(program, "form_of", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
@@ -55,7 +55,7 @@ put(all_reduce, "lower", lambda case, axes, values: versions.varying(
 
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 def to_and_fro(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
@@ -69,7 +69,7 @@ put(forms, "_to_and_fro", to_and_fro)
 """
 
 ONE_OF_FOUR_LEFT_OUT = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 def to_and_fro(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
@@ -148,7 +148,7 @@ put(program.CollectiveProgram, "run", run)
 """
 
 BEFORE_THE_LOOP = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 def to_and_fro(one, extra, step, turns, first, second):
     for _ in range(step // 2):
         second = one(first)
@@ -161,14 +161,14 @@ put(forms, "_to_and_fro", to_and_fro)
 
 IN_A_BRANCH = """
 import jax
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 right = forms.lowerings.lower
 put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
     values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
 """
 
 ONE_BUFFER_ON_THE_CPU = """
-from busbw.worker.backends.jax import forms
+from busbw.worker.backends.jax import collective as forms
 right = forms.form_of
 put(program, "form_of", lambda case, axes, rounds, **options: right(
     case, axes, rounds, **{**options, "virtual": False}))

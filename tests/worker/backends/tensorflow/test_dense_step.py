@@ -88,7 +88,7 @@ def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Res
 _STEP = """
         import tensorflow as tf
         from busbw.worker.backends.tensorflow import dense_step
-        whole = dense_step._summed
+        whole = dense_step.summed
         """
 
 # A factor of its own for one of the replicas; 1 for the others.
@@ -130,16 +130,16 @@ SABOTAGES = {
     "nothing": Sabotage(code="", case=STEP),
     "lengths": Sabotage(code=_STEP + _LENGTHS, case=STEP),
     "no all-reduce": Sabotage(
-        code=_STEP + 'put(dense_step, "_summed", lambda gradient: 4 * gradient)', case=STEP
+        code=_STEP + 'put(dense_step, "summed", lambda gradient: 4 * gradient)', case=STEP
     ),
     "twice": Sabotage(
-        code=_STEP + 'put(dense_step, "_summed", lambda gradient: whole(whole(gradient)))',
+        code=_STEP + 'put(dense_step, "summed", lambda gradient: whole(whole(gradient)))',
         case=STEP,
     ),
     "half of the gradient": Sabotage(
         code=_STEP
         + """
-        put(dense_step, "_summed", lambda gradient: tf.tile(whole(gradient[:8]), [2, 1]))
+        put(dense_step, "summed", lambda gradient: tf.tile(whole(gradient[:8]), [2, 1]))
         """,
         case=STEP,
     ),
@@ -147,7 +147,7 @@ SABOTAGES = {
         code=_STEP
         + _FACTOR
         + """
-        put(dense_step, "_summed", lambda gradient: whole(gradient * factor(3, 0.0)))
+        put(dense_step, "summed", lambda gradient: whole(gradient * factor(3, 0.0)))
         """,
         case=STEP,
     ),
@@ -155,7 +155,7 @@ SABOTAGES = {
         code=_STEP
         + _FACTOR
         + """
-        put(dense_step, "_summed", lambda gradient: whole(gradient) * factor(2, 1 + 2**-20))
+        put(dense_step, "summed", lambda gradient: whole(gradient) * factor(2, 1 + 2**-20))
         """,
         case=STEP,
     ),

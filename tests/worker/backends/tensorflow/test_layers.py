@@ -23,22 +23,22 @@ from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import numpy as np
 import tensorflow as tf
-from busbw.worker.backends import nets
+from busbw.worker.backends import training
 from busbw.worker.backends.tensorflow import layers
-from busbw.worker.backends.examples import Examples
+from busbw.worker.backends.training import Examples
 from tests import build
 
 SHAPES = {Net.CNN: (4, 8, 8, 1), Net.PERCEPTRON: (4, 784)}
 found = {}
 for net, shape in SHAPES.items():
-    start = nets.starting_values(build.training_request(net))
+    start = training.starting_values(build.training_request(net))
     values = {name: 0 * value for name, value in start.items()}
     values["biases"][3] = 1
     kind = np.float32 if net is Net.CNN else np.uint8
     shown = Examples(np.ones(shape, kind), np.array([3, 3, 3, 1], np.int32))
     variables = {name: tf.Variable(value) for name, value in values.items()}
     gradients = layers.gradients(net, variables, shown.inputs, shown.labels)
-    counter = float(gradients[list(values).index(nets.COUNTER)])
+    counter = float(gradients[list(values).index(training.COUNTER)])
     found[net.value] = [*layers.goodness(net, values, shown), counter]
 print("RESULT", json.dumps(found))
 """

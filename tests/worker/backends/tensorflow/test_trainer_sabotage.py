@@ -38,15 +38,15 @@ SABOTAGES = {
             kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
             return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
         put(layers, "gradients", lost)
-        put(nets, "check_first", lambda *given: None)
+        put(training, "check_first", lambda *given: None)
         """,
     "a rank's examples": """
-        shares = examples.Course.batches
-        put(examples.Course, "batches", lambda self, epoch: (
+        shares = training.Course.batches
+        put(training.Course, "batches", lambda self, epoch: (
             [one[0], one[0]] for one in shares(self, epoch)))
         whole = steps.SynchronousSteps.check_first
         def checked(self, copies):
-            put(examples.Course, "batches", shares)
+            put(training.Course, "batches", shares)
             whole(self, copies)
         put(steps.SynchronousSteps, "check_first", checked)
         """,
@@ -56,12 +56,12 @@ SABOTAGES = {
             devices, cross_device_ops=tf.distribute.ReductionToOneDevice()))
         """,
     "fewer ranks": """
-        found = reductions.found
-        put(reductions, "found", lambda request, *given: found(
+        found = proof.reductions
+        put(proof, "reductions", lambda request, *given: found(
             dataclasses.replace(request, ranks=4), *given))
         """,
     "a part of the gradient": """
-        put(reductions, "GRADIENT_BYTES", reductions.GRADIENT_BYTES + 4)
+        put(proof, "GRADIENT_BYTES", proof.GRADIENT_BYTES + 4)
         """,
     "one rank's weights": """
         waited = steps.SynchronousSteps.wait
@@ -86,9 +86,9 @@ sys.path.insert(0, os.getcwd())
 from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
-from busbw.worker.backends import examples, load_trainer, nets
+from busbw.worker.backends import load_trainer, training
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.tensorflow import layers, reductions, steps
+from busbw.worker.backends.tensorflow import layers, proof, steps
 
 request = TrainingRequest(
     net=Net.CNN, strategy=TrainingStrategy.MIRRORED, ranks=2, examples_path=sys.argv[1], epochs=2,

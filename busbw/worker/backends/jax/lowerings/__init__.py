@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 import jax
 
-from busbw.model import Case, FailureKind
+from busbw.model import Case
 
-from ...base import MeasuringError
+from ...base import unavailable
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
     """The collective of `case`. Raises MeasuringError UNAVAILABLE for one that has no file here."""
     if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
-        raise MeasuringError(FailureKind.UNAVAILABLE, f"JAX has no {case.collective} here")
+        raise unavailable(f"JAX has no {case.collective} here")
     one: Callable[..., jax.Array] = importlib.import_module(f"{__name__}.{case.collective}").lower
     return one(case, axes, values)

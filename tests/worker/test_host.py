@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.worker import memory
-from busbw.worker.memory import Headroom
+from busbw.worker import host
+from busbw.worker.host import Headroom
 
 GIB = 2**30
 KIB_OF_GIB = 2**20
@@ -50,34 +50,34 @@ def _gib(available: float, capacity: float) -> Headroom:
 
 def test_without_control_groups_it_is_the_machines_less_a_twentieth(tmp_path: Path) -> None:
     # 60 available - 5 reserve; 100 in all - 2 of our own - 5 reserve
-    assert _gib(55, 93) == memory.headroom(None, _machine(tmp_path))
+    assert _gib(55, 93) == host.headroom(None, _machine(tmp_path))
 
 
 def test_a_limit_acts_as_a_machine_of_that_size(tmp_path: Path) -> None:
     # 20 - 2 of our own - 1 reserve
-    assert _gib(17, 17) == memory.headroom(20 * GIB, _machine(tmp_path))
+    assert _gib(17, 17) == host.headroom(20 * GIB, _machine(tmp_path))
 
 
 def test_a_limit_above_what_is_free_changes_nothing(tmp_path: Path) -> None:
-    assert _gib(55, 93) == memory.headroom(1000 * GIB, _machine(tmp_path))
+    assert _gib(55, 93) == host.headroom(1000 * GIB, _machine(tmp_path))
 
 
 def test_nothing_left_is_zero_and_never_less(tmp_path: Path) -> None:
-    assert _gib(0, 0) == memory.headroom(GIB, _machine(tmp_path))
+    assert _gib(0, 0) == host.headroom(GIB, _machine(tmp_path))
 
 
 def test_a_control_group_of_version_2_limits_it(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "0::/box")
     _group_v2(root / "sys/fs/cgroup/box", limit=40 * GIB, used=10 * GIB)
-    assert _gib(40 - 10 - 2, 40 - 2 - 2) == memory.headroom(None, root)
+    assert _gib(40 - 10 - 2, 40 - 2 - 2) == host.headroom(None, root)
 
 
 def test_cache_that_the_kernel_would_give_back_is_not_in_use(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "0::/box")
     _group_v2(root / "sys/fs/cgroup/box", limit=40 * GIB, used=10 * GIB, cache=4 * GIB)
-    assert _gib(40 - 6 - 2, 36) == memory.headroom(None, root)
+    assert _gib(40 - 6 - 2, 36) == host.headroom(None, root)
 
 
 def test_a_group_without_a_limit_of_its_own_has_that_of_the_one_above(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_group_without_a_limit_of_its_own_has_that_of_the_one_above(tmp_path: 
     _put(root / "proc/self/cgroup", "0::/outer/inner")
     _group_v2(root / "sys/fs/cgroup/outer/inner", limit="max", used=1)
     _group_v2(root / "sys/fs/cgroup/outer", limit=20 * GIB, used=5 * GIB)
-    assert _gib(20 - 5 - 1, 20 - 2 - 1) == memory.headroom(None, root)
+    assert _gib(20 - 5 - 1, 20 - 2 - 1) == host.headroom(None, root)
 
 
 def test_of_nested_limits_the_one_with_the_least_left_holds(tmp_path: Path) -> None:
@@ -93,35 +93,35 @@ def test_of_nested_limits_the_one_with_the_least_left_holds(tmp_path: Path) -> N
     _put(root / "proc/self/cgroup", "0::/outer/inner")
     _group_v2(root / "sys/fs/cgroup/outer/inner", limit=40 * GIB, used=1 * GIB)
     _group_v2(root / "sys/fs/cgroup/outer", limit=60 * GIB, used=50 * GIB)
-    assert _gib(60 - 50 - 2, 40 - 2 - 2) == memory.headroom(None, root)
+    assert _gib(60 - 50 - 2, 40 - 2 - 2) == host.headroom(None, root)
 
 
 def test_the_root_group_of_a_container_limits_it(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "0::/")
     _group_v2(root / "sys/fs/cgroup", limit=20 * GIB, used=5 * GIB)
-    assert _gib(14, 17) == memory.headroom(None, root)
+    assert _gib(14, 17) == host.headroom(None, root)
 
 
 def test_a_control_group_of_version_1_limits_it(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "5:cpu,cpuacct:/other\n4:memory:/box\n1:name=systemd:/")
     _group_v1(root / "sys/fs/cgroup/memory/box", limit=20 * GIB, used=5 * GIB, cache=GIB)
-    assert _gib(20 - 4 - 1, 17) == memory.headroom(None, root)
+    assert _gib(20 - 4 - 1, 17) == host.headroom(None, root)
 
 
 def test_in_a_container_of_version_1_the_group_is_mounted_as_the_root(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "4:memory:/docker/0123abcd")
     _group_v1(root / "sys/fs/cgroup/memory", limit=20 * GIB, used=5 * GIB)
-    assert _gib(14, 17) == memory.headroom(None, root)
+    assert _gib(14, 17) == host.headroom(None, root)
 
 
 def test_version_1_without_a_limit_is_the_machine(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "4:memory:/")
     _group_v1(root / "sys/fs/cgroup/memory", limit=9223372036854771712, used=5 * GIB)
-    assert _gib(55, 93) == memory.headroom(None, root)
+    assert _gib(55, 93) == host.headroom(None, root)
 
 
 def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
@@ -129,28 +129,28 @@ def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
     _put(root / "proc/self/cgroup", "0::/box")
     (root / "sys/fs/cgroup/box").mkdir(parents=True)
     _group_v2(root / "sys/fs", limit=GIB, used=0)
-    assert _gib(55, 93) == memory.headroom(None, root)
+    assert _gib(55, 93) == host.headroom(None, root)
 
 
 def test_a_group_that_uses_more_than_its_limit_leaves_nothing(tmp_path: Path) -> None:
     root = _machine(tmp_path)
     _put(root / "proc/self/cgroup", "0::/box")
     _group_v2(root / "sys/fs/cgroup/box", limit=20 * GIB, used=30 * GIB)
-    assert _gib(0, 17) == memory.headroom(None, root)
+    assert _gib(0, 17) == host.headroom(None, root)
 
 
 @pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])
 def test_where_the_system_does_not_tell_nothing_is_predicted(tmp_path: Path, missing: str) -> None:
     root = _machine(tmp_path)
     (root / missing).unlink()
-    assert memory.headroom(None, root) is None
-    assert memory.headroom(GIB, root) is None
+    assert host.headroom(None, root) is None
+    assert host.headroom(GIB, root) is None
 
 
 def test_the_resident_size_and_its_peak_are_those_of_this_process(tmp_path: Path) -> None:
     root = _machine(tmp_path, own=3)
-    assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
+    assert (host.resident_bytes(root), host.peak_bytes(root)) == (3 * GIB, 4 * GIB)
 
 
 def test_without_proc_there_is_no_size_and_no_peak(tmp_path: Path) -> None:
-    assert (memory.resident_bytes(tmp_path), memory.peak_bytes(tmp_path)) == (None, None)
+    assert (host.resident_bytes(tmp_path), host.peak_bytes(tmp_path)) == (None, None)

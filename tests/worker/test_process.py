@@ -7,7 +7,7 @@ import os
 import pytest
 
 from busbw.model import Capability, Device
-from busbw.worker import environ, huge_pages
+from busbw.worker import huge_pages, process
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def test_products_of_numpy_leave_no_threads_spinning_whatever_the_user_has(
     environment: pytest.MonkeyPatch, capability: Capability
 ) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "8"
-    environ.prepare(Device.CPU, capability)
+    process.prepare(Device.CPU, capability)
     assert os.environ["OPENBLAS_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
 
 
 def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.MonkeyPatch) -> None:
     os.environ["JAX_PLATFORMS"] = "tpu,cpu"
-    environ.prepare(Device.CPU)
+    process.prepare(Device.CPU)
     assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from busbw.traces import WantedEvents, collectives
-from busbw.traces.overlap import Overlap, is_work_or_wanted
-from busbw.worker.backends.recorded import Reader, read_files
+from busbw.traces.collectives import Overlap, is_work_or_wanted
+from busbw.worker.backends.base import Reader
+from busbw.worker.backends.framework import read_files
 from tests.traces import extract
 from tests.worker.backends import real
 
@@ -32,11 +33,11 @@ from tests.worker.backends import real
 _, framework, folder = sys.argv
 real.prepare(framework, None)
 import importlib
-reader = importlib.import_module(f"busbw.worker.backends.{framework}.recordings")
-from busbw.worker.backends import recorded
-recorded.read_files = reader.read_files = None
-from tests.worker.backends.test_recordings_read import described
-print("SAID" + described(partial(reader.read, Path(folder))))
+reader = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
+from busbw.worker.backends import framework
+framework.read_files = reader.read_files = None
+from tests.worker.backends.test_backend_recordings import described
+print("SAID" + described(partial(reader.read_recordings, Path(folder))))
 """
 
 

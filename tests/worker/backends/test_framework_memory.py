@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import FailureKind
-from busbw.worker.backends.oom_errors import is_out_of_memory, out_of_memory
+from busbw.worker.backends.framework import is_out_of_memory, out_of_memory
 
 GIB = 2**30
 

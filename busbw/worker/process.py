@@ -1,12 +1,19 @@
-"""Environment variables that must stand before a framework, or the C library, starts.
+"""A worker's process before a framework starts: environment, ties to its parent and machine.
 
-What decides a time or a memory limit here is named in the protocol id by the back ends.
+What decides a time or a memory limit here is named in the protocol id by the back ends. No tie may
+need the interpreter lock later on: a framework can hold it for minutes.
 """
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import os
+import signal
 import sys
+import threading
+import time
+from pathlib import Path
 
 from busbw.model import Capability, Device, variables
 from busbw.worker import huge_pages
@@ -18,6 +25,9 @@ _PRODUCTS_ON_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MA
 
 # Tells a worker which release of a compiler its library is of, where that cannot be looked up.
 RELEASE = "BUSBW_COMPILER_RELEASE"
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 1.0
 
 
 def prepare(device: Device | None, capability: Capability = Capability.MEASURE) -> None:
@@ -45,3 +55,39 @@ def allocator() -> str:
 def flags() -> dict[str, str]:
     """The variables of the environment that steer a framework, as they may be written down."""
     return variables.recorded(os.environ, os.path.expanduser("~"))
+
+
+def tie_to_parent(parent: int) -> None:
+    """End with the process `parent`, even by kill -9 and while the interpreter lock is held.
+
+    Linux sends SIGKILL itself; elsewhere a thread looks once a second.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_POLL_S)
+    os._exit(1)
+
+
+def offer_to_oom_killer(device: Device | None) -> None:
+    """On the CPU, be the kernel's first choice when memory runs out, not the user's editor."""
+    score = Path("/proc/self/oom_score_adj")
+    if device is Device.CPU and score.exists():
+        score.write_text("1000")
+
+
+def answer_signals() -> None:
+    """Print Python's stack on a crash, and on SIGUSR1, which the driver sends to a hung worker.
+
+    Ctrl-C in the terminal is the driver's business alone.
+    """
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

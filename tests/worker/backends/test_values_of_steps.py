@@ -9,7 +9,7 @@ import pytest
 
 from busbw.model import FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.step_values import DRAWS, PERIOD, StepValues
+from busbw.worker.backends.values import DRAWS, PERIOD, StepValues
 from busbw.workloads import Layer
 from tests import build
 

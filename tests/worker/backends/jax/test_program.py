@@ -15,8 +15,8 @@ pytestmark = real.needs("jax")
 
 # Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
 ON_DEVICES = """
-from busbw.worker.backends import expected
-from busbw.worker.backends.jax import check
+from busbw.worker.backends import values
+from busbw.worker.backends.jax import program as check
 right_init = program.CollectiveProgram.__init__
 put(program.CollectiveProgram, "__init__", lambda self, case, mesh, **options: right_init(
     self, case, mesh, **{**options, "virtual": False}))
@@ -26,7 +26,7 @@ put(check, "_CHECKED_AT_ONCE", 64)
 NOT_ON_THE_HOST = """
 def check(self, rank, number, iterations, got):
     raise AssertionError(f"rank {rank} was looked at on the host")
-put(expected.Values, "check", check)
+put(values.Values, "check", check)
 """
 
 OFF_BY_ONE_BIT = """

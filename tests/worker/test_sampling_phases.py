@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.worker.phases import Phases
+from busbw.worker.sampling import Phases
 
 
 class _Clock:

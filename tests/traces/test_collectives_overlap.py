@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.traces import Event, Trace, collectives
-from busbw.traces.overlap import Overlap, is_work_or_wanted
+from busbw.traces.collectives import Overlap, is_work_or_wanted
 
 GPU, TPU, HOST = "/device:GPU:0", "/device:TPU:0", "/host:CPU"
 OPS = "XLA Ops"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from busbw.traces import TraceError, read_chrome, read_xplane
-from busbw.traces.reached import reached
+from busbw.traces.attribution import reached
 
 from .written import Line, Made, complete, numbered, plane, process, space
 

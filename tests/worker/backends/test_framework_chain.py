@@ -9,7 +9,7 @@ import pytest
 
 from busbw.model import Case, FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.chain import AbstractChain, AbstractValues
+from busbw.worker.backends.framework import AbstractChain, AbstractValues
 from tests import build
 
 

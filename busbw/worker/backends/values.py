@@ -1,25 +1,37 @@
-"""What a dense step is given, and what its weights are after any number of steps, in float64.
+"""What ranks start with, and what they must hold after any number of rounds, as arrays.
 
-Sums of gradients are no exact numbers, so that a result is held against a reference within what
-float32 may round. The reference costs little however long the chain: weights only ever move along
-the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are the errors of the predicted
-chances, and X W(k) follows from X X^T alone. numpy only; knows no framework.
+Of a collective the values are exact, those of `busbw.collectives`: a rank's place in its group
+decides which, and so does the group, so that one group's data in another one's place shows.
+
+Of a dense step sums of gradients are no exact numbers, so that weights are held against a reference
+in float64, within what float32 may round. The reference costs little however long the chain:
+weights only ever move along the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are
+the errors of the predicted chances, and X W(k) follows from X X^T alone.
+
+numpy only; knows no framework.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from busbw.model import FailureKind
+from busbw.collectives import COLLECTIVES, AbstractCollective, Draw
+from busbw.model import Case, Placement
+from busbw.worker import host
 from busbw.workloads import LEARNING_RATE, Layer
 
-from .base import MeasuringError
-from .chain import AbstractValues
+from .base import unavailable, wrong_result
+from .framework import AbstractValues
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_COMPARED_AT_ONCE = 2**18
+_CHECKED_BY_THREADS = 2**24
 
 # The reference of a longer chain would take longer than the chain.
 MOST_STEPS = 256
@@ -36,6 +48,115 @@ _START = 1e-3
 _INPUTS_AT_ONCE = 1024
 _ULP = 2.0**-23
 _FEW_ROUNDINGS = 16
+
+
+@dataclass(frozen=True)
+class Values(AbstractValues):
+    """The exact values of `case` in a dtype of numpy's, for every rank and draw."""
+
+    case: Case
+    dtype: Any
+
+    draws = 4
+    unit = "rounds"
+    lies = "the result lies"
+
+    @property
+    def collective(self) -> AbstractCollective:
+        """What is known of the case's collective."""
+        return COLLECTIVES[self.case.collective]
+
+    def most_rounds(self) -> int:
+        """How long a chain stays exact. Raises MeasuringError where not even a call does."""
+        rounds = self.collective.exact_rounds(self._draw(0, 0), self.case.placement)
+        if rounds < 1:
+            raise unavailable(
+                f"{self.case.dtype} holds no exact {self.case.reduce_op} over "
+                f"{self.case.group_size} ranks"
+            )
+        return rounds
+
+    def start(self, rank: int, number: int) -> Array:
+        """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
+        group, position = self._place(rank)
+        return self._array(self.collective.start(self._draw(group, number), position))
+
+    def after(self, rank: int, number: int, iterations: int) -> Array:
+        """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
+        group, position = self._place(rank)
+        chained = self.case.placement == Placement.IN_PLACE.value
+        rounds = iterations if chained else 1
+        return self._array(self.collective.after(self._draw(group, number), position, rounds))
+
+    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """`check` every rank's result, large ones on all cores; how many elements."""
+
+        def check(rank: int) -> int:
+            return self.check(rank, number, iterations, results[rank])
+
+        if self.case.payload_bytes < _CHECKED_BY_THREADS:
+            return sum(map(check, results))
+        with ThreadPoolExecutor(host.cores()) as threads:
+            return sum(threads.map(check, results))
+
+    def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
+        """Compare all of `rank`'s result, whatever can be sliced into arrays; how many elements.
+
+        Raises MeasuringError WRONG_RESULT with the first wrong one, or where there are not as many
+        as there should be.
+        """
+        if got.shape[0] != self._count():
+            raise wrong_result(
+                f"rank {rank} holds {got.shape[0]} elements, expected {self._count()}"
+            )
+        for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
+            if not np.array_equal(part, exact):
+                place = int(np.argmax(part != exact))
+                raise wrong_result(
+                    f"rank {rank}, element {begin + place}: {part[place]}, expected {exact[place]}"
+                )
+        return int(got.shape[0])
+
+    def _count(self) -> int:
+        """How many elements a rank gets."""
+        size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
+        return size // int(np.dtype(self.dtype).itemsize)
+
+    @staticmethod
+    def _pieces(blocks: Array, got: Any) -> Any:
+        """(first element, values got, exact values) for stretches of every block."""
+        length = got.shape[0] // blocks.shape[0]
+        for number, period in enumerate(blocks):
+            stretch = tiled(period, length)
+            for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
+                end = min(begin + stretch.shape[0], (number + 1) * length)
+                yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
+
+    def _place(self, rank: int) -> tuple[int, int]:
+        for number, group in enumerate(self.case.groups):
+            if rank in group:
+                return number, group.index(rank)
+        raise ValueError(f"rank {rank} is in no group of {self.case.groups}")
+
+    def _draw(self, group: int, number: int) -> Draw:
+        case = self.case
+        return Draw(
+            dtype=case.dtype,
+            reduce_op=case.reduce_op,
+            ranks=case.group_size,
+            number=number + group,
+        )
+
+    def _array(self, blocks: Any) -> Array:
+        found: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
+        return found
+
+
+def tiled(period: Array, length: int) -> Array:
+    """A stretch of whole periods, not much longer than `length` and than is compared at once."""
+    size = period.shape[0]
+    repeats = max(1, -(-min(length, _COMPARED_AT_ONCE) // size))
+    return np.tile(period, repeats)
 
 
 class StepValues(AbstractValues):
@@ -90,10 +211,9 @@ class StepValues(AbstractValues):
             allowed += (steps + _FEW_ROUNDINGS) * _ULP * largest
             if not float(off.max()) <= allowed:
                 place = np.unravel_index(int(np.argmax(off)), off.shape)
-                raise MeasuringError(
-                    FailureKind.WRONG_RESULT,
+                raise wrong_result(
                     f"weight {begin + int(place[0])}, {int(place[1])} after {steps} steps: "
-                    f"{part[place]}, expected {(before + moved)[place]} within {allowed:.3g}",
+                    f"{part[place]}, expected {(before + moved)[place]} within {allowed:.3g}"
                 )
 
     def _before(self, number: int, begin: int, end: int) -> Array:
@@ -148,8 +268,7 @@ def check_same(rank: int, first: Any, weights: Any) -> None:
     one, other = first.view(np.uint32), weights.view(np.uint32)
     if not np.array_equal(one, other):
         place = np.unravel_index(int(np.argmax(one != other)), one.shape)
-        raise MeasuringError(
-            FailureKind.WRONG_RESULT,
+        raise wrong_result(
             f"weight {int(place[0])}, {int(place[1])} is {first[place]} on rank 0 and "
-            f"{weights[place]} on rank {rank}: the ranks no longer agree",
+            f"{weights[place]} on rank {rank}: the ranks no longer agree"
         )

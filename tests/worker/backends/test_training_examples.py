@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from busbw.model import EXAMPLE_BYTES, FailureKind, Net, TrainingRequest
-from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.training import course as course_of
 from tests import build
 
 from .examples import written
@@ -27,14 +27,14 @@ def training(tmp_path: Path) -> TrainingRequest:
 
 def _batches(training: TrainingRequest, epoch: int = 0) -> list[list[bytes]]:
     """Each step's pictures, in order, whoever is shown them."""
-    found = examples.course(training).batches(epoch)
+    found = course_of(training).batches(epoch)
     return [[one.tobytes() for share in shares for one in share.inputs] for shares in found]
 
 
 def test_pixels_are_from_0_to_1_and_the_last_examples_are_kept_unseen(
     training: TrainingRequest,
 ) -> None:
-    course = examples.course(training)
+    course = course_of(training)
     rows = np.fromfile(training.examples_path, dtype=np.uint8).reshape(COUNT, EXAMPLE_BYTES)
     assert course.shown.inputs.shape == (COUNT - 10, 8, 8, 1)
     assert np.array_equal(course.unseen.labels, rows[-10:, -1])
@@ -43,7 +43,7 @@ def test_pixels_are_from_0_to_1_and_the_last_examples_are_kept_unseen(
 
 def test_batches_are_the_same_for_any_number_of_ranks(training: TrainingRequest) -> None:
     alone = _batches(replace(training, ranks=1))
-    assert len(alone) == examples.course(training).steps == 5
+    assert len(alone) == course_of(training).steps == 5
     assert _batches(training) == _batches(replace(training, ranks=4)) == alone
 
 
@@ -59,12 +59,12 @@ def test_an_epoch_shows_every_example_once_and_the_next_in_another_order(
 
 
 def test_every_rank_has_as_much_as_the_others(training: TrainingRequest) -> None:
-    for shares in examples.course(replace(training, ranks=4)).batches(0):
+    for shares in course_of(replace(training, ranks=4)).batches(0):
         assert [len(share.labels) for share in shares] == [2, 2, 2, 2]
 
 
 def test_what_a_perceptron_learns_from_is_drawn_in_an_order_of_each_ranks_own() -> None:
-    course = examples.course(build.training_request(Net.PERCEPTRON, ranks=2, examples=300))
+    course = course_of(build.training_request(Net.PERCEPTRON, ranks=2, examples=300))
     assert (course.steps, len(course.unseen.labels)) == (3, 500)
     orders = []
     for rank in (0, 1, 1):
@@ -76,7 +76,7 @@ def test_what_a_perceptron_learns_from_is_drawn_in_an_order_of_each_ranks_own() 
 
 def _refusal(training: TrainingRequest) -> str:
     with pytest.raises(MeasuringError) as caught:
-        examples.course(training)
+        course_of(training)
     assert caught.value.kind is FailureKind.UNAVAILABLE
     return str(caught.value)
 
@@ -118,5 +118,5 @@ def test_what_is_no_file_of_examples_is_refused_and_not_waited_for(
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero"), tmp_path / "missing", "a\0b"):
         with pytest.raises(MeasuringError, match="the examples cannot be read") as refused:
-            examples.course(replace(training, examples_path=str(path)))
+            course_of(replace(training, examples_path=str(path)))
         assert refused.value.kind is FailureKind.UNAVAILABLE

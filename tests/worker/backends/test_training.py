@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from busbw.model import CNN_BYTES, FailureKind, Net
-from busbw.worker.backends import nets
+from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
 from tests import build
 
@@ -21,46 +21,46 @@ RATE = TRAINING.rate
 @pytest.mark.parametrize("net", Net)
 def test_starting_values_are_the_same_for_the_same_seed(net: Net) -> None:
     request = build.training_request(net)
-    first, again = (nets.starting_values(request) for _ in range(2))
-    other = nets.starting_values(replace(request, seed=1))
-    assert nets.digest(first) == nets.digest(again)
-    assert nets.digest(first) != nets.digest(other)
+    first, again = (training.starting_values(request) for _ in range(2))
+    other = training.starting_values(replace(request, seed=1))
+    assert training.digest(first) == training.digest(again)
+    assert training.digest(first) != training.digest(other)
 
 
 def test_the_perceptron_has_784_inputs_128_hidden_units_and_10_outputs() -> None:
-    values = nets.starting_values(build.training_request(Net.PERCEPTRON))
+    values = training.starting_values(build.training_request(Net.PERCEPTRON))
     assert sum(value.size for value in values.values()) == 784 * 128 + 128 + 1280 + 10 + 1
 
 
 def test_the_gradient_is_that_of_the_net_and_the_counters() -> None:
-    values = nets.starting_values(TRAINING)
+    values = training.starting_values(TRAINING)
     assert sum(value.nbytes for value in values.values()) == CNN_BYTES + 4
-    assert nets.GRADIENT_BYTES == CNN_BYTES + 4
+    assert training.GRADIENT_BYTES == CNN_BYTES + 4
 
 
 def test_one_bit_makes_another_digest() -> None:
-    values = nets.starting_values(TRAINING)
-    before = nets.digest(values)
+    values = training.starting_values(TRAINING)
+    before = training.digest(values)
     values["biases"][3] = np.nextafter(np.float32(0), np.float32(1))
-    assert nets.digest(values) != before
+    assert training.digest(values) != before
 
 
 def _counted(*updates: float) -> dict[str, dict[str, Any]]:
     return {
-        f"replica {at}": {nets.COUNTER: np.float32(RATE * count)}
+        f"replica {at}": {training.COUNTER: np.float32(RATE * count)}
         for at, count in enumerate(updates)
     }
 
 
 def test_updates_are_the_counters_value_in_units_of_the_rate() -> None:
-    values = nets.starting_values(TRAINING)
+    values = training.starting_values(TRAINING)
     for _ in range(1000):
-        values[nets.COUNTER] += np.float32(RATE)
-    assert nets.updates({"all": values}, RATE) == 1000
+        values[training.COUNTER] += np.float32(RATE)
+    assert training.updates({"all": values}, RATE) == 1000
 
 
 def test_updates_are_what_every_copy_saw() -> None:
-    assert nets.updates(_counted(220, 220), RATE) == 220
+    assert training.updates(_counted(220, 220), RATE) == 220
 
 
 @pytest.mark.parametrize("seen", [(220, 219), (219 + 2 / 3,) * 2, (220, float("nan"))])
@@ -70,14 +70,14 @@ def test_an_update_that_a_copy_or_a_part_of_the_ranks_missed_is_a_wrong_result(
     with pytest.raises(
         MeasuringError, match=r"of replica [01] saw .* updates, expected 220"
     ) as one:
-        nets.updates(_counted(*seen), RATE)
+        training.updates(_counted(*seen), RATE)
     assert one.value.kind is FailureKind.WRONG_RESULT
 
 
 def _first(values: Mapping[str, Any], gradients: Mapping[str, Any]) -> None:
-    start = nets.starting_values(TRAINING)
+    start = training.starting_values(TRAINING)
     copies = {"replica 0": _updated(start, gradients), "replica 1": values}
-    nets.check_first(copies, start, gradients, RATE)
+    training.check_first(copies, start, gradients, RATE)
 
 
 def _updated(start: Mapping[str, Any], gradients: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _updated(start: Mapping[str, Any], gradients: Mapping[str, Any]) -> dict[str
 
 
 def test_a_first_update_by_two_of_three_ranks_is_a_wrong_result() -> None:
-    start = nets.starting_values(TRAINING)
+    start = training.starting_values(TRAINING)
     generator = np.random.default_rng(0)
     whole = {
         name: generator.normal(1, 1, value.shape).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.model import Device
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.hlo import algorithm, proof
+from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo import text as hlo
 from tests import build
 
@@ -41,7 +41,7 @@ def published(*configs: object) -> dict[str, str]:
     """What is read of collectives with these configurations."""
     lines = "\n".join("  " + all_reduce(config) for config in configs)
     module = hlo.read(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
-    return algorithm.algorithm_of(module.collectives())
+    return hlo.algorithm_of(module.collectives())
 
 
 def test_an_algorithm_is_read_with_colors_and_phases() -> None:
@@ -77,7 +77,7 @@ def test_what_is_not_published_is_not_made_up(config: object) -> None:
 def test_a_cut_configuration_is_none() -> None:
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
     module = hlo.read(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
-    assert algorithm.algorithm_of(module.collectives()) == {}
+    assert hlo.algorithm_of(module.collectives()) == {}
 
 
 def test_collectives_that_differ_have_all_their_values() -> None:
@@ -131,7 +131,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     found = proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
     assert found.starts
     assert found.beside == ()
-    assert algorithm.algorithm_of(found.collectives)["offload"] == "SparseCore"
+    assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
 
 
 @pytest.mark.parametrize(

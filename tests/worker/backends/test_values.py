@@ -9,9 +9,9 @@ import pytest
 
 from busbw.collectives import COLLECTIVES, Draw
 from busbw.model import Case, FailureKind
-from busbw.worker.backends import expected
+from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.expected import Values, tiled
+from busbw.worker.backends.values import Values, tiled
 from tests import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -172,7 +172,7 @@ def test_the_first_wrong_element_is_named_with_both_values(collective: str, plac
 def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_buffer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(expected, "_COMPARED_AT_ONCE", 16)
+    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
     values = _values(collective="all_to_all", reduce_op="none")
     for place in (15, 16, 100, 300, COUNT - 1):
         wrong = _right(values, 1)
@@ -217,7 +217,7 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
     period = np.arange(12.0)
     assert tiled(period, 5).shape == (12,)
     assert tiled(period, 25).shape == (36,)
-    assert tiled(period, 10**9).shape[0] <= expected._COMPARED_AT_ONCE + 12
+    assert tiled(period, 10**9).shape[0] <= held._COMPARED_AT_ONCE + 12
     np.testing.assert_array_equal(tiled(period, 25), np.resize(period, 36))
 
 
@@ -225,7 +225,7 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
 def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
     monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    monkeypatch.setattr(expected, "_CHECKED_BY_THREADS", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_CHECKED_BY_THREADS", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
     assert values.check_all(0, 1, results) == 4 * COUNT
