@@ -118,8 +118,16 @@ right = program._all_reduce
 put(program, "_all_reduce", lambda values: right(right(values)))
 """
 
+# Whether they are there can be asked all the same.
+BY_ITSELF = """
+import importlib.util, sys
+assert not {"jax", "sklearn"} & set(sys.modules)
+importlib.util.find_spec("jax"), importlib.util.find_spec("sklearn")
+"""
+
 SABOTAGES = {
     "nothing": NOTHING,
+    "by itself": Sabotage(code=BY_ITSELF),
     "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
     "one too few": Sabotage(code=ONE_TOO_FEW),
     "one too few out of place": Sabotage(code=ONE_TOO_FEW, case={"placement": "out_of_place"}),
@@ -144,6 +152,12 @@ def results() -> dict[str, Run | Failure]:
 @pytest.mark.parametrize("name", ["nothing", "nothing again"])
 def test_without_sabotage_there_is_a_run(results: dict[str, Run | Failure], name: str) -> None:
     assert isinstance(results[name], Run), results[name]
+
+
+def test_what_tensorflow_has_no_need_of_is_not_imported_beside_it(
+    results: dict[str, Run | Failure],
+) -> None:
+    assert isinstance(results["by itself"], Run), results["by itself"]
 
 
 @pytest.mark.parametrize(
