@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from .arguments import CommandError, Commands
+from .command import CommandError, Commands
 
 ORDER = 2
 PACKAGE = "libtpu"

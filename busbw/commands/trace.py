@@ -12,10 +12,19 @@ from busbw import metrics, report, traces
 from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text
 
-from . import outputs, recordings
-from .arguments import Commands, add_command, names_of, parsed, whole_number
+from . import recordings
 from .cells import Gathering
-from .labels import Labels, pattern
+from .command import (
+    Commands,
+    add_command,
+    check_file,
+    json_with,
+    names_of,
+    parsed,
+    whole_number,
+    write_file,
+)
+from .recordings import Labels, pattern
 
 ORDER = 1
 _STDOUT = Path("-")
@@ -143,14 +152,14 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
     if path == _STDOUT:
         print(text)
         return True
-    return outputs.put_file(f"{text}\n", path) == 0
+    return write_file(f"{text}\n", path) == 0
 
 
 def _check_json(path: Path | None, inputs: Sequence[Path]) -> None:
     """Raises UsageError; it replaces what it wrote earlier, and never a recording."""
     if path != _STDOUT:
-        ours = outputs.json_with("schema_version", "cells")
-        outputs.check("--json", path, "a table of busbw trace", ours, inputs)
+        ours = json_with("schema_version", "cells")
+        check_file("--json", path, "a table of busbw trace", ours, inputs)
 
 
 def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:

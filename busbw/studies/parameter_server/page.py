@@ -20,8 +20,7 @@ from busbw.model import (
     plural,
     seconds_text,
 )
-from busbw.report import Column, Table, rendered, rows_of, text_table
-from busbw.report.page import filled, item
+from busbw.report import Column, Table, filled, item, rendered, rows_of, text_table
 
 _TEXT = resources.files(__package__) / "page.md"
 _SECONDS = "{:.2f}".format

@@ -10,11 +10,20 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 
 from busbw.model import Case, payload_text, plural, rate_text, seconds_text
-from busbw.report import Column, Table, attributes, percent_text, rendered, rows_of
-from busbw.report.page import filled, item, section
+from busbw.report import (
+    Column,
+    Table,
+    attributes,
+    filled,
+    item,
+    percent_text,
+    rendered,
+    rows_of,
+    section,
+)
 from busbw.workloads import DenseStep
 
-from .row import AGREEMENT, PredictedStep, agrees
+from .steps import AGREEMENT, PredictedStep, agrees
 
 # Payloads and, of each, measured over predicted.
 _Sizes = Sequence[tuple[int, float]]

@@ -13,11 +13,9 @@ from importlib import resources
 from busbw import metrics
 from busbw.hardware import wraps
 from busbw.model import Compiled, Compiler, Failure, payload_text
-from busbw.report import Table, rendered, text_table
-from busbw.report.page import filled, section
+from busbw.report import Table, filled, rendered, section, text_table
 
-from .cell import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of
-from .summary import summary_lines
+from .cells import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of, summary_lines
 
 _TEXT = resources.files(__package__) / "page.md"
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")

@@ -14,7 +14,7 @@ from busbw.model import (
     LaunchId,
     Reference,
 )
-from busbw.studies.tpu_v2.cell import TpuV2Cell, TpuV2Slice, Way
+from busbw.studies.tpu_v2.cells import TpuV2Cell, TpuV2Slice, Way
 from busbw.studies.tpu_v2.page import tpu_v2_page
 from busbw.workloads import Batch, Layer
 
