@@ -29,10 +29,9 @@ from busbw.model import (
     Topology,
 )
 
-from .compile_settings import CompileSettings
-from .compilers import Libtpu, library_of
+from .compilers import CompileSettings, Libtpu, library_of
 from .session import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
-from .settings import Settings
+from .settings import Settings, usage_error
 from .terminal import Display
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
@@ -160,8 +159,7 @@ def _starters(
 ) -> dict[str, driver.Starter]:
     python = settings.pythons.get(framework, sys.executable)
     libtpus: Sequence[Libtpu | None] = asked.libtpus or (None,)
-    labels = labels_of(asked)
-    try:
+    with usage_error(ValueError):
         return {
             label: driver.Starter(
                 python=python,
@@ -170,16 +168,8 @@ def _starters(
                 defaults=FRAMEWORKS[framework].environment,
                 environment=_environment(libtpu, asked, fake=framework == "fake"),
             )
-            for label, libtpu in zip(labels, libtpus, strict=True)
+            for label, libtpu in zip(asked.labels, libtpus, strict=True)
         }
-    except ValueError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
-
-
-def labels_of(asked: CompileSettings) -> tuple[str, ...]:
-    """What tells several compilers apart; one alone needs no name."""
-    several = len(asked.libtpus) > 1
-    return tuple(f"libtpu{one.label}" for one in asked.libtpus) if several else ("",)
 
 
 def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -> dict[str, str]:
@@ -217,10 +207,8 @@ def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
 
 
 def _job(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> ProgramJob:
-    try:
+    with usage_error(GridError, where=f"--topology={topology.name}: "):
         case, key = grid.resolve_on(spec.spec, devices)
-    except GridError as error:
-        raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
     return ProgramJob(topology=topology, case=case, key=key)
 
 
@@ -229,7 +217,7 @@ def _with_stored(
 ) -> dict[CompileSpec, ProgramJob]:
     """With baselines, read before anything is compiled: a damaged file is found at once."""
     root = settings.baselines
-    try:
+    with usage_error(baselines.BaselineError, OSError):
         if settings.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
             baselines.check_writable(root, keyed, compiled=True)
@@ -237,8 +225,6 @@ def _with_stored(
             spec: replace(job, stored=baselines.find_compiled(root, job.key, job.case))
             for spec, job in jobs.items()
         }
-    except (baselines.BaselineError, OSError) as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
 
 
 def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerms:

@@ -1,6 +1,6 @@
 """Collection: the options' grid as parameters, and the session's own item as the last.
 
-Asks no hardware and starts no process.
+Asks no hardware and starts no process; what the selected tests cannot do is said here.
 """
 
 from __future__ import annotations
@@ -10,21 +10,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-
-# pytest has no public name for what -m means.
 from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Asked, CompileSpec, Extra, GridError, Spec
+from busbw.model import (
+    Asked,
+    Clock,
+    CompileSpec,
+    Extra,
+    GridError,
+    Injection,
+    OwnProcesses,
+    Spec,
+    payload_text,
+)
 
-from . import injecting
-from .compiling import labels_of
 from .items import SessionItem
-from .selecting import is_perf, spec_of, under_xdist
-from .session import SESSION, Collected
+from .session import SESSION, Collected, spec_of, under_xdist
 from .settings import Settings, how_to_get
+
+# pytest has no public name for what -m means.
+
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
@@ -91,7 +99,7 @@ def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
 def _has_no_collective(settings: Settings) -> bool:
     """Whether all strategies that are asked for are those of training."""
     known = {name for one in FRAMEWORKS.values() for name in one.strategies}
-    return known.isdisjoint(settings.strategies)
+    return known.isdisjoint(settings.asked.strategies)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -145,7 +153,7 @@ def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileS
     return tuple(
         CompileSpec(topology=topology.name, spec=spec, compiler=label)
         for topology in asked.topologies
-        for label in labels_of(asked)
+        for label in asked.labels
         for spec in grid
     )
 
@@ -169,34 +177,22 @@ def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...
 def _asked(settings: Settings) -> Asked:
     if not settings.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
-    return Asked(
-        frameworks=(*settings.frameworks, *settings.absent_frameworks),
-        named=settings.frameworks_named,
-        strategies=settings.strategies,
-        collectives=settings.collectives,
-        reduce_ops=settings.reduce_ops,
-        placements=settings.placements,
-        dtypes=settings.dtypes,
-        payloads=settings.payloads,
-        ranks=settings.ranks if settings.compile is None else None,
-        mesh=settings.mesh,
-        axes=settings.axes,
-        clock=settings.clock,
-    )
+    return settings.asked
 
 
 def _nothing(settings: Settings) -> str:
     """Strategies can be those of collectives or of training, and of one framework alone."""
     return (
         f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
-        f"{', '.join(settings.strategies)}; those of tf.distribute for training want -m training"
+        f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
+        "-m training"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
-    measured = [item for item in session.items if is_perf(item)]
+    measured = [item for item in session.items if spec_of(item)]
     error = _selection_error(session.config, measured)
     # Here an error would end pytest-xdist's process; that nothing ran is told without.
     if error and not under_xdist(session.config):
@@ -221,7 +217,43 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
             f"--{without_tests[0].replace('setup', 'setup-')}: runs no test, so that nothing would "
             "be judged; --collect-only shows the tests"
         )
-    specs = [spec for spec in map(spec_of, measured) if spec is not None]
+    specs = [spec for spec in map(spec_of, measured) if isinstance(spec, Spec)]
     if specs and settings.injection is not None:
-        return injecting.refused(settings.injection, specs)
+        return _injection_error(settings.injection, specs)
+    return ""
+
+
+def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
+    """Why `injection` is nothing for one of `specs`, the selected cases; empty if it is fine."""
+    # Training in groups of processes is skipped beside an injection, and says so.
+    able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
+    sizes = sorted({spec.payload_bytes for spec in able})
+    for size in injection.payloads:
+        if size not in sizes:
+            there = ", ".join(map(payload_text, sizes)) or "none"
+            return (
+                f"--inject: {payload_text(size)} is no payload of the selected tests; "
+                f"they have {there}"
+            )
+    meant = [s for s in able if not injection.payloads or s.payload_bytes in injection.payloads]
+    reasons = (_unable(injection, spec) for spec in meant)
+    return next((f"--inject: {reason}" for reason in reasons if reason), "")
+
+
+def _unable(injection: Injection, spec: Spec) -> str:
+    """Why the program of `spec` cannot do it; empty where it can."""
+    name = injection.extra.value
+    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
+        return ""
+    if not FRAMEWORKS[spec.framework].injects:
+        return (
+            f"TensorFlow's program cannot do a {name}; it takes sleep and memory, or leave it out: "
+            "--frameworks=jax"
+        )
+    if spec.clock == Clock.DISPATCH.value:
+        return f"a {name} is for chains, not for the single calls of --clock=dispatch"
+    if injection.extra is Extra.PAYLOAD and spec.collective != "all_reduce":
+        return f"a second collective is for all-reduces only, not for {spec.collective}"
+    if injection.extra is Extra.PAYLOAD and (injection.share or 0.0) >= 1:
+        return f"{injection.text} is no part of a payload; accepted is less than 100%"
     return ""

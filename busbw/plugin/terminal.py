@@ -13,10 +13,9 @@ import pytest
 
 from busbw import baselines, judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import Case, CompiledVerdict, Compiler, Summary, payload_text
+from busbw.model import Compiler, payload_text
 
-from .compile_settings import CompileSettings
-from .compilers import FAMILIES, missing
+from .compilers import FAMILIES, CompileSettings, missing
 from .session import (
     SESSION,
     Collected,
@@ -35,14 +34,14 @@ QUIET_STEP_S = 10.0
 def pytest_report_header(config: pytest.Config) -> str:
     """What will be measured; on which device is known when the probe has looked."""
     settings = settings_of_session(config)
+    sizes = settings.asked.payloads
     if settings.compile is not None:
-        return _compile_header(settings.compile, len(settings.payloads))
+        return _compile_header(settings.compile, len(sizes))
     device = settings.device.value if settings.device else "auto"
-    sizes = settings.payloads
     span = f"{payload_text(sizes[0])} to {payload_text(sizes[-1])}" if sizes else "none"
     return (
         f"busbw: device {device}, {', '.join(settings.frameworks)}, {len(sizes)} payloads "
-        f"({span}), {', '.join(settings.dtypes)}, {settings.launches} launches"
+        f"({span}), {', '.join(settings.asked.dtypes)}, {settings.launches} launches"
         + (" of each side" if settings.against else "")
     )
 
@@ -155,7 +154,8 @@ def pytest_terminal_summary(
     if isinstance(observed, Measured):
         _section(terminalreporter, _timed_tables(judged, observed), [], found)
     elif isinstance(judged, Programs) or (isinstance(judged, Judged) and judged.compiled):
-        verdicts = _compiled(judged)
+        compiled = judged.compiled if isinstance(judged, Judged) else judged.resolved.skipped
+        verdicts = tuple(compiled.values())
         tables, releases = report.compiled_tables(verdicts), report.release_lines(verdicts)
         _section(terminalreporter, tables, releases, found)
 
@@ -206,32 +206,17 @@ def _notes(found: Session) -> tuple[str, ...]:
 
 def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Table]:
     found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
-    curves = _curves(judged) if isinstance(judged, Judged) else []
-    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
-    if measured.interrupted:
-        launches = measured.resolved.plan.launches
-        tables.append(report.measured_table(_summaries(measured), launches))
-    return tables
-
-
-def _compiled(judged: Judged | Programs | Measured) -> tuple[CompiledVerdict, ...]:
-    if isinstance(judged, Judged):
-        return tuple(judged.compiled.values())
-    return tuple(judged.resolved.skipped.values()) if isinstance(judged, Programs) else ()
-
-
-def _curves(judged: Judged) -> list[report.CurveGroup]:
-    return [
+    curves = [
         report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
-        for group in judged.groups
+        for group in (judged.groups if isinstance(judged, Judged) else ())
         if group.now is not None
     ]
-
-
-def _summaries(measured: Measured) -> list[tuple[Case, Summary]]:
-    found = []
-    for measurement in measured.measurements.values():
-        if measurement.runs:
-            times_s = [stats.launch_time_s(run) for run in measurement.runs]
-            found.append((measurement.case, judge.summary_of(measurement.case, times_s)))
-    return found
+    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
+    if measured.interrupted:
+        summaries = [
+            (one.case, judge.summary_of(one.case, [stats.launch_time_s(run) for run in one.runs]))
+            for one in measured.measurements.values()
+            if one.runs
+        ]
+        tables.append(report.measured_table(summaries, measured.resolved.plan.launches))
+    return tables
