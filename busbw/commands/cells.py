@@ -84,10 +84,10 @@ class Gathering:
             except CutError as error:
                 cut.append(str(error))
             except ValueError as error:
-                self._note(session.folder, str(error))
+                self.note(session.folder, str(error))
         if cut:
             more = f" ({len(cut) - 1} more payloads, too)" if len(cut) > 1 else ""
-            self._note(session.folder, f"{cut[0]}{more}")
+            self.note(session.folder, f"{cut[0]}{more}")
 
     def _add(
         self,
@@ -147,7 +147,7 @@ class Gathering:
         if not is_there and len(lost) < len(session.hosts):
             text = f"no {' or '.join(self.kinds)} in it"
             only = f"; of {read.enqueued} it only says that a host enqueued them, not the time"
-            self._note(session.folder, text + (only if read.enqueued else ""))
+            self.note(session.folder, text + (only if read.enqueued else ""))
         self._count_unknown(session, read.found)
         return read
 
@@ -170,19 +170,20 @@ class Gathering:
             try:
                 trace = _read_file(path, host, self.size_limit)
             except (traces.RecordingTooLargeError, inputs.TooLargeError) as error:
-                self._note(path, f"{error} (--size-limit)")
+                self.note(path, f"{error} (--size-limit)")
                 continue
             except (TraceError, inputs.InputError) as error:
-                self._note(path, str(error))
+                self.note(path, str(error))
                 continue
             self.files.append(str(path))
             if trace.is_cut:
                 limit = f"profilers keep no more than {MOST_EVENTS}"
-                self._note(path, f"{trace.recorded} events: cut, for {limit}")
+                self.note(path, f"{trace.recorded} events: cut, for {limit}")
             return trace
         return None
 
-    def _note(self, path: Path, text: str) -> None:
+    def note(self, path: Path, text: str) -> None:
+        """What could not be read, and why."""
         self.problems.append(Problem(path=str(path), text=text))
 
     def cells(self) -> list[TraceCell]:

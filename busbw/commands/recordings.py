@@ -21,6 +21,8 @@ from busbw.model import MIB
 # The one that holds all there is comes first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
 _ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
+# As folders of the TPU v2 table's project are named.
+_TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(?P<scale>-?\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,26 +45,23 @@ class Session:
         return tuple(folder.name for folder in (inner, *inner.parents) if folder.name)
 
 
-class NoRecordingError(ValueError):
-    """A path where there is no recording; the message says why."""
-
-
 def files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     """The recordings at or below `path`, and all else that bears the name of one but a folder.
 
-    `unread` is told of each folder that cannot be looked into, and why. Raises NoRecordingError
-    if there is nothing.
+    `unread` is told of `path` where there is nothing, of each folder that cannot be looked into,
+    and why.
     """
     if path.is_dir():
         found = sorted(_below(path, unread))
-        if not found:
-            raise NoRecordingError(f"no recording in it ({_ACCEPTED})")
-        return found
-    if not os.path.lexists(path):
-        raise NoRecordingError("there is no such file or folder")
-    if _format(path) is None:
-        raise NoRecordingError(f"not a recording; accepted is {_ACCEPTED}, or a folder with such")
-    return [path]
+        why = f"no recording in it ({_ACCEPTED})"
+    elif os.path.lexists(path):
+        found = [path] if _format(path) is not None else []
+        why = f"not a recording; accepted is {_ACCEPTED}, or a folder with such"
+    else:
+        found, why = [], "there is no such file or folder"
+    if not found:
+        unread(path, why)
+    return found
 
 
 def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
@@ -85,12 +84,7 @@ def sessions(files: Iterable[Path]) -> list[Session]:
     for path in sorted(named.values(), key=_order):
         host = path.name.removesuffix(FORMATS[_order(path)[0]])
         hosts[path.parent][host].append(path)
-    return list(_ordered(hosts))
-
-
-def _ordered(hosts: Mapping[Path, Mapping[str, Sequence[Path]]]) -> Iterator[Session]:
-    for folder in sorted(hosts):
-        yield Session(folder=folder, hosts=hosts[folder])
+    return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
 
 
 def _format(path: Path) -> int | None:
@@ -100,9 +94,6 @@ def _format(path: Path) -> int | None:
 
 def _order(path: Path) -> tuple[int, Path]:
     return _format(path) or 0, path
-
-
-_TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(?P<scale>-?\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -99,9 +99,9 @@ def compile_settings_of(
     libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
     if len(libtpus) > 1 and config.getoption("update_baselines"):
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    everywhere = bool(set(pythons) & set(COMPILED)) or bool(libtpus)
-    everywhere = everywhere or texts["frameworks"] == "fake"
     framework = "fake" if texts["frameworks"] == "fake" else "jax"
+    others = bool(set(pythons) & set(COMPILED))
+    everywhere = others or bool(libtpus) or framework == "fake"
     promised = functools.partial(baselines.has_compiled, root, framework=framework)
     words = {word.strip() for word in texts["topology"].split(",")}
     return CompileSettings(
@@ -171,7 +171,9 @@ def topologies_of(
         else:
             found.append(hardware.topology_of(word))
     if words and not found:
-        raise ValueError(f"{text}: no compiler is installed here; {'; '.join(_how_to_get(words))}")
+        devices = {device for word in words for device in FAMILIES.get(word, ())}
+        how = "; ".join(why for device, why in missing().items() if device in devices)
+        raise ValueError(f"{text}: no compiler is installed here; {how}")
     return tuple(dict.fromkeys(found))
 
 
@@ -188,23 +190,15 @@ def _usual(
     ]
 
 
-def _how_to_get(words: Sequence[str]) -> list[str]:
-    devices = {device for word in words for device in FAMILIES.get(word, ())}
-    return [text for device, text in missing().items() if device in devices]
-
-
 def missing() -> Mapping[Device, str]:
     """The classes of device that no compiler is installed here for, and how to get it."""
     extras = {Device.TPU: "tpu", Device.GPU: "compilers"}
+    folders = [Path(folder) for folder in sys.path if folder]
     return {
         device: f'no compiler for {device.value.upper()}s: pip install "busbw[{extras[device]}]"'
         for device, names in _PACKAGES.items()
-        if not any(_installed(name) for name in names)
+        if not any((folder / name).is_dir() for folder in folders for name in names)
     }
-
-
-def _installed(name: str) -> bool:
-    return any((Path(folder) / name).is_dir() for folder in sys.path if folder)
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:

@@ -19,14 +19,11 @@ from busbw.model import (
     Compiled,
     CompiledBaseline,
     CompiledVerdict,
-    Compiler,
     CompileSpec,
-    DeviceSet,
     Failure,
     FailureKind,
     GridError,
     Outcome,
-    Topology,
 )
 
 from .compilers import CompileSettings, Libtpu, library_of
@@ -70,7 +67,9 @@ def resolved(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
         else:
-            jobs[spec] = _job(spec, topologies[spec.topology], compiler.devices)
+            with usage_error(GridError, where=f"--topology={spec.topology}: "):
+                case, key = grid.resolve_on(spec.spec, compiler.devices)
+            jobs[spec] = ProgramJob(topology=topologies[spec.topology], case=case, key=key)
     return CompileResolved(
         collected=collected,
         specs=specs,
@@ -88,7 +87,10 @@ def compiled(
 ) -> Programs:
     """Everything compiled. What there is by then is handed to `keep`, also after an interrupt."""
     begun_s, interrupted = time.monotonic(), False
-    job_of = {spec: _driven(spec, job) for spec, job in resolved.jobs.items()}
+    job_of = {
+        spec: driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
+        for spec, job in resolved.jobs.items()
+    }
     try:
         parallel.run(list(job_of.values()))
     except KeyboardInterrupt:
@@ -150,10 +152,6 @@ def _promised(resolved: CompileResolved) -> tuple[str, ...]:
     return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
-def _driven(spec: CompileSpec, job: ProgramJob) -> driver.Job:
-    return driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
-
-
 def _starters(
     settings: Settings, asked: CompileSettings, framework: str
 ) -> dict[str, driver.Starter]:
@@ -166,7 +164,7 @@ def _starters(
                 framework=framework,
                 capability=Capability.COMPILE,
                 defaults=FRAMEWORKS[framework].environment,
-                environment=_environment(libtpu, asked, fake=framework == "fake"),
+                environment=_environment(libtpu, asked, fake=FRAMEWORKS[framework].scripted),
             )
             for label, libtpu in zip(asked.labels, libtpus, strict=True)
         }
@@ -184,32 +182,22 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
 def _described(
     parallel: driver.Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
 ) -> Described:
-    """Every compiler for every topology that is selected."""
+    """Every compiler for every topology that is selected.
+
+    A named topology that none of the compilers is for is an error; so are no compilers at all. One
+    release of several that does not know a chip yet is none: that is the result.
+    """
     topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
     found = {
         (label, one.topology): one
         for label in dict.fromkeys(spec.compiler for spec in specs)
         for one in parallel.describe(label, topologies)
     }
-    _check_there(list(found.values()), asked)
-    return found
-
-
-def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
-    """A named topology that none of the compilers is for is an error; so are no compilers at all.
-
-    One release of several that does not know a chip yet is none: that is the result.
-    """
-    there = {one.topology for one in compilers if not one.missing}
-    absent = [one for one in compilers if one.topology not in there]
+    there = {one.topology for one in found.values() if not one.missing}
+    absent = [one for one in found.values() if one.topology not in there]
     if absent and (not asked.families or not there):
         raise pytest.UsageError(f"busbw: --topology={absent[0].topology}: {absent[0].missing}")
-
-
-def _job(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> ProgramJob:
-    with usage_error(GridError, where=f"--topology={topology.name}: "):
-        case, key = grid.resolve_on(spec.spec, devices)
-    return ProgramJob(topology=topology, case=case, key=key)
+    return found
 
 
 def _with_stored(

@@ -28,7 +28,7 @@ from busbw.model import (
 )
 
 from .items import SessionItem
-from .session import SESSION, Collected, spec_of, under_xdist
+from .session import SESSION, Collected, collected_of, spec_of, under_xdist
 from .settings import Settings, how_to_get
 
 # pytest has no public name for what -m means.
@@ -47,7 +47,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """
     if not (inspect.isfunction(obj) and SESSION in collector.config.stash):
         return None
-    collected = _collected(collector.config)
+    collected = collected_of(collector.config)
     settings = collected.settings
     other = MEASURED if settings.compile is not None else COMPILED
     parameters = inspect.signature(obj).parameters
@@ -108,7 +108,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     An impossible grid is only noted: an error raised here would pass for a broken test file.
     Under pytest-xdist that is all that can be said.
     """
-    collected = _collected(metafunc.config)
+    collected = collected_of(metafunc.config)
     name = MEASURED if collected.settings.compile is None else COMPILED
     if name not in metafunc.fixturenames:
         return
@@ -125,36 +125,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
-def _collected(config: pytest.Config) -> Collected:
-    found = config.stash[SESSION]
-    assert isinstance(found, Collected)
-    return found
-
-
 def _with_specs(
     collected: Collected, marker: pytest.Mark | None
 ) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
     """With the Specs of one test, which are given too. Raises GridError."""
     settings = collected.settings
-    if marker is not None:
-        steps = _of_training(settings, **marker.kwargs)
-        more = () if marker.kwargs.get("alone") else steps
-        return replace(collected, grid=_joined(collected.grid, more)), steps
-    specs = grid.specs(_asked(settings))
-    found = replace(collected, grid=_joined(collected.grid, specs))
-    programs = _compile_specs(settings, specs)
-    return found, programs if settings.compile is not None else specs
-
-
-def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileSpec, ...]:
+    if marker is None:
+        specs = more = grid.specs(_asked(settings))
+    else:
+        specs = _of_training(settings, **marker.kwargs)
+        more = () if marker.kwargs.get("alone") else specs
+    found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *more))))
     asked = settings.compile
-    if asked is None:
-        return ()
-    return tuple(
+    if asked is None or marker is not None:
+        return found, specs
+    return found, tuple(
         CompileSpec(topology=topology.name, spec=spec, compiler=label)
         for topology in asked.topologies
         for label in asked.labels
-        for spec in grid
+        for spec in specs
     )
 
 
@@ -170,23 +159,10 @@ def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple
     return grid.collectives_alone(steps) if alone else steps
 
 
-def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    return tuple(dict.fromkeys((*before, *more)))
-
-
 def _asked(settings: Settings) -> Asked:
     if not settings.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
     return settings.asked
-
-
-def _nothing(settings: Settings) -> str:
-    """Strategies can be those of collectives or of training, and of one framework alone."""
-    return (
-        f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
-        f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
-        "-m training"
-    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -205,12 +181,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
     """What is wrong with what was selected, before anything is started; empty if nothing is."""
-    collected = _collected(config)
+    collected = collected_of(config)
     settings = collected.settings
     if collected.error:
         return collected.error
     if collected.nothing_asked and not collected.grid:
-        return _nothing(settings)
+        # Strategies can be those of collectives or of training, and of one framework alone.
+        return (
+            f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
+            f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
+            "-m training"
+        )
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
     if measured and without_tests:
         return (

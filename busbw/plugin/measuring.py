@@ -113,7 +113,9 @@ def _further(resolved: Resolved, schedule: driver.AbstractSchedule, display: Dis
     begun_s = time.monotonic()
     while True:
         found = _so_far(resolved, schedule)
-        launches = {spec: _launches(one) for spec, one in found.measurements.items()}
+        launches = {
+            spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
+        }
         wanted = judge.rerun(_rulings(found), launches)
         if not wanted.specs:
             return []
@@ -128,10 +130,6 @@ def _further(resolved: Resolved, schedule: driver.AbstractSchedule, display: Dis
         display.say(f"busbw: {plural(wanted.passes, 'further launch')} of {shown}{more}")
         again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
         schedule.passes(again, wanted.passes)
-
-
-def _launches(measurement: Measurement) -> int:
-    return len(measurement.runs) + len(measurement.failures)
 
 
 def _rulings(measured: Measured) -> dict[Spec, judge.Ruling]:

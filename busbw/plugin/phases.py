@@ -19,15 +19,7 @@ from busbw.model import CompileSpec, Spec
 from . import compiling, machine, measuring, resolving
 from .accepting import accepted
 from .compilers import CompileSettings
-from .session import (
-    SESSION,
-    Collected,
-    Judged,
-    Measured,
-    Programs,
-    spec_of,
-    under_xdist,
-)
+from .session import SESSION, Judged, Measured, Programs, collected_of, spec_of, under_xdist
 from .terminal import Display
 
 
@@ -57,9 +49,7 @@ class _Loop:
     """The phases of one session, each value kept as soon as it is there."""
 
     def __init__(self, config: pytest.Config, bundle: driver.Bundle) -> None:
-        found = config.stash[SESSION]
-        assert isinstance(found, Collected)
-        self._collected = found
+        self._collected = collected_of(config)
         self._config = config
         self._folder = bundle.path
         self._notes: list[str] = []
@@ -115,7 +105,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
     if under_xdist(session.config) or not isinstance(judged, Judged):
         return
-    if exitstatus not in (pytest.ExitCode.OK, failed) or not _is_there(judged):
+    measured = judged.observed if isinstance(judged.observed, Measured) else None
+    is_there = bool(judged.compiled) or (measured is not None and bool(measured.measurements))
+    if not is_there or exitstatus not in (pytest.ExitCode.OK, failed):
         return
     written, exit_code = accepted(judged)
     written = replace(written, errors=(*written.errors, *_write_results(judged)))
@@ -123,12 +115,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     if written.errors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = failed
     session.config.stash[SESSION] = written
-
-
-def _is_there(judged: Judged) -> bool:
-    """Whether anything was measured, or was to be compiled."""
-    measured = judged.observed
-    return bool(judged.compiled) or (isinstance(measured, Measured) and bool(measured.measurements))
 
 
 def _write_results(judged: Judged) -> tuple[str, ...]:

@@ -182,12 +182,11 @@ Session = Collected | Measured | Programs | Judged | Written
 SESSION = pytest.StashKey[Session]()
 
 
-def settings_of_session(config: pytest.Config) -> Settings:
-    """What the user asked for."""
+def collected_of(config: pytest.Config) -> Collected:
+    """What the options ask for; up to the first test nothing else is known."""
     found = config.stash[SESSION]
-    if isinstance(found, (Collected, Judged)):
-        return found.settings
-    return found.judged.settings if isinstance(found, Written) else found.resolved.settings
+    assert isinstance(found, Collected)
+    return found
 
 
 def judged_of(config: pytest.Config) -> Judged | None:

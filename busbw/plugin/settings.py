@@ -19,14 +19,7 @@ import pytest
 from busbw import baselines, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model import (
-    Asked,
-    Device,
-    Injection,
-    Placement,
-    check_axes,
-    extents_of,
-)
+from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
 from .compilers import CompileSettings, compile_settings_of

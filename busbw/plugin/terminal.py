@@ -16,24 +16,14 @@ from busbw.driver import Job, Progress
 from busbw.model import Compiler, payload_text
 
 from .compilers import FAMILIES, CompileSettings, missing
-from .session import (
-    SESSION,
-    Collected,
-    Judged,
-    Measured,
-    Programs,
-    Resolved,
-    Session,
-    Written,
-    settings_of_session,
-)
+from .session import SESSION, Collected, Judged, Measured, Programs, Resolved, Written, collected_of
 
 QUIET_STEP_S = 10.0
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """What will be measured; on which device is known when the probe has looked."""
-    settings = settings_of_session(config)
+    settings = collected_of(config).settings
     sizes = settings.asked.payloads
     if settings.compile is not None:
         return _compile_header(settings.compile, len(sizes))
@@ -95,7 +85,12 @@ class Display:
 
     def progress(self, progress: Progress) -> None:
         """Which pass, which case, how long to go."""
-        self._progressed(_progress_text(progress))
+        left_s = progress.remaining_s
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        self._progressed(
+            f"busbw: pass {progress.pass_number}/{progress.passes}, "
+            f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
+        )
 
     def _progressed(self, text: str) -> None:
         if self._reporter is None:
@@ -134,14 +129,6 @@ class Display:
             self._open = False
 
 
-def _progress_text(progress: Progress) -> str:
-    left = "" if progress.remaining_s is None else f", about {progress.remaining_s:.0f} s left"
-    return (
-        f"busbw: pass {progress.pass_number}/{progress.passes}, "
-        f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
-    )
-
-
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -164,19 +151,19 @@ def _section(
     reporter: pytest.TerminalReporter,
     tables: Sequence[report.Table],
     texts: Sequence[str],
-    found: Session,
+    found: Measured | Programs | Judged | Written,
 ) -> None:
     """Tables, notes, what was written, the session's verdict, errors."""
     reporter.section("busbw")
     _put(reporter, tables)
     for text in texts:
         reporter.write_line(text)
-    for note in _notes(found):
-        reporter.write_line(f"note: {note}", yellow=True)
     written = found if isinstance(found, Written) else None
+    judged = found.judged if isinstance(found, Written) else found
+    for note in (*judged.notes, *(written.notes if written else ())):
+        reporter.write_line(f"note: {note}", yellow=True)
     if written is not None:
         _put_changes(reporter, written)
-    judged = written.judged if written else found
     if isinstance(judged, Judged):
         session = judged.session
         reporter.write_line(session.headline(), red=session.failed or session.failed_cases > 0)
@@ -196,12 +183,6 @@ def _put_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
     compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
     for text in report.compiled_change_lines(compiled):
         reporter.write_line(text)
-
-
-def _notes(found: Session) -> tuple[str, ...]:
-    if isinstance(found, Written):
-        return (*found.judged.notes, *found.notes)
-    return () if isinstance(found, Collected) else found.notes
 
 
 def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Table]:

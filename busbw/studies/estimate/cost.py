@@ -12,6 +12,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+# Beyond any link there is or will be, and below any: where a search begins and ends, bytes/s.
+_ANY_BANDWIDTH = (1e-6, 1e24)
+_HALVINGS = 64
+
 
 class Level(str, enum.Enum):
     """Which links a message goes over: those inside a host, or the one link of a host to others."""
@@ -126,11 +130,6 @@ class Layout:
 def one_flow(level: Level, *, steps: int, sent_bytes: float, taken_bytes: float) -> Part:
     """A part in which one kind of end decides."""
     return Part(flows=(Flow(level=level, steps=steps, out_bytes=sent_bytes, in_bytes=taken_bytes),))
-
-
-# Beyond any link there is or will be, and below any: where a search begins and ends, bytes/s.
-_ANY_BANDWIDTH = (1e-6, 1e24)
-_HALVINGS = 64
 
 
 def efficiency(communication_s: float, compute_s: float) -> float:

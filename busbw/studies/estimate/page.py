@@ -22,6 +22,11 @@ from .question import Question
 
 SCHEMA = 1
 
+# The figure's columns, rows and colours.
+_LABEL, _BARS, _VALUE = 330, 480, 150
+_ROW, _TOP, _BAR = 24, 60, 16
+_COMPUTE, _COMMUNICATION = "#4c78a8", "#f58518"
+
 
 def document(question: Question, answer: Estimates) -> dict[str, object]:
     """Plain dicts, lists, strings, numbers and None; the unit is in the name."""
@@ -114,11 +119,6 @@ def _link_line(level: Level, link: Link) -> str:
         f"{name}: {link.name}, {link.bytes_per_s / 1e6:.6g} MB/s {duplex}, "
         f"{seconds_text(link.latency_s)} a step"
     )
-
-
-_LABEL, _BARS, _VALUE = 330, 480, 150
-_ROW, _TOP, _BAR = 24, 60, 16
-_COMPUTE, _COMMUNICATION = "#4c78a8", "#f58518"
 
 
 def figure(question: Question, answer: Estimates) -> str:

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import baselines, driver, grid, hardware, metrics, writing
@@ -72,6 +72,8 @@ minutes and no TPU.
 
 
 _Results = Mapping[driver.Job, Compiled | Failure]
+# A slice, what is published of a payload on it, and the case of the all-reduce.
+_Asked = tuple[TpuV2Slice, Reference | None, Case]
 
 
 def add_to(commands: Commands) -> None:
@@ -139,13 +141,15 @@ def _page(options: argparse.Namespace, compiling: driver.Parallel) -> list[str]:
         for part, compiler in zip(_SLICES, compilers, strict=True)
         for payload in _PAYLOADS
     ]
-    if not any(one.published for one in asked):
+    if not any(published for _, published, _ in asked):
         raise CommandError(
             f"--baselines: there are no published figures for TPU v2 in {options.baselines}"
         )
-    compiling.run([job for one in asked for job in (one.all_reduce, *one.steps.values())])
+    compiling.run(
+        [_job(part, one) for part, _, case in asked for one in (case, *_steps(part, case).values())]
+    )
     _check(compiling.results)
-    return tpu_v2_page([one.cell(compiling.results) for one in asked], compilers[0])
+    return tpu_v2_page([_cell(one, compiling.results) for one in asked], compilers[0])
 
 
 def _no_page(reasons: str) -> CommandError:
@@ -153,30 +157,10 @@ def _no_page(reasons: str) -> CommandError:
     return CommandError("\nbusbw tpu-v2: ".join(reasons.splitlines()))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """One cell of the table before it is compiled."""
-
-    part: TpuV2Slice
-    published: Reference | None
-    all_reduce: driver.Job
-    steps: Mapping[Way, driver.Job]
-
-    def cell(self, results: _Results) -> TpuV2Cell:
-        """With what was compiled."""
-        steps = {way: (layer_of(job.case), results[job]) for way, job in self.steps.items()}
-        return TpuV2Cell(
-            part=self.part,
-            payload_bytes=self.all_reduce.case.payload_bytes,
-            published=self.published,
-            all_reduce=results[self.all_reduce],
-            steps=steps,
-        )
-
-
 def _asked(
     options: argparse.Namespace, part: TpuV2Slice, payload_bytes: int, compiler: Compiler
 ) -> _Asked:
+    """A cell of the table, before it is compiled."""
     assert compiler.devices is not None
     spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=payload_bytes)
     case, key = grid.resolve_on(spec, compiler.devices)
@@ -184,9 +168,24 @@ def _asked(
         published = baselines.find_published(options.baselines, key, case)
     except (baselines.BaselineError, OSError) as error:
         raise _no_page(str(error)) from error
-    job = driver.Job(case=case, topology=part.topology)
-    steps = {way: replace(job, case=step) for way, step in _steps(part, case).items()}
-    return _Asked(part=part, published=published, all_reduce=job, steps=steps)
+    return part, published, case
+
+
+def _cell(asked: _Asked, results: _Results) -> TpuV2Cell:
+    """With what was compiled."""
+    part, published, case = asked
+    steps = _steps(part, case)
+    return TpuV2Cell(
+        part=part,
+        payload_bytes=case.payload_bytes,
+        published=published,
+        all_reduce=results[_job(part, case)],
+        steps={way: (layer_of(step), results[_job(part, step)]) for way, step in steps.items()},
+    )
+
+
+def _job(part: TpuV2Slice, case: Case) -> driver.Job:
+    return driver.Job(case=case, topology=part.topology)
 
 
 def _steps(part: TpuV2Slice, case: Case) -> dict[Way, Case]:

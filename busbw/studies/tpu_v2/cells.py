@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 from busbw import metrics
 from busbw.model import Compiled, Failure, Reference, Topology, bytes_text, payload_text, plural
-from busbw.report import item
+from busbw.report import item, span_text
 from busbw.workloads import Layer
 
 _GIB = 2**30
+
+# A larger payload that takes less time by more than this is no noise of a measurement.
+_FALL = 0.9
 
 
 class Way(str, enum.Enum):
@@ -83,10 +86,6 @@ def gib_text(count: int | None) -> str:
     if count is None:
         return "not said"
     return f"{count / _GIB:.2f} GiB" if count >= _GIB else bytes_text(count)
-
-
-# A larger payload that takes less time by more than this is no noise of a measurement.
-_FALL = 0.9
 
 
 def summary_lines(cells: Sequence[TpuV2Cell]) -> list[str]:
@@ -167,7 +166,8 @@ def _algorithms(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     for part in slices_of(cells):
         column = of_slice(cells, part)
         spans = "; ".join(
-            f"{_span(list(run))} {text}" for text, run in itertools.groupby(column, _algorithm_text)
+            f"{span_text([one.payload_bytes for one in run])} {text}"
+            for text, run in itertools.groupby(column, _algorithm_text)
         )
         rates = [one.published.algbw_gb_per_s or 0 for one in column if one.published]
         best = f"{part.name} (published: up to {max(rates, default=0):.4g} GB/s)"
@@ -181,11 +181,6 @@ def _algorithm_text(cell: TpuV2Cell) -> str:
     if isinstance(found, Failure):
         return "out of memory"
     return found.algorithm_text if found.algorithm else "not said by the compiler"
-
-
-def _span(run: Sequence[TpuV2Cell]) -> str:
-    first, last = (payload_text(one.payload_bytes) for one in (run[0], run[-1]))
-    return first if first == last else f"{first} to {last}"
 
 
 def _falls(cells: Sequence[TpuV2Cell]) -> Iterator[str]:

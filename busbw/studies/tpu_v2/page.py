@@ -1,7 +1,7 @@
 """The published TPU v2 table and what a compiler makes of it today: the page's tables and words.
 
 What was published was measured by others, what was compiled was measured by nobody: every table
-says which is which. What follows from the figures is in `summary`.
+says which is which. What follows from the figures is in `cells`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     head += ["compiled: memory"]
     for part in slices_of(cells):
         topology = part.topology
-        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {_ends(part)}"
+        joined = "joined" if all(wraps(topology.layout.partition(":")[2])) else "not joined"
+        ends = f"the ends of its axes {joined}"
+        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {ends}"
         rows = [
             [
                 payload_text(one.payload_bytes),
@@ -64,11 +66,6 @@ def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
             for one in of_slice(cells, part)
         ]
         yield from (*section(heading, text_table(head, rows)), "")
-
-
-def _ends(part: TpuV2Slice) -> str:
-    joined = wraps(part.topology.layout.partition(":")[2])
-    return "the ends of its axes joined" if all(joined) else "the ends of its axes not joined"
 
 
 def _published(cell: TpuV2Cell) -> list[str]:
