@@ -97,7 +97,7 @@ def compiled(
         interrupted = True
         raise
     finally:
-        display.done_compiling(time.monotonic() - begun_s)
+        display.done("compiled in", time.monotonic() - begun_s)
         found = Programs(
             resolved=resolved,
             results={

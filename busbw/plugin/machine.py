@@ -1,6 +1,7 @@
 """Collected → Machine: which devices there are, asked of the frameworks in workers of their own.
 
-And what is recorded of the surroundings beside the measurements: commit, load, clock frequency.
+It also has what is recorded of the session's environment: commit, load, clock frequency. Decides
+nothing about cases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resolved → Measured → Judged: all cases first, then the undecided ones, while time is left.
 
-The judge names what is undecided, and the schedule measures just that. What is judged and against
-what is gathered here; the rule is the judge's.
+The judge names what is undecided, and the schedule measures just that. Which measurement is held
+against which reference, on which terms, is gathered here; the rule is the judge's.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measured(
             notes=tuple(notes),
         )
         keep(found)
-        display.done(found)
+        display.done("interrupted after" if interrupted else "measured in", found.measuring_s)
     return found
 
 

@@ -28,11 +28,6 @@ class Option:
     metavar: str = ""
     choices: tuple[str, ...] = ()
 
-    @property
-    def flag(self) -> str:
-        """As it is written on the command line."""
-        return parsing.flag(self.name)
-
 
 OPTIONS = (
     Option(
@@ -204,14 +199,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
         extra |= {"metavar": option.metavar} if option.metavar else {}
         default = f" (default: {option.default})" if option.default else ""
-        group.addoption(option.flag, default=None, help=option.help + default, **extra)
-        parser.addini(
-            f"busbw_{option.name}", f"as {option.flag}: {option.help}", default=option.default
-        )
+        flag = parsing.flag(option.name)
+        group.addoption(flag, default=None, help=option.help + default, **extra)
+        parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
     for option in _REPEATED:
         extra = {"metavar": option.metavar, "help": option.help}
-        group.addoption(option.flag, action="append", default=[], **extra)
-        says = f"as {option.flag}, one a line"
+        flag = parsing.flag(option.name)
+        group.addoption(flag, action="append", default=[], **extra)
+        says = f"as {flag}, one a line"
         parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
     _add_writing(group)
     group.addoption(
@@ -234,6 +229,7 @@ def _add_writing(group: pytest.OptionGroup) -> None:
         "--update-baselines",
         nargs="?",
         const="all",
+        default="",
         choices=("all", "new", "improved"),
         help="accept today's times as baselines: all (also slower ones, within the budget against "
         "the pinned level), new: only missing ones, or improved: only of cases that IMPROVED",

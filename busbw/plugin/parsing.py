@@ -1,6 +1,7 @@
 """Texts of options as values: a form of text each, and what --against and --inject say.
 
 What is wrong raises ValueError with the option and what is accepted; nothing is started here.
+Which option has which form is in `settings`.
 """
 
 from __future__ import annotations

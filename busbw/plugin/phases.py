@@ -1,7 +1,8 @@
-"""The phases of a session: before the first test all up to the verdicts, after the last the files.
+"""The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
 
-Measuring is not charged to any test. At the end accepted baselines are written, once, and the
-results; what cannot be written is an error of its own, told after everything else.
+The first runs before any test, so that measuring is not charged to one. The second writes accepted
+baselines, once, and the results; what cannot be written is an error of its own, told after
+everything else. What a phase does is in the file of its name.
 """
 
 from __future__ import annotations

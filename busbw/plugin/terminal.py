@@ -65,15 +65,14 @@ class Display:
     def header(self, resolved: Resolved) -> None:
         """Device, ranks, versions and where the baselines are."""
         settings, environment = resolved.settings, resolved.environment
-        for text in report.header_lines(
+        header = report.header_lines(
             environment,
             None if resolved.paired else settings.baselines,
             baselines.folder_of(environment.key),
             resolved.machine.target.unreached,
-        ):
-            self.line(text)
-        references = resolved.machine.references
-        for text in report.reference_lines(references, os.path.expanduser("~")):
+        )
+        home = os.path.expanduser("~")
+        for text in (*header, *report.reference_lines(resolved.machine.references, home)):
             self.line(text)
         if settings.injection is not None:
             self.line(f"busbw injected: {settings.injection.text}; these are no true times")
@@ -111,16 +110,9 @@ class Display:
         """How many of the cases are compiled; called by one thread at a time."""
         self._progressed(f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}")
 
-    def done_compiling(self, seconds: float) -> None:
-        """Close the progress line."""
-        self._close()
-        self.line(f"busbw: compiled in {seconds:.0f} s")
-
-    def done(self, measured: Measured) -> None:
-        """Close the progress line."""
-        self._close()
-        word = "interrupted after" if measured.interrupted else "measured in"
-        self.line(f"busbw: {word} {measured.measuring_s:.0f} s")
+    def done(self, what: str, seconds: float) -> None:
+        """Close the progress line, and tell how long it was."""
+        self.say(f"busbw: {what} {seconds:.0f} s")
 
     def _close(self) -> None:
         if self._reporter is not None and self._open:
