@@ -131,15 +131,12 @@ def _document(found: Releases) -> dict[str, object]:
 def _lines(found: Releases) -> list[str]:
     fitting = [one for one in found.visible if found.fits(one)]
     others = [one for one in found.visible if not found.fits(one)]
+    example = ",".join(reversed(found.visible[:2])) or "VERSION"
     asks = f"asks for {PACKAGE}{found.wanted}" if found.wanted else f"asks for no {PACKAGE}"
     return [
         f"jax {found.jax}, jaxlib {found.jaxlib}: {asks}",
         f"installed: {found.installed or 'none'}",
         f"meant to fit: {', '.join(fitting) or 'none that pip can see'}",
         f"others that pip can see: {', '.join(others) or 'none'}",
-        f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={_example(found)}",
+        f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={example}",
     ]
-
-
-def _example(found: Releases) -> str:
-    return ",".join(reversed(found.visible[:2])) or "VERSION"

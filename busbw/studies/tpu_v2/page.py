@@ -15,7 +15,7 @@ from busbw.hardware import wraps
 from busbw.model import Compiled, Compiler, Failure, payload_text
 from busbw.report import Table, filled, rendered, section, text_table
 
-from .cells import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of, summary_lines
+from .cells import TpuV2Cell, Way, gib_text, of_slice, slices_of, summary_lines
 
 _TEXT = resources.files(__package__) / "page.md"
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
@@ -94,29 +94,19 @@ def _memory(found: Compiled | Failure) -> str:
 
 
 def _steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
-    parts = slices_of(cells)
-    payloads = [one for one in of_slice(cells, parts[0]) if one.steps]
+    """A section for each way, with a row for each payload that has a layer on all slices."""
+    columns = [of_slice(cells, part) for part in slices_of(cells)]
     for way in Way:
-        found = {(one.part.name, one.payload_bytes): one for one in cells}
+        heads = [f"{one[-1].part.name}, {one[-1].steps[way][0].rows} rows" for one in columns]
         rows = []
-        for one in payloads:
-            step, _ = one.steps[way]
-            across = [found[part.name, one.payload_bytes] for part in parts]
-            rows.append(
-                [
-                    payload_text(one.payload_bytes),
-                    f"{step.inputs} x {step.outputs}",
-                    *(_fits(cell, way) for cell in across),
-                ]
-            )
-        heads = [_rows_head(cells, part, way) for part in parts]
+        for across in zip(*columns, strict=True):
+            if across[0].steps:
+                step, _ = across[0].steps[way]
+                layer = f"{step.inputs} x {step.outputs}"
+                size = payload_text(across[0].payload_bytes)
+                rows.append([size, layer, *(_fits(cell, way) for cell in across)])
         table = text_table(["payload", "layer", *heads], rows)
         yield from (*section(way.heading, table), "")
-
-
-def _rows_head(cells: Sequence[TpuV2Cell], part: TpuV2Slice, way: Way) -> str:
-    step, _ = of_slice(cells, part)[-1].steps[way]
-    return f"{part.name}, {step.rows} rows"
 
 
 def _fits(cell: TpuV2Cell, way: Way) -> str:
