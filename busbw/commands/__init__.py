@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from .arguments import CommandError
+from .command import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

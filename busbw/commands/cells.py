@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw import inputs, report, stats, traces
+from busbw import inputs, stats, traces
 from busbw.collectives.replica_groups import GroupSize
 from busbw.model import LEAST_S, payload_text, seconds_text
 from busbw.report import Problem, Times, TraceCell, Unknown
 from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
 
-from .labels import Labels
-from .recordings import FORMATS, Session
+from .recordings import FORMATS, Labels, Session
 
 _XPLANE, _ = FORMATS
 
@@ -32,14 +31,6 @@ class _Stretch:
     ranks: int
     found: Sequence[RecordedCollective]
     iterations: Sequence[Iteration]
-
-    @property
-    def devices(self) -> int:
-        return len(self.iterations[0].durations_s)
-
-    @property
-    def groups(self) -> GroupSize | None:
-        return self.found[0].groups
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,10 +84,10 @@ class Gathering:
             except CutError as error:
                 cut.append(str(error))
             except ValueError as error:
-                self._note(session.folder, str(error))
+                self.note(session.folder, str(error))
         if cut:
             more = f" ({len(cut) - 1} more payloads, too)" if len(cut) > 1 else ""
-            self._note(session.folder, f"{cut[0]}{more}")
+            self.note(session.folder, f"{cut[0]}{more}")
 
     def _add(
         self,
@@ -154,15 +145,11 @@ class Gathering:
         if lost and is_there:
             self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
         if not is_there and len(lost) < len(session.hosts):
-            self._note(session.folder, self._nothing(read))
+            text = f"no {' or '.join(self.kinds)} in it"
+            only = f"; of {read.enqueued} it only says that a host enqueued them, not the time"
+            self.note(session.folder, text + (only if read.enqueued else ""))
         self._count_unknown(session, read.found)
         return read
-
-    def _nothing(self, read: _SessionRead) -> str:
-        text = f"no {' or '.join(self.kinds)} in it"
-        if not read.enqueued:
-            return text
-        return f"{text}; of {read.enqueued} it only says that a host enqueued them, not the time"
 
     def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
         """What is a collective, of a kind that nothing tells, is never left out in silence."""
@@ -183,30 +170,33 @@ class Gathering:
             try:
                 trace = _read_file(path, host, self.size_limit)
             except (traces.RecordingTooLargeError, inputs.TooLargeError) as error:
-                self._note(path, f"{error} (--size-limit)")
+                self.note(path, f"{error} (--size-limit)")
                 continue
             except (TraceError, inputs.InputError) as error:
-                self._note(path, str(error))
+                self.note(path, str(error))
                 continue
             self.files.append(str(path))
             if trace.is_cut:
                 limit = f"profilers keep no more than {MOST_EVENTS}"
-                self._note(path, f"{trace.recorded} events: cut, for {limit}")
+                self.note(path, f"{trace.recorded} events: cut, for {limit}")
             return trace
         return None
 
-    def _note(self, path: Path, text: str) -> None:
+    def note(self, path: Path, text: str) -> None:
+        """What could not be read, and why."""
         self.problems.append(Problem(path=str(path), text=text))
 
     def cells(self) -> list[TraceCell]:
         """One for each kind, payload and slice; sessions of the same one are joined."""
         cells = []
         for (kind, payload_bytes, name), stretches in sorted(self._stretches.items()):
-            devices = {stretch.devices for stretch in stretches}
+            devices = {len(stretch.iterations[0].durations_s) for stretch in stretches}
             if len(devices) > 1:
                 self.warnings.append(f"{name}: sessions on {sorted(devices)} devices are joined")
             found = [one for stretch in stretches for one in stretch.iterations]
-            groups = stretches[0].groups
+            groups = stretches[0].found[0].groups
+            recorded = _by_device((one.rank, one.duration_s) for s in stretches for one in s.found)
+            of_devices = _by_device(pair for one in found for pair in one.durations_s.items())
             cell = TraceCell(
                 collective=kind,
                 payload_bytes=payload_bytes,
@@ -214,8 +204,9 @@ class Gathering:
                 ranks=max(stretch.ranks for stretch in stretches),
                 all_ranks=groups.ranks if groups else None,
                 slowest=_times([one.slowest_s for one in found]),
-                recorded=_recorded(one for stretch in stretches for one in stretch.found),
-                devices=_of_devices(found),
+                # The warm-up included.
+                recorded={rank: (len(times), math.fsum(times)) for rank, times in recorded},
+                devices={rank: _times(times) for rank, times in of_devices},
                 iterations=found,
                 folders=[stretch.folder for stretch in stretches],
             )
@@ -230,24 +221,16 @@ def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     return traces.read_chrome(content, host=host, keep=traces.WantedEvents(), most_bytes=size_limit)
 
 
-def _recorded(found: Iterable[RecordedCollective]) -> dict[str, tuple[int, float]]:
-    """Of each device how many it recorded, the warm-up included, and their seconds in all."""
-    durations: dict[str, list[float]] = defaultdict(list)
-    for one in found:
-        durations[one.rank].append(one.duration_s)
-    return {rank: (len(times), math.fsum(times)) for rank, times in sorted(durations.items())}
-
-
-def _of_devices(found: Sequence[Iteration]) -> dict[str, Times]:
-    durations: dict[str, list[float]] = defaultdict(list)
-    for one in found:
-        for rank, duration_s in one.durations_s.items():
-            durations[rank].append(duration_s)
-    return {rank: _times(times) for rank, times in sorted(durations.items())}
+def _by_device(durations: Iterable[tuple[str, float]]) -> list[tuple[str, list[float]]]:
+    """The seconds of each device together, devices in the order of their names."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for rank, duration_s in durations:
+        found[rank].append(duration_s)
+    return sorted(found.items())
 
 
 def _times(durations_s: Sequence[float]) -> Times:
-    return report.Times(
+    return Times(
         median_s=statistics.median(durations_s),
         min_s=min(durations_s),
         p25_s=stats.quantile(durations_s, 0.25),

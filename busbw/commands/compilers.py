@@ -17,15 +17,11 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from .arguments import CommandError, Commands
+from .command import CommandError, Commands
 
 ORDER = 2
 PACKAGE = "libtpu"
 _TIMEOUT_S = 120.0
-
-
-class LookupFailed(CommandError):
-    """pip could not be asked, or there is no JAX; the message says which."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +62,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def releases() -> Releases:
-    """What pip sees and what JAX asks for. Raises LookupFailed."""
+    """What pip sees and what JAX asks for. Raises CommandError, also where there is no JAX."""
     try:
         jax, jaxlib = (importlib.metadata.version(name) for name in ("jax", "jaxlib"))
     except importlib.metadata.PackageNotFoundError as error:
-        raise LookupFailed('JAX is not installed here: pip install "busbw[jax]"') from error
+        raise CommandError('JAX is not installed here: pip install "busbw[jax]"') from error
     try:
         installed = importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -98,10 +94,10 @@ def _visible() -> tuple[str, ...]:
             command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise LookupFailed(f"pip did not answer within {_TIMEOUT_S:g} s") from error
+        raise CommandError(f"pip did not answer within {_TIMEOUT_S:g} s") from error
     if done.returncode != 0:
         words = done.stderr.strip().splitlines()
-        raise LookupFailed(f"pip sees no {PACKAGE}: {words[-1] if words else 'it said nothing'}")
+        raise CommandError(f"pip sees no {PACKAGE}: {words[-1] if words else 'it said nothing'}")
     return parsed(done.stdout)
 
 
@@ -135,15 +131,12 @@ def _document(found: Releases) -> dict[str, object]:
 def _lines(found: Releases) -> list[str]:
     fitting = [one for one in found.visible if found.fits(one)]
     others = [one for one in found.visible if not found.fits(one)]
+    example = ",".join(reversed(found.visible[:2])) or "VERSION"
     asks = f"asks for {PACKAGE}{found.wanted}" if found.wanted else f"asks for no {PACKAGE}"
     return [
         f"jax {found.jax}, jaxlib {found.jaxlib}: {asks}",
         f"installed: {found.installed or 'none'}",
         f"meant to fit: {', '.join(fitting) or 'none that pip can see'}",
         f"others that pip can see: {', '.join(others) or 'none'}",
-        f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={_example(found)}",
+        f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={example}",
     ]
-
-
-def _example(found: Releases) -> str:
-    return ",".join(reversed(found.visible[:2])) or "VERSION"

@@ -1,13 +1,34 @@
 """A measured curve t(S): what a collective took by payload, read at payloads between and beyond.
 
-Fits nothing: the line that stands for the curve outside of it is handed in.
+It comes from the results of a session or from a baseline, which are read strictly. Fits nothing by
+itself: the line that stands for the curve outside of it is the judge's fit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import statistics
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from busbw import baselines, judge, wire
+from busbw.model import (
+    Case,
+    EnvironmentKey,
+    Protocol,
+    StoredCase,
+    check_case,
+    check_key,
+    check_seconds,
+)
+from busbw.report import RESULTS_SCHEMA
+from busbw.workloads import Collective
+
+from .command import UsageError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,3 +90,172 @@ class MeasuredCurve:
         (low, low_s), (high, high_s) = self.points[place - 1 : place + 1]
         share = math.log(payload_bytes / low) / math.log(high / low)
         return low_s * math.exp(share * math.log(high_s / low_s))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedCurve:
+    """All payloads of one kind of all-reduce, and where they were measured."""
+
+    name: str
+    ranks: int
+    hosts: int
+    curve: MeasuredCurve
+
+
+_Points = Sequence[tuple[Case, float]]
+
+
+def curve_in(path: Path, words: str | None = None) -> NamedCurve:
+    """The curve in `path` whose name has all of `words`. Raises UsageError naming the place."""
+    key, groups = _groups(path)
+    name = _chosen(path, sorted(groups), (words or "").split())
+    case, _ = groups[name][0]
+    curve = _curve_of(groups[name])
+    return NamedCurve(name=name, ranks=case.group_size, hosts=key.hosts, curve=curve)
+
+
+def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]:
+    """Where `path` was measured, and every curve in it by what its cases share (`kind_of`).
+
+    Raises UsageError naming the place.
+    """
+    key, groups = _groups(path)
+    return key, {kind_of(group[0][0]): _curve_of(group) for group in groups.values()}
+
+
+def kind_of(case: Case) -> Case:
+    """What all payloads of one kind share, timed by any program: the case without the rest."""
+    return replace(
+        case,
+        payload_bytes=0,
+        protocol=Protocol(clock=case.clock),
+        workload=Collective.around(case.workload),
+    )
+
+
+def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, float]]]]:
+    """The points of each curve by its name; a training step's time is none of an all-reduce."""
+    with refused(path):
+        key, points = _points(path)
+    groups: dict[str, list[tuple[Case, float]]] = {}
+    for case, seconds in points:
+        if case.collective == "all_reduce" and case.workload.is_bare:
+            if case.group_size < 2:
+                raise UsageError(f"{path}: {case.name}: one rank is no all-reduce")
+            ranks = f"{case.group_size} ranks"
+            name = f"{case.group_name}, {case.dtype}, {case.clock.value} clock, {ranks}"
+            groups.setdefault(name, []).append((case, seconds))
+    return key, groups
+
+
+@contextlib.contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """What is wrong with the file at `path` becomes a UsageError that names it."""
+    try:
+        yield
+    except (baselines.BaselineError, wire.WireError) as error:
+        text = str(error)
+        raise UsageError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+
+
+def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
+    fitting = [
+        name for name in names if all(word in name.replace(",", " ").split() for word in words)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not names:
+        raise UsageError(f"{path}: holds no time of an all-reduce")
+    what = "several curves" if fitting else "none of that name"
+    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
+
+
+def _curve_of(group: _Points) -> MeasuredCurve:
+    points = {case.payload_bytes: seconds for case, seconds in group}
+    fitted = judge.fit(points)
+    line = None
+    if fitted is not None:
+        line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)
+    return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
+
+
+def _points(path: Path) -> tuple[EnvironmentKey, _Points]:
+    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
+    raw = baselines.read_json(path)
+    if isinstance(raw, dict) and "cases" in raw:
+        key, timed = timed_cases(raw)
+        bare = [one for one in timed if one[2].workload.is_bare]
+        return key, [(case, case_seconds(row, place)) for place, row, case in bare]
+    if not isinstance(raw, dict) or "entries" not in raw:
+        raise wire.WireError("neither results of a session (cases) nor a baseline (entries)")
+    contents = baselines.contents_of(path)
+    stored = contents.baselines
+    return contents.key, [(one.case, one.level_s) for one in stored if one.level_s is not None]
+
+
+TimedCases = Sequence[tuple[str, Mapping[str, Any], Case]]
+
+
+def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
+    """The key of results, and each case with a time: its place, its row, itself. Raises WireError.
+
+    Training steps are among them.
+    """
+    schema = raw.get("schema")
+    if type(schema) is not int or not 1 <= schema <= RESULTS_SCHEMA:
+        raise wire.WireError(f"schema: this version reads 1 to {RESULTS_SCHEMA}, got {schema!r}")
+    environment = _object(raw.get("environment"), "environment")
+    key = wire.from_json(EnvironmentKey, environment.get("key"), "environment.key")
+    _check(lambda: check_key(key), "environment.key")
+    if not isinstance(raw.get("cases"), list):
+        raise wire.WireError("cases: expected a list")
+    found = []
+    for number, row in enumerate(raw["cases"]):
+        place = f"cases[{number}]"
+        one = _object(row, place)
+        timed = one.get("case") is not None and one.get("measured") is not None
+        if timed and one.get("outcome") != "FAILED":
+            found.append((place, one, _case(one["case"], f"{place}.case")))
+    return key, found
+
+
+def _case(row: Any, place: str) -> Case:
+    """A case that can be. Raises WireError."""
+    document = dict(_object(row, place))
+    document.pop("payload", None)
+    stored = wire.from_json(StoredCase, document, place)
+    _check(lambda: check_case(stored.case), place)
+    return stored.case
+
+
+def _check(check: Callable[[], None], place: str) -> None:
+    """Raises WireError with the place of what a check of the model refuses."""
+    try:
+        check()
+    except ValueError as error:
+        raise wire.WireError(f"{place}.{error}") from error
+
+
+def case_seconds(row: Mapping[str, Any], place: str) -> float:
+    """The median over launches of a case in results. Raises WireError."""
+    place = f"{place}.measured"
+    measured = _object(row["measured"], place)
+    times_s = wire.from_json(tuple[float, ...], measured.get("times_s"), f"{place}.times_s")
+    if not times_s or min(times_s) <= 0:
+        raise wire.WireError(f"{place}.times_s: expected seconds above 0")
+    return statistics.median(
+        checked_seconds(time_s, place, f"times_s[{number}]")
+        for number, time_s in enumerate(times_s)
+    )
+
+
+def checked_seconds(seconds: float, place: str, name: str) -> float:
+    """`seconds`, if anything can take so long. Raises WireError."""
+    _check(lambda: check_seconds(name, seconds), place)
+    return seconds
+
+
+def _object(document: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(document, dict):
+        raise wire.WireError(f"{place}: expected an object, got {document!r:.60}")
+    return document

@@ -12,10 +12,19 @@ from busbw import metrics, report, traces
 from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text
 
-from . import outputs, recordings
-from .arguments import Commands, add_command, names_of, parsed, whole_number
+from . import recordings
 from .cells import Gathering
-from .labels import Labels, pattern
+from .command import (
+    Commands,
+    add_command,
+    check_file,
+    json_with,
+    names_of,
+    parsed,
+    whole_number,
+    write_file,
+)
+from .recordings import Labels, pattern
 
 ORDER = 1
 _STDOUT = Path("-")
@@ -99,20 +108,22 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, print, write; 0 if all that was named could be read."""
-    labels = Labels(
-        payload_bytes=options.payload,
-        payload_from=options.payload_from,
-        slice_from=options.slice_from,
-    )
+    """Read, print, write; 0 if all that was named could be read. Raises UsageError."""
     gathering = Gathering(
-        labels=labels,
+        labels=Labels(
+            payload_bytes=options.payload,
+            payload_from=options.payload_from,
+            slice_from=options.slice_from,
+        ),
         kinds=options.collective,
         ranks=options.ranks,
         size_limit=options.size_limit,
     )
-    files = _files(gathering, options.paths)
-    _check_json(options.json, [*options.paths, *files])
+    files = [file for path in options.paths for file in recordings.files_in(path, gathering.note)]
+    if options.json != _STDOUT:
+        # It replaces what it wrote earlier, and never a recording.
+        ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
+        check_file("--json", options.json, "a table of busbw trace", ours, inputs)
     for session in recordings.sessions(files):
         gathering.add(session)
     cells = gathering.cells()
@@ -143,26 +154,4 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
     if path == _STDOUT:
         print(text)
         return True
-    return outputs.put_file(f"{text}\n", path) == 0
-
-
-def _check_json(path: Path | None, inputs: Sequence[Path]) -> None:
-    """Raises UsageError; it replaces what it wrote earlier, and never a recording."""
-    if path != _STDOUT:
-        ours = outputs.json_with("schema_version", "cells")
-        outputs.check("--json", path, "a table of busbw trace", ours, inputs)
-
-
-def _files(gathering: Gathering, paths: list[Path]) -> list[Path]:
-    """All recordings that are named; where there are none is noted."""
-    files: list[Path] = []
-
-    def unread(folder: Path, why: str) -> None:
-        gathering.problems.append(report.Problem(path=str(folder), text=why))
-
-    for path in paths:
-        try:
-            files += recordings.files_in(path, unread)
-        except recordings.NoRecordingError as error:
-            unread(path, str(error))
-    return files
+    return write_file(f"{text}\n", path) == 0

@@ -3,14 +3,19 @@
 The only room that imports pytest. Nobody imports it; `conftest.py` names it.
 """
 
-from .benchmark import pytest_benchmark_update_json, pytest_collection_modifyitems
-from .ending import pytest_sessionfinish
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
-from .items import SessionItem, compiled, verdict
-from .loop import pytest_runtestloop
+from .items import (
+    SessionItem,
+    compiled,
+    pytest_benchmark_update_json,
+    pytest_collection_modifyitems,
+    pytest_report_teststatus,
+    pytest_runtest_makereport,
+    verdict,
+)
 from .options import pytest_addoption
-from .outcomes import pytest_report_teststatus, pytest_runtest_makereport
-from .selecting import pytest_configure
+from .phases import pytest_runtestloop, pytest_sessionfinish
+from .session import pytest_configure
 from .terminal import pytest_report_header, pytest_terminal_summary
 
 __all__ = [

@@ -15,7 +15,6 @@ from busbw import baselines, grid, judge, stats, writing
 from busbw.model import (
     Baseline,
     Case,
-    CompiledVerdict,
     EnvironmentKey,
     Failure,
     FailureKind,
@@ -23,6 +22,7 @@ from busbw.model import (
     Measurement,
     Outcome,
     SessionOutcome,
+    Spec,
 )
 
 from . import machine
@@ -84,11 +84,9 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
             wanted, notes = _wanted(judged, measured)
             saved = _save(measured, wanted, draft)
         if settings.rebase:
-            jobs = _storable(judged, measured)
+            cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
             occasion = _occasion(measured, settings.rebase)
-            changes += baselines.rebase(
-                draft, [(job.key, job.case) for job in jobs], occasion=occasion
-            )
+            changes += baselines.rebase(draft, cases, occasion=occasion)
         if settings.prune_baselines:
             occasion = _occasion(measured, "pruned")
             changes += baselines.prune(draft, _asked(measured), occasion=occasion)
@@ -124,22 +122,17 @@ def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
     )
 
 
-def _storable(judged: Judged, measured: Measured) -> list[TimedJob]:
+def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
     """The jobs whose verdict is no failure of measuring, each Case once."""
-    found = {
-        job.case: job
-        for spec, job in measured.resolved.jobs.items()
-        if judge.may_become_baseline(judged.verdicts[spec])
-    }
-    return list(found.values())
+    jobs, verdicts = measured.resolved.jobs, judged.verdicts
+    able = [spec for spec in jobs if judge.may_become_baseline(verdicts[spec])]
+    return {spec: jobs[spec] for spec in {jobs[spec].case: spec for spec in able}.values()}
 
 
 def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
     """What to store, and a note for each case that cannot be."""
     settings, found, notes = judged.settings, [], []
-    spec_of = {job.case: spec for spec, job in measured.resolved.jobs.items()}
-    for job in _storable(judged, measured):
-        spec = spec_of[job.case]
+    for spec, job in _storable(judged, measured).items():
         outcome, measurement = judged.verdicts[spec].outcome, measured.measurements[spec]
         if settings.update_baselines == "improved" and outcome is not Outcome.IMPROVED:
             continue
@@ -190,7 +183,9 @@ def _programs(judged: Judged, programs: Programs) -> Written:
     asked, wanted = judged.settings.update_baselines, []
     for spec, now in programs.results.items():
         job, verdict = programs.resolved.jobs[spec], judged.compiled[spec]
-        if _may_be_stored(verdict, now) and _was_asked(verdict, asked):
+        is_result = not isinstance(now, Failure) or now.kind is FailureKind.OUT_OF_MEMORY
+        was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
+        if is_result and was_asked and not verdict.failed:
             wanted.append(
                 baselines.AcceptedCompiled(
                     key=job.key, case=job.case, now=now, release=verdict.release
@@ -203,13 +198,3 @@ def _programs(judged: Judged, programs: Programs) -> Written:
         only_new=asked == "new",
     )
     return Written(judged=judged, compiled_changes=changes)
-
-
-def _may_be_stored(verdict: CompiledVerdict, now: object) -> bool:
-    if verdict.failed:
-        return False
-    return not isinstance(now, Failure) or now.kind is FailureKind.OUT_OF_MEMORY
-
-
-def _was_asked(verdict: CompiledVerdict, asked: str) -> bool:
-    return asked != "improved" or verdict.outcome is Outcome.IMPROVED

@@ -1,10 +1,12 @@
-"""Which compilers are meant: options to values, and releases of libtpu brought here by pip.
+"""With --topology: what is compiled for and with which compilers, and releases of libtpu by pip.
 
-What is wrong raises ValueError with what is accepted. Nothing is fetched before it is needed.
+Options to values; what is wrong raises ValueError with what is accepted. Nothing is fetched before
+it is needed.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -15,8 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import hardware, writing
+import pytest
+
+from busbw import baselines, driver, hardware, writing
+from busbw.frameworks import COMPILED
 from busbw.model import Device, Topology
+
+from .parsing import checked, flag
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
@@ -36,6 +43,13 @@ _PACKAGES = {
     Device.GPU: ("jax_plugins/xla_cuda13", "jax_plugins/xla_cuda12"),
 }
 
+# Options that say how or on what to measure, and those that are about measured baselines.
+_MEASURING = (
+    *("device", "ranks", "launches", "time_budget", "against", "against_env", "inject"),
+    *("memory_limit", "accept_regression", "prune_baselines", "rebase"),
+)
+_COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
@@ -44,6 +58,71 @@ class Libtpu:
     label: str
     version: str = ""
     library: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileSettings:
+    """What to compile, and with what; `libtpus` is empty for the installed one.
+
+    A topology of one of the `families` (``all``) whose compiler is missing is skipped, and that is
+    said; one that was named is an error.
+    """
+
+    topologies: tuple[Topology, ...]
+    libtpus: tuple[Libtpu, ...]
+    families: frozenset[str]
+    cache: Path | None
+    accept_changes: bool
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What tells several compilers apart; one alone needs no name."""
+        several = len(self.libtpus) > 1
+        return tuple(f"libtpu{one.label}" for one in self.libtpus) if several else ("",)
+
+
+def compile_settings_of(
+    config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
+) -> CompileSettings | None:
+    """What --topology and the options beside it ask for, with the baselines in `root`.
+
+    None without --topology.
+    """
+    if not texts["topology"]:
+        for name in _COMPILING:
+            if config.getoption(name):
+                raise ValueError(f"{flag(name)}: only with --topology")
+        return None
+    for name in _MEASURING:
+        if config.getoption(name):
+            raise ValueError(f"{flag(name)}: not with --topology, which measures nothing")
+    libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
+    if len(libtpus) > 1 and config.getoption("update_baselines"):
+        raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
+    framework = "fake" if texts["frameworks"] == "fake" else "jax"
+    others = bool(set(pythons) & set(COMPILED))
+    everywhere = others or bool(libtpus) or framework == "fake"
+    promised = functools.partial(baselines.has_compiled, root, framework=framework)
+    words = {word.strip() for word in texts["topology"].split(",")}
+    return CompileSettings(
+        topologies=checked(
+            "topology",
+            lambda text: topologies_of(text, everywhere=everywhere, promised=promised),
+            texts["topology"],
+        ),
+        libtpus=libtpus,
+        families=frozenset(FAMILIES).intersection(words),
+        cache=checked("compile_cache", _cache, texts["compile_cache"]),
+        accept_changes=config.getoption("accept_compiled_changes"),
+    )
+
+
+def _cache(text: str) -> Path | None:
+    """The folder, in which files can be written; None for none."""
+    folder = driver.cache_folder(text)
+    if folder is not None:
+        writing.check_folder(folder)
+    return folder
 
 
 def libtpus_of(text: str) -> tuple[Libtpu, ...]:
@@ -92,7 +171,9 @@ def topologies_of(
         else:
             found.append(hardware.topology_of(word))
     if words and not found:
-        raise ValueError(f"{text}: no compiler is installed here; {'; '.join(_how_to_get(words))}")
+        devices = {device for word in words for device in FAMILIES.get(word, ())}
+        how = "; ".join(why for device, why in missing().items() if device in devices)
+        raise ValueError(f"{text}: no compiler is installed here; {how}")
     return tuple(dict.fromkeys(found))
 
 
@@ -109,23 +190,15 @@ def _usual(
     ]
 
 
-def _how_to_get(words: Sequence[str]) -> list[str]:
-    devices = {device for word in words for device in FAMILIES.get(word, ())}
-    return [text for device, text in missing().items() if device in devices]
-
-
 def missing() -> Mapping[Device, str]:
     """The classes of device that no compiler is installed here for, and how to get it."""
     extras = {Device.TPU: "tpu", Device.GPU: "compilers"}
+    folders = [Path(folder) for folder in sys.path if folder]
     return {
         device: f'no compiler for {device.value.upper()}s: pip install "busbw[{extras[device]}]"'
         for device, names in _PACKAGES.items()
-        if not any(_installed(name) for name in names)
+        if not any((folder / name).is_dir() for folder in folders for name in names)
     }
-
-
-def _installed(name: str) -> bool:
-    return any((Path(folder) / name).is_dir() for folder in sys.path if folder)
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:

@@ -19,20 +19,16 @@ from busbw.model import (
     Compiled,
     CompiledBaseline,
     CompiledVerdict,
-    Compiler,
     CompileSpec,
-    DeviceSet,
     Failure,
     FailureKind,
     GridError,
     Outcome,
-    Topology,
 )
 
-from .compile_settings import CompileSettings
-from .compilers import Libtpu, library_of
+from .compilers import CompileSettings, Libtpu, library_of
 from .session import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
-from .settings import Settings
+from .settings import Settings, usage_error
 from .terminal import Display
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
@@ -71,7 +67,9 @@ def resolved(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
         else:
-            jobs[spec] = _job(spec, topologies[spec.topology], compiler.devices)
+            with usage_error(GridError, where=f"--topology={spec.topology}: "):
+                case, key = grid.resolve_on(spec.spec, compiler.devices)
+            jobs[spec] = ProgramJob(topology=topologies[spec.topology], case=case, key=key)
     return CompileResolved(
         collected=collected,
         specs=specs,
@@ -89,14 +87,17 @@ def compiled(
 ) -> Programs:
     """Everything compiled. What there is by then is handed to `keep`, also after an interrupt."""
     begun_s, interrupted = time.monotonic(), False
-    job_of = {spec: _driven(spec, job) for spec, job in resolved.jobs.items()}
+    job_of = {
+        spec: driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
+        for spec, job in resolved.jobs.items()
+    }
     try:
         parallel.run(list(job_of.values()))
     except KeyboardInterrupt:
         interrupted = True
         raise
     finally:
-        display.done_compiling(time.monotonic() - begun_s)
+        display.done("compiled in", time.monotonic() - begun_s)
         found = Programs(
             resolved=resolved,
             results={
@@ -151,35 +152,22 @@ def _promised(resolved: CompileResolved) -> tuple[str, ...]:
     return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
-def _driven(spec: CompileSpec, job: ProgramJob) -> driver.Job:
-    return driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
-
-
 def _starters(
     settings: Settings, asked: CompileSettings, framework: str
 ) -> dict[str, driver.Starter]:
     python = settings.pythons.get(framework, sys.executable)
     libtpus: Sequence[Libtpu | None] = asked.libtpus or (None,)
-    labels = labels_of(asked)
-    try:
+    with usage_error(ValueError):
         return {
             label: driver.Starter(
                 python=python,
                 framework=framework,
                 capability=Capability.COMPILE,
                 defaults=FRAMEWORKS[framework].environment,
-                environment=_environment(libtpu, asked, fake=framework == "fake"),
+                environment=_environment(libtpu, asked, fake=FRAMEWORKS[framework].scripted),
             )
-            for label, libtpu in zip(labels, libtpus, strict=True)
+            for label, libtpu in zip(asked.labels, libtpus, strict=True)
         }
-    except ValueError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
-
-
-def labels_of(asked: CompileSettings) -> tuple[str, ...]:
-    """What tells several compilers apart; one alone needs no name."""
-    several = len(asked.libtpus) > 1
-    return tuple(f"libtpu{one.label}" for one in asked.libtpus) if several else ("",)
 
 
 def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -> dict[str, str]:
@@ -194,34 +182,22 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
 def _described(
     parallel: driver.Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
 ) -> Described:
-    """Every compiler for every topology that is selected."""
+    """Every compiler for every topology that is selected.
+
+    A named topology that none of the compilers is for is an error; so are no compilers at all. One
+    release of several that does not know a chip yet is none: that is the result.
+    """
     topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
     found = {
         (label, one.topology): one
         for label in dict.fromkeys(spec.compiler for spec in specs)
         for one in parallel.describe(label, topologies)
     }
-    _check_there(list(found.values()), asked)
-    return found
-
-
-def _check_there(compilers: Sequence[Compiler], asked: CompileSettings) -> None:
-    """A named topology that none of the compilers is for is an error; so are no compilers at all.
-
-    One release of several that does not know a chip yet is none: that is the result.
-    """
-    there = {one.topology for one in compilers if not one.missing}
-    absent = [one for one in compilers if one.topology not in there]
+    there = {one.topology for one in found.values() if not one.missing}
+    absent = [one for one in found.values() if one.topology not in there]
     if absent and (not asked.families or not there):
         raise pytest.UsageError(f"busbw: --topology={absent[0].topology}: {absent[0].missing}")
-
-
-def _job(spec: CompileSpec, topology: Topology, devices: DeviceSet) -> ProgramJob:
-    try:
-        case, key = grid.resolve_on(spec.spec, devices)
-    except GridError as error:
-        raise pytest.UsageError(f"busbw: --topology={topology.name}: {error}") from error
-    return ProgramJob(topology=topology, case=case, key=key)
+    return found
 
 
 def _with_stored(
@@ -229,7 +205,7 @@ def _with_stored(
 ) -> dict[CompileSpec, ProgramJob]:
     """With baselines, read before anything is compiled: a damaged file is found at once."""
     root = settings.baselines
-    try:
+    with usage_error(baselines.BaselineError, OSError):
         if settings.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
             baselines.check_writable(root, keyed, compiled=True)
@@ -237,8 +213,6 @@ def _with_stored(
             spec: replace(job, stored=baselines.find_compiled(root, job.key, job.case))
             for spec, job in jobs.items()
         }
-    except (baselines.BaselineError, OSError) as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
 
 
 def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerms:

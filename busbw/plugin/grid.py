@@ -1,6 +1,6 @@
 """Collection: the options' grid as parameters, and the session's own item as the last.
 
-Asks no hardware and starts no process.
+Asks no hardware and starts no process; what the selected tests cannot do is said here.
 """
 
 from __future__ import annotations
@@ -10,21 +10,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-
-# pytest has no public name for what -m means.
 from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Asked, CompileSpec, Extra, GridError, Spec
+from busbw.model import (
+    Asked,
+    Clock,
+    CompileSpec,
+    Extra,
+    GridError,
+    Injection,
+    OwnProcesses,
+    Spec,
+    payload_text,
+)
 
-from . import injecting
-from .compiling import labels_of
 from .items import SessionItem
-from .selecting import is_perf, spec_of, under_xdist
-from .session import SESSION, Collected
+from .session import SESSION, Collected, collected_of, spec_of, under_xdist
 from .settings import Settings, how_to_get
+
+# pytest has no public name for what -m means.
+
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
@@ -39,7 +47,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """
     if not (inspect.isfunction(obj) and SESSION in collector.config.stash):
         return None
-    collected = _collected(collector.config)
+    collected = collected_of(collector.config)
     settings = collected.settings
     other = MEASURED if settings.compile is not None else COMPILED
     parameters = inspect.signature(obj).parameters
@@ -91,7 +99,7 @@ def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
 def _has_no_collective(settings: Settings) -> bool:
     """Whether all strategies that are asked for are those of training."""
     known = {name for one in FRAMEWORKS.values() for name in one.strategies}
-    return known.isdisjoint(settings.strategies)
+    return known.isdisjoint(settings.asked.strategies)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -100,7 +108,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     An impossible grid is only noted: an error raised here would pass for a broken test file.
     Under pytest-xdist that is all that can be said.
     """
-    collected = _collected(metafunc.config)
+    collected = collected_of(metafunc.config)
     name = MEASURED if collected.settings.compile is None else COMPILED
     if name not in metafunc.fixturenames:
         return
@@ -117,36 +125,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
-def _collected(config: pytest.Config) -> Collected:
-    found = config.stash[SESSION]
-    assert isinstance(found, Collected)
-    return found
-
-
 def _with_specs(
     collected: Collected, marker: pytest.Mark | None
 ) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
     """With the Specs of one test, which are given too. Raises GridError."""
     settings = collected.settings
-    if marker is not None:
-        steps = _of_training(settings, **marker.kwargs)
-        more = () if marker.kwargs.get("alone") else steps
-        return replace(collected, grid=_joined(collected.grid, more)), steps
-    specs = grid.specs(_asked(settings))
-    found = replace(collected, grid=_joined(collected.grid, specs))
-    programs = _compile_specs(settings, specs)
-    return found, programs if settings.compile is not None else specs
-
-
-def _compile_specs(settings: Settings, grid: tuple[Spec, ...]) -> tuple[CompileSpec, ...]:
+    if marker is None:
+        specs = more = grid.specs(_asked(settings))
+    else:
+        specs = _of_training(settings, **marker.kwargs)
+        more = () if marker.kwargs.get("alone") else specs
+    found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *more))))
     asked = settings.compile
-    if asked is None:
-        return ()
-    return tuple(
+    if asked is None or marker is not None:
+        return found, specs
+    return found, tuple(
         CompileSpec(topology=topology.name, spec=spec, compiler=label)
         for topology in asked.topologies
-        for label in labels_of(asked)
-        for spec in grid
+        for label in asked.labels
+        for spec in specs
     )
 
 
@@ -162,41 +159,16 @@ def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple
     return grid.collectives_alone(steps) if alone else steps
 
 
-def _joined(before: tuple[Spec, ...], more: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    return tuple(dict.fromkeys((*before, *more)))
-
-
 def _asked(settings: Settings) -> Asked:
     if not settings.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
-    return Asked(
-        frameworks=(*settings.frameworks, *settings.absent_frameworks),
-        named=settings.frameworks_named,
-        strategies=settings.strategies,
-        collectives=settings.collectives,
-        reduce_ops=settings.reduce_ops,
-        placements=settings.placements,
-        dtypes=settings.dtypes,
-        payloads=settings.payloads,
-        ranks=settings.ranks if settings.compile is None else None,
-        mesh=settings.mesh,
-        axes=settings.axes,
-        clock=settings.clock,
-    )
-
-
-def _nothing(settings: Settings) -> str:
-    """Strategies can be those of collectives or of training, and of one framework alone."""
-    return (
-        f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
-        f"{', '.join(settings.strategies)}; those of tf.distribute for training want -m training"
-    )
+    return settings.asked
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
-    measured = [item for item in session.items if is_perf(item)]
+    measured = [item for item in session.items if spec_of(item)]
     error = _selection_error(session.config, measured)
     # Here an error would end pytest-xdist's process; that nothing ran is told without.
     if error and not under_xdist(session.config):
@@ -209,19 +181,60 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
     """What is wrong with what was selected, before anything is started; empty if nothing is."""
-    collected = _collected(config)
+    collected = collected_of(config)
     settings = collected.settings
     if collected.error:
         return collected.error
     if collected.nothing_asked and not collected.grid:
-        return _nothing(settings)
+        # Strategies can be those of collectives or of training, and of one framework alone.
+        return (
+            f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
+            f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
+            "-m training"
+        )
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
     if measured and without_tests:
         return (
             f"--{without_tests[0].replace('setup', 'setup-')}: runs no test, so that nothing would "
             "be judged; --collect-only shows the tests"
         )
-    specs = [spec for spec in map(spec_of, measured) if spec is not None]
+    specs = [spec for spec in map(spec_of, measured) if isinstance(spec, Spec)]
     if specs and settings.injection is not None:
-        return injecting.refused(settings.injection, specs)
+        return _injection_error(settings.injection, specs)
+    return ""
+
+
+def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
+    """Why `injection` is nothing for one of `specs`, the selected cases; empty if it is fine."""
+    # Training in groups of processes is skipped beside an injection, and says so.
+    able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
+    sizes = sorted({spec.payload_bytes for spec in able})
+    for size in injection.payloads:
+        if size not in sizes:
+            there = ", ".join(map(payload_text, sizes)) or "none"
+            return (
+                f"--inject: {payload_text(size)} is no payload of the selected tests; "
+                f"they have {there}"
+            )
+    meant = [s for s in able if not injection.payloads or s.payload_bytes in injection.payloads]
+    reasons = (_unable(injection, spec) for spec in meant)
+    return next((f"--inject: {reason}" for reason in reasons if reason), "")
+
+
+def _unable(injection: Injection, spec: Spec) -> str:
+    """Why the program of `spec` cannot do it; empty where it can."""
+    name = injection.extra.value
+    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
+        return ""
+    if not FRAMEWORKS[spec.framework].injects:
+        return (
+            f"TensorFlow's program cannot do a {name}; it takes sleep and memory, or leave it out: "
+            "--frameworks=jax"
+        )
+    if spec.clock == Clock.DISPATCH.value:
+        return f"a {name} is for chains, not for the single calls of --clock=dispatch"
+    if injection.extra is Extra.PAYLOAD and spec.collective != "all_reduce":
+        return f"a second collective is for all-reduces only, not for {spec.collective}"
+    if injection.extra is Extra.PAYLOAD and (injection.share or 0.0) >= 1:
+        return f"{injection.text} is no part of a payload; accepted is less than 100%"
     return ""

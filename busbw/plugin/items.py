@@ -1,16 +1,28 @@
-"""The fixture that a perf test reads its verdict from, and the item of the session's verdict."""
+"""Test items and their verdicts: the fixtures that read one, the session's item, their outcomes.
+
+A verdict has its own letter and word, and only what fails is counted as a failure. A case that was
+measured but not judged (noisy, no baseline, not comparable) is reported as skipped: it is no
+failure, and it is not a pass either. Its numbers are properties of the report, as in JUnit XML, and
+its samples are replayed through pytest-benchmark's public fixture: a recorder, which shows its
+table, writes its JSON and judges nothing. Whether it is there, disabled or told to skip changes no
+verdict.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from busbw import report
 from busbw.model import (
+    CaseVerdict,
     CompiledVerdict,
     CompileSpec,
+    Measurement,
     Outcome,
     SessionOutcome,
     SessionVerdict,
@@ -19,10 +31,7 @@ from busbw.model import (
     plural,
 )
 
-from .benchmark import replay
-from .properties import compiled_properties_of, properties_of, training_properties_of
-from .selecting import VERDICT, is_perf, under_xdist
-from .session import SESSION, Measured, judged_of
+from .session import SESSION, VERDICT, Measured, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "
@@ -35,14 +44,16 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; measuring is over when the first test runs."""
     spec: Spec = request.param
     judged = judged_of(request.config)
-    reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not measured"
-    found = (judged.verdicts.get(spec) if judged else None) or _unmeasured(spec, reason)
-    request.node.stash[VERDICT] = found
-    request.node.user_properties.extend(properties_of(found))
+    found = judged.verdicts.get(spec) if judged else None
+    if found is None:
+        found = Verdict(spec=spec, **_unread(request, "measured"))
+    _tell(request, found, _properties(found))
     measured = judged.observed if judged else None
     if isinstance(measured, Measured) and spec in measured.measurements:
-        request.node.user_properties.extend(training_properties_of(measured.measurements[spec]))
-        replay(request, measured.measurements[spec])
+        measurement = measured.measurements[spec]
+        runs = [run.training for run in measurement.runs if run.training is not None]
+        _tell(request, found, report.training_medians(runs))
+        _replay(request, measurement)
     return found
 
 
@@ -51,23 +62,58 @@ def compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
     """The CompiledVerdict of the parameter's CompileSpec; compiling is over by now."""
     spec: CompileSpec = request.param
     judged = judged_of(request.config)
-    reason = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not compiled"
-    found = (judged.compiled.get(spec) if judged else None) or CompiledVerdict(
-        spec=spec, outcome=Outcome.FAILED, failed=True, text=reason
-    )
-    request.node.stash[VERDICT] = found
-    request.node.user_properties.extend(compiled_properties_of(found))
+    found = judged.compiled.get(spec) if judged else None
+    if found is None:
+        found = CompiledVerdict(spec=spec, **_unread(request, "compiled"))
+    _tell(request, found, _compiled_properties(found))
     return found
 
 
-def _unmeasured(spec: Spec, reason: str) -> Verdict:
+def _unread(request: pytest.FixtureRequest, done: str) -> dict[str, Any]:
     """A failure of the test itself: an error of its set-up would not count as one."""
-    return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=reason)
+    text = RUN_WITHOUT_XDIST if under_xdist(request.config) else f"it was not {done}"
+    return {"outcome": Outcome.FAILED, "failed": True, "text": text}
+
+
+def _tell(
+    request: pytest.FixtureRequest, found: CaseVerdict, properties: Mapping[str, object]
+) -> None:
+    """The verdict to the hooks of reports, and what there is of its numbers to JUnit XML."""
+    request.node.stash[VERDICT] = found
+    known = [(name, value) for name, value in properties.items() if value is not None]
+    request.node.user_properties.extend(known)
+
+
+def _properties(verdict: Verdict) -> dict[str, object]:
+    """Every number of a verdict by its name, which has the unit."""
+    rated = verdict.now if verdict.spec.workload.is_bare else None
+    return {
+        "outcome": verdict.outcome.value,
+        **report.attributes(verdict.case, "payload_bytes", "ranks"),
+        **report.attributes(verdict.now, "median_s", "best_s"),
+        **report.attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
+        **report.attributes(verdict.now, "dispatch_s"),
+        "ceiling_share": verdict.ceiling_share,
+        "baseline_median_s": verdict.baseline.median_s if verdict.baseline else None,
+        "ratio": verdict.ratio,
+        "limit": verdict.limit,
+    }
+
+
+def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
+    return {
+        "outcome": verdict.outcome.value,
+        "topology": verdict.spec.topology,
+        "compiler": verdict.release or None,
+        **report.attributes(verdict.case, "payload_bytes", "ranks"),
+        "algorithm": verdict.now.algorithm_text if verdict.now else None,
+        **report.attributes(verdict.now, "temporary_bytes", "peak_bytes"),
+    }
 
 
 def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
     """`found`; no verdict where a test was skipped before it read its own."""
-    unread = [item for item in items if is_perf(item) and VERDICT not in item.stash]
+    unread = [item for item in items if spec_of(item) and VERDICT not in item.stash]
     if not unread or found.failed:
         return found
     count = plural(len(unread), "case")
@@ -94,3 +140,137 @@ class SessionItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands in reports."""
         return self.path, None, "the session's verdict"
+
+
+# Of a verdict that does not fail: no pass either.
+_NOT_JUDGED = (
+    Outcome.NOISY,
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+    Outcome.SKIPPED,
+    Outcome.OUT_OF_MEMORY,
+)
+
+# The report's attribute that tells the next hook what the verdict was.
+_OUTCOME = "busbw_outcome"
+
+# outcome -> letter, and the word that pytest's last line counts it under
+_LETTERS = {
+    Outcome.REGRESSED: ("R", "regressed"),
+    Outcome.IMPROVED: ("I", "improved"),
+    Outcome.NOISY: ("~", "noisy"),
+    Outcome.NO_BASELINE: ("n", "without baseline"),
+    Outcome.OUT_OF_MEMORY: ("M", "out of memory"),
+    Outcome.INCOMPARABLE: ("i", "incomparable"),
+    Outcome.SKIPPED: ("s", "skipped"),
+    Outcome.CHANGED: ("C", "changed"),
+    Outcome.COMPILE_ERROR: ("E", "compile errors"),
+}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report of a perf item says what its verdict says, not where an assert stands.
+
+    Nor whether one stands there: without assertions (``python -O``) a failed case still fails, and
+    so does one whose test is marked xfail or skips itself.
+    """
+    report = yield
+    found = item.stash.get(VERDICT, None)
+    if call.when != "call" or found is None:
+        return report
+    vars(report)[_OUTCOME] = found.outcome.value
+    if isinstance(found, SessionVerdict):
+        return report
+    if found.failed:
+        report.outcome = "failed"
+        report.longrepr = found.explain()
+        vars(report).pop("wasxfail", None)
+    elif report.passed and not found.expected and found.outcome in _NOT_JUDGED:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, found.headline())
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    """Category, letter and word of a perf item's call."""
+    name = getattr(report, _OUTCOME, "")
+    outcome = Outcome(name) if name in Outcome.__members__ else None
+    if report.when != "call" or outcome not in _LETTERS:
+        return None
+    letter, category = _LETTERS[outcome]
+    if report.failed:
+        return "failed", letter, (name, {"red": True})
+    return category, letter, (name, {"green" if report.passed else "yellow": True})
+
+
+class _ReplayClock:
+    """Moves only when told, by the time of the next recorded sample."""
+
+    def __init__(self, samples_s: list[float]) -> None:
+        self._samples_s = iter(samples_s)
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        """Now, in seconds."""
+        return self._now_s
+
+    def step(self) -> None:
+        """Let one sample's time pass."""
+        self._now_s += next(self._samples_s)
+
+
+def _replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
+    """Give every sample of `measurement` to pytest-benchmark, if it is there and wants them."""
+    samples_s = [sample for run in measurement.runs for sample in run.samples_s]
+    config, case = request.config, measurement.case
+    is_off = any(config.getoption(f"benchmark_{name}", False) for name in ("skip", "disable"))
+    if not samples_s or is_off or not config.pluginmanager.hasplugin("benchmark"):
+        return
+    clock = _ReplayClock(samples_s)
+    what = case.workload.word or case.strategy
+    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
+    request.node.add_marker(marker)
+    benchmark = request.getfixturevalue("benchmark")
+    benchmark.extra_info.update(
+        **report.attributes(case, "framework", "strategy", "payload_bytes", "ranks"),
+        iterations_per_sample=measurement.runs[0].iterations,
+    )
+    benchmark.pedantic(clock.step, rounds=len(samples_s), iterations=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """--benchmark-only keeps perf items: they ask for pytest-benchmark's fixture as they run.
+
+    It looks for the fixture's name among those of the test's own parameters.
+    """
+    asked = bool(config.getoption("benchmark_only", False))
+    measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
+    perf = [item for item in measured if isinstance(item, pytest.Function)]
+    names = [item.fixturenames for item in perf]
+    for item in perf:
+        item.fixturenames = [*item.fixturenames, "benchmark"]
+    yield
+    for item, before in zip(perf, names):
+        item.fixturenames = before
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(
+    config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
+) -> None:
+    """Add GB/s to every benchmark of ours: the table's own columns are times only."""
+    judged = judged_of(config)
+    verdicts = [one for one in (judged.verdicts if judged else {}).values() if one.now is not None]
+    for row in output_json["benchmarks"]:
+        name = row["name"]
+        found = next((one for one in verdicts if name.endswith(f"[{one.spec.id}]")), None)
+        if found is not None:
+            rates = report.attributes(found.now, "algbw_gb_per_s", "busbw_gb_per_s")
+            row["extra_info"].update(rates)

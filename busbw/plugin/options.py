@@ -15,7 +15,7 @@ from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 
-from . import against
+from . import parsing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,15 +23,10 @@ class Option:
     """One option with a value: ``--name`` and the ini setting ``busbw_name``."""
 
     name: str
-    default: str
     help: str
+    default: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        """As it is written on the command line."""
-        return "--" + self.name.replace("_", "-")
 
 
 OPTIONS = (
@@ -43,7 +38,6 @@ OPTIONS = (
     ),
     Option(
         name="ranks",
-        default="",
         metavar="N",
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
@@ -80,13 +74,11 @@ OPTIONS = (
     ),
     Option(
         name="mesh",
-        default="",
         metavar="SHAPE",
         help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4)",
     ),
     Option(
         name="axes",
-        default="",
         metavar="LIST",
         help="axes of --mesh that the collective runs over, such as y; default: all of them",
     ),
@@ -111,7 +103,6 @@ OPTIONS = (
     ),
     Option(
         name="launches",
-        default="",
         metavar="N",
         help="worker processes that each case is measured in, before any is added for what is "
         "undecided; default: 3, with --against 6 of each side",
@@ -124,10 +115,9 @@ OPTIONS = (
     ),
     Option(
         name="inject",
-        default="",
         metavar="WHAT",
         help="try the gate, let the measured program do more: "
-        + against.GRAMMAR.replace("%", "%%"),
+        + parsing.GRAMMAR.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
@@ -143,26 +133,22 @@ OPTIONS = (
     ),
     Option(
         name="baselines",
-        default="",
         metavar="DIR",
         help="where baselines are kept, relative to the root directory; one that is named must be "
         "there, or be written (default: baselines)",
     ),
     Option(
         name="memory_limit",
-        default="",
         metavar="SIZE",
         help="measure as if the machine had only so much memory, such as 1G",
     ),
     Option(
         name="results",
-        default="",
         metavar="FILE",
         help="write the session as JSON (docs/results.schema.json) to FILE",
     ),
     Option(
         name="topology",
-        default="",
         metavar="LIST",
         help="measure nothing; compile for chips that need not be here, such as "
         "v5e:2x4,tpu7x:2x2x1,h100:8, and compare what the compilers make of the same programs; "
@@ -171,17 +157,37 @@ OPTIONS = (
     ),
     Option(
         name="libtpu",
-        default="",
         metavar="LIST",
         help="with --topology, compile for TPUs with these instead of the installed libtpu: "
         "versions (fetched once with pip) and paths; several are compared with one another",
     ),
     Option(
         name="compile_cache",
-        default="",
         metavar="DIR",
         help="with --topology, where compiled programs and fetched compilers are kept; none: "
         "nowhere (default: busbw in the user's cache folder)",
+    ),
+)
+
+
+# What may be repeated on the command line, and stand one a line in the ini file.
+_REPEATED = (
+    Option(
+        name="python",
+        metavar="FRAMEWORK=INTERPRETER",
+        help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
+    ),
+    Option(
+        name="against",
+        metavar="[FRAMEWORK=]INTERPRETER",
+        help="measure in turn with the stack of another Python, the reference, and compare with "
+        "that instead of baselines; may be repeated for each framework",
+    ),
+    Option(
+        name="against_env",
+        metavar="NAME=VALUE",
+        help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
+        "same Python on both sides",
     ),
 )
 
@@ -193,19 +199,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
         extra |= {"metavar": option.metavar} if option.metavar else {}
         default = f" (default: {option.default})" if option.default else ""
-        group.addoption(option.flag, default=None, help=option.help + default, **extra)
-        parser.addini(
-            f"busbw_{option.name}", f"as {option.flag}: {option.help}", default=option.default
-        )
-    group.addoption(
-        "--python",
-        action="append",
-        default=[],
-        metavar="FRAMEWORK=INTERPRETER",
-        help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
-    )
-    parser.addini("busbw_python", "as --python, one a line", type="linelist", default=[])
-    _add_reference(parser, group)
+        flag = parsing.flag(option.name)
+        group.addoption(flag, default=None, help=option.help + default, **extra)
+        parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
+    for option in _REPEATED:
+        extra = {"metavar": option.metavar, "help": option.help}
+        flag = parsing.flag(option.name)
+        group.addoption(flag, action="append", default=[], **extra)
+        says = f"as {flag}, one a line"
+        parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
     _add_writing(group)
     group.addoption(
         "--accept-compiled-changes",
@@ -219,28 +221,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a case without a baseline fails (default where the environment variable CI is set)",
     )
     parser.addini("busbw_require_baselines", "as --require-baselines", default="")
-
-
-def _add_reference(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-    """The other stack to measure in turn with this one."""
-    group.addoption(
-        "--against",
-        action="append",
-        default=[],
-        metavar="[FRAMEWORK=]INTERPRETER",
-        help="measure in turn with the stack of another Python, the reference, and compare with "
-        "that instead of baselines; may be repeated for each framework",
-    )
-    parser.addini("busbw_against", "as --against, one a line", type="linelist", default=[])
-    group.addoption(
-        "--against-env",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
-        "same Python on both sides",
-    )
-    parser.addini("busbw_against_env", "as --against-env, one a line", type="linelist", default=[])
 
 
 def _add_writing(group: pytest.OptionGroup) -> None:

@@ -1,12 +1,21 @@
-"""Texts of options as values. What is wrong raises ValueError with the option and what is accepted.
+"""Texts of options as values: a form of text each, and what --against and --inject say.
 
-Each knows one form of text and no option in particular.
+What is wrong raises ValueError with the option and what is accepted; nothing is started here.
+Which option has which form is in `settings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from busbw import metrics
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import MIB, Extra, Injection
 
 T = TypeVar("T")
 
@@ -56,3 +65,81 @@ def words_of(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:
         if word not in accepted:
             raise ValueError(f"{flag(name)}: {word!r}; accepted are {', '.join(accepted)}")
     return tuple(dict.fromkeys(words))
+
+
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)(/M)?")
+
+GRAMMAR = (
+    "delay:AMOUNT (a busy loop in every collective), payload:PERCENT (a second collective on a "
+    "part of the payload), sleep:AMOUNT (in every fourth sample) or memory:SIZE (no more than "
+    "that), where AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as "
+    "@1M+4M, limits it to payloads"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Against:
+    """The reference: an interpreter for each framework where it is another, and variables."""
+
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def against_of(pythons: Sequence[str], variables: Sequence[str]) -> Against | None:
+    """What --against and --against-env ask for, None for nothing."""
+    if not pythons and not variables:
+        return None
+    found: dict[str, str] = {}
+    for text in pythons:
+        framework, equals, python = text.partition("=")
+        if not equals or framework not in FRAMEWORKS:
+            found |= dict.fromkeys(FRAMEWORKS, program(text, "--against"))
+        else:
+            found[framework] = program(python, "--against")
+    return Against(pythons=found, environment=dict(map(_variable, variables)))
+
+
+def program(python: str, option: str) -> str:
+    """The absolute path of an interpreter. Raises ValueError if it is none."""
+    found = shutil.which(os.path.expanduser(python))
+    if found is None:
+        raise ValueError(f"{option}: {python!r} is no program that can be run")
+    return os.path.abspath(found)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--against-env: {text!r}; accepted is NAME=VALUE")
+    return name, value
+
+
+def injection_of(text: str) -> Injection | None:
+    """What --inject asks for, None for nothing."""
+    if not text:
+        return None
+    asked, _, sizes = text.partition("@")
+    kind, _, amount = asked.partition(":")
+    if kind not in [extra.value for extra in Extra]:
+        raise _no_injection(text)
+    payloads = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
+    extra = Extra(kind)
+    if extra is Extra.MEMORY:
+        return Injection(extra=extra, limit_bytes=metrics.parse_payload(amount), payloads=payloads)
+    match = _AMOUNT.fullmatch(amount)
+    if match is None or float(match[1]) <= 0:
+        raise _no_injection(text)
+    number, unit, each = float(match[1]), match[2], match[3]
+    if unit == "%" and not each:
+        return Injection(extra=extra, share=number / 100, payloads=payloads)
+    if extra is Extra.PAYLOAD or unit == "%":
+        raise _no_injection(text)
+    seconds = number * _UNITS_S[unit]
+    if each:
+        return Injection(extra=extra, seconds_per_byte=seconds / MIB, payloads=payloads)
+    return Injection(extra=extra, seconds=seconds, payloads=payloads)
+
+
+def _no_injection(text: str) -> ValueError:
+    return ValueError(f"{text!r}; accepted is {GRAMMAR}")

@@ -1,15 +1,21 @@
-"""Machine → Resolved: what each Spec is there, what it is held against, and what is left out."""
+"""Machine → Resolved: what each Spec is there, what it is held against, and what is left out.
+
+Here lie the examples that training learns from, too: workers have no package of ours, so that they
+get the handwritten digits of scikit-learn as a file.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw import baselines, driver, grid
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Case,
     GridError,
@@ -22,10 +28,9 @@ from busbw.model import (
     Verdict,
 )
 
-from . import machine, probing
-from .examples import examples_for
+from . import machine
 from .session import Collected, Machine, Resolved, TimedJob
-from .settings import Settings, how_to_get
+from .settings import Settings, how_to_get, usage_error
 
 # In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
 _PLAN_IN_TURN = Plan(samples=40, budget_s=1.5, anchor_budget_s=0.0)
@@ -48,18 +53,17 @@ def resolved(
     references: tuple[Probe, ...] = ()
     if settings.against is not None:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-        references = probing.reference_probes(settings, found, frameworks, executor)
+        references = machine.reference_probes(settings, found, frameworks, executor)
         _check_same_cases(settings, found.target, case_of, references)
     jobs = _jobs(settings, found.target, case_of)
     # Training on one device and in several processes are cases among others.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
     environment = machine.environment(found.target, found.probes, widest)
-    root = settings.baselines
     nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
     return Resolved(
         collected=collected,
-        machine=Machine(target=found.target, probes=found.probes, references=references),
+        machine=replace(found, references=references),
         specs=specs,
         jobs=jobs,
         skipped=skipped,
@@ -68,7 +72,7 @@ def resolved(
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None
-        else baselines.frameworks_at(root, environment.key),
+        else baselines.frameworks_at(settings.baselines, environment.key),
         notes=tuple(dict.fromkeys(nearest)),
     )
 
@@ -127,7 +131,7 @@ def _check_same_cases(
     """The reference must reach the same devices, and measure in the same way there."""
     probes = {probe.framework: probe for probe in references}
     for spec, case in case_of.items():
-        try:
+        with usage_error(GridError, where="the reference: "):
             target = grid.choose_target(
                 device=ours.device,
                 ranks=settings.ranks,
@@ -135,8 +139,6 @@ def _check_same_cases(
                 named=[spec.framework],
             )
             theirs = grid.resolve(spec, target)
-        except GridError as error:
-            raise pytest.UsageError(f"busbw: the reference: {error}") from error
         if theirs != case or target.key(spec) != ours.key(spec):
             raise pytest.UsageError(
                 f"busbw: --against: the reference would measure another case: {theirs.name} with "
@@ -155,22 +157,48 @@ def _jobs(
     }
     if settings.against is not None:
         return jobs
-    root = settings.baselines
-    try:
-        jobs = {spec: _held_against(settings, job) for spec, job in jobs.items()}
+    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
+    with usage_error(baselines.BaselineError, OSError):
+        jobs = {
+            spec: replace(
+                job,
+                stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
+                published=baselines.find_published(root, job.key, job.case),
+            )
+            for spec, job in jobs.items()
+        }
         if settings.writes_baselines:
             baselines.check_writable(root, [(job.key, job.case) for job in jobs.values()])
-    except (baselines.BaselineError, OSError) as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
     return jobs
 
 
-def _held_against(settings: Settings, job: TimedJob) -> TimedJob:
-    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
-    return TimedJob(
-        case=job.case,
-        key=job.key,
-        slice_key=job.slice_key,
-        stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
-        published=baselines.find_published(root, job.key, job.case),
+def examples_for(cases: Iterable[Case], folder: Path) -> str:
+    """The path of the file of examples in `folder`, written if any of `cases` learns; else "".
+
+    Raises pytest.UsageError where scikit-learn, which the digits ship with, is not installed.
+    """
+    if not any(
+        isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
+        for case in cases
+    ):
+        return ""
+    if importlib.util.find_spec("sklearn") is None:
+        raise pytest.UsageError(
+            "busbw: training under a strategy learns the handwritten digits that come with "
+            'scikit-learn, which is not installed here; pip install "busbw[tf]", or leave it out: '
+            '-k "not strategy"'
+        )
+    path = folder / "digits.bin"
+    path.write_bytes(_digits())
+    return str(path)
+
+
+def _digits() -> bytes:
+    """1797 digits of 8 x 8 pixels from 0 to 16, each followed by its label, each a byte."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    images, labels = found.images.astype("uint8"), found.target.astype("uint8")
+    return b"".join(
+        image.tobytes() + bytes([int(label)]) for image, label in zip(images, labels, strict=True)
     )

@@ -1,7 +1,8 @@
 """What a session knows, phase by phase: each value is made of the one before it, and none changes.
 
 Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
-CompileResolved and Programs stand between. pytest's config holds the last one under one key.
+CompileResolved and Programs stand between. pytest's config holds the last one under one key, and a
+test item names the Spec that it reads a verdict of.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from busbw.model import (
     Verdict,
 )
 
-from .settings import Settings
+from .settings import Settings, settings_of
 
 # By the compiler's label and the topology's name.
 Described = Mapping[tuple[str, str], Compiler]
@@ -181,12 +182,11 @@ Session = Collected | Measured | Programs | Judged | Written
 SESSION = pytest.StashKey[Session]()
 
 
-def settings_of_session(config: pytest.Config) -> Settings:
-    """What the user asked for."""
+def collected_of(config: pytest.Config) -> Collected:
+    """What the options ask for; up to the first test nothing else is known."""
     found = config.stash[SESSION]
-    if isinstance(found, (Collected, Judged)):
-        return found.settings
-    return found.judged.settings if isinstance(found, Written) else found.resolved.settings
+    assert isinstance(found, Collected)
+    return found
 
 
 def judged_of(config: pytest.Config) -> Judged | None:
@@ -195,3 +195,29 @@ def judged_of(config: pytest.Config) -> Judged | None:
     if isinstance(found, Written):
         return found.judged
     return found if isinstance(found, Judged) else None
+
+
+VERDICT = pytest.StashKey[Verdict | CompiledVerdict | SessionVerdict]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options; a wrong one is a usage error before anything else happens."""
+    config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
+    config.addinivalue_line(
+        "markers",
+        "training(step, alone): training steps, or with alone=True their collectives by "
+        "themselves; there only where -m asks for training",
+    )
+    config.stash[SESSION] = Collected(settings=settings_of(config))
+
+
+def under_xdist(config: pytest.Config) -> bool:
+    """Whether this process runs tests for pytest-xdist."""
+    return hasattr(config, "workerinput")
+
+
+def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
+    """What a perf item reads the verdict of, measured or compiled; None for any other item."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    found = parameters.get("verdict", parameters.get("compiled"))
+    return found if isinstance(found, (Spec, CompileSpec)) else None

@@ -1,42 +1,51 @@
 """Settings: what the options and the ini file ask for, checked.
 
-What is wrong is a usage error here, before anything is collected or started.
+What is wrong is a usage error here, before anything is collected, started or written; the folder of
+baselines and the file of results are looked at, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from busbw import baselines, metrics
+from busbw import baselines, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model import (
-    Clock,
-    Device,
-    GridError,
-    Injection,
-    Placement,
-    check_axes,
-    extents_of,
-)
+from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
-from .against import Against, against_of, injection_of, program
-from .compile_settings import CompileSettings, compile_settings_of
+from .compilers import CompileSettings, compile_settings_of
 from .options import OPTIONS, Option
-from .outputs import baselines_of, results_of
-from .parsing import checked, flag, one_of, seconds_of, whole, words_of
+from .parsing import (
+    Against,
+    against_of,
+    checked,
+    flag,
+    injection_of,
+    one_of,
+    program,
+    seconds_of,
+    whole,
+    words_of,
+)
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
-_DEVICES = ("auto", *(device.value for device in Device))
+_WRITING = ("update_baselines", "rebase", "prune_baselines")
+# pytest's own files of a session: which options name them.
+_OF_PYTEST = {
+    "xmlpath": "--junitxml",
+    "log_file": "--log-file",
+    "benchmark_json": "--benchmark-json",
+}
 _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
 
@@ -45,25 +54,17 @@ class Settings:
     """What the user asked for, checked.
 
     `absent_frameworks` are those that nobody left out, that are not installed here, and that there
-    are baselines of: what is selected of them cannot be measured, and must not go unsaid.
+    are baselines of: what is selected of them cannot be measured, and must not go unsaid. `asked`
+    is the grid, of them too; `step_payloads` are those of training steps.
     """
 
     device: Device | None
     ranks: int | None
     frameworks: tuple[str, ...]
-    frameworks_named: bool
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
-    strategies: tuple[str, ...]
-    collectives: tuple[str, ...]
-    reduce_ops: tuple[str, ...]
-    placements: tuple[str, ...]
-    mesh: str
-    axes: str
-    clock: str
-    payloads: tuple[int, ...]
+    asked: Asked
     step_payloads: tuple[int, ...]
-    dtypes: tuple[str, ...]
     launches: int
     time_budget_s: float
     against: Against | None
@@ -88,10 +89,17 @@ class Settings:
 
 def settings_of(config: pytest.Config) -> Settings:
     """The checked Settings. Raises pytest.UsageError with what was wrong and what is accepted."""
-    try:
+    with usage_error(ValueError):
         return _settings(config)
-    except (ValueError, GridError) as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
+
+
+@contextlib.contextmanager
+def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
+    """What is wrong becomes a usage error, which ends pytest with a sentence and exit code 4."""
+    try:
+        yield
+    except kinds as error:
+        raise pytest.UsageError(f"busbw: {where}{error}") from error
 
 
 def _settings(config: pytest.Config) -> Settings:
@@ -100,24 +108,17 @@ def _settings(config: pytest.Config) -> Settings:
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
     against = _against(config, injected=bool(texts["inject"]))
     there = _frameworks(texts, named=named, pythons=pythons)
-    root = baselines_of(config, texts["baselines"])
+    root = _baselines(config, texts["baselines"])
+    absent = _absent(there, root, named or against or texts["topology"])
+    ranks, limit = _ranks(texts["ranks"]), texts["memory_limit"]
     return Settings(
-        device=_device(texts["device"]),
-        ranks=_ranks(texts["ranks"]),
+        device=None if texts["device"] == "auto" else Device(texts["device"]),
+        ranks=ranks,
         frameworks=there,
-        frameworks_named=named,
-        absent_frameworks=_absent(there, root, named or against or texts["topology"]),
+        absent_frameworks=absent,
         pythons=pythons,
-        strategies=words_of("strategies", texts["strategies"], _all_strategies()),
-        collectives=words_of("collectives", texts["collectives"], tuple(COLLECTIVES)),
-        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], REDUCE_OPS),
-        placements=words_of("placement", texts["placement"], _PLACEMENTS),
-        mesh=_mesh(texts["mesh"]),
-        axes=_axes(texts["axes"], texts["mesh"]),
-        clock=one_of("clock", texts["clock"], ("default", *(clock.value for clock in Clock))),
-        payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
+        asked=_asked(texts, (*there, *absent), named, None if texts["topology"] else ranks),
         step_payloads=_step_payloads(texts["payloads"]),
-        dtypes=words_of("dtypes", texts["dtypes"], tuple(DTYPES)),
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
         against=against,
@@ -130,50 +131,54 @@ def _settings(config: pytest.Config) -> Settings:
         prune_baselines=config.getoption("prune_baselines"),
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
-        memory_limit_bytes=_memory_limit(texts["memory_limit"]),
-        results=results_of(config, texts["results"], root),
+        memory_limit_bytes=checked("memory_limit", metrics.parse_payload, limit) if limit else None,
+        results=_results(config, texts["results"], root),
         compile=compile_settings_of(config, texts, pythons, root),
     )
 
 
-def _against(config: pytest.Config, *, injected: bool) -> Against | None:
-    found = against_of(
-        [*config.getini("busbw_against"), *config.getoption("against")],
-        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
+def _asked(
+    texts: Mapping[str, str], frameworks: tuple[str, ...], named: bool, ranks: int | None
+) -> Asked:
+    return Asked(
+        frameworks=frameworks,
+        named=named,
+        strategies=words_of("strategies", texts["strategies"], _all_strategies()),
+        collectives=words_of("collectives", texts["collectives"], tuple(COLLECTIVES)),
+        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], REDUCE_OPS),
+        placements=words_of("placement", texts["placement"], _PLACEMENTS),
+        dtypes=words_of("dtypes", texts["dtypes"], tuple(DTYPES)),
+        payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
+        ranks=ranks,
+        mesh=_mesh(texts["mesh"]),
+        axes=_axes(texts["axes"], texts["mesh"]),
+        clock=texts["clock"],
     )
-    _check_paired(config, paired=found is not None, injected=injected)
-    return found
-
-
-def _device(text: str) -> Device | None:
-    return None if text == "auto" else Device(one_of("device", text, _DEVICES))
-
-
-def _memory_limit(text: str) -> int | None:
-    return checked("memory_limit", metrics.parse_payload, text) if text else None
 
 
 def _text(config: pytest.Config, option: Option) -> str:
     given = config.getoption(option.name)
-    return str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
+    text = str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
+    return one_of(option.name, text, option.choices) if option.choices else text
+
+
+def _against(config: pytest.Config, *, injected: bool) -> Against | None:
+    """The other stack; no baseline comes from it, nor from what was slowed down on purpose."""
+    found = against_of(
+        [*config.getini("busbw_against"), *config.getoption("against")],
+        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
+    )
+    writing = [flag(name) for name in _WRITING if config.getoption(name)]
+    if writing and (found is not None or injected):
+        other = "--inject" if found is None else "--against"
+        raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
+    return found
 
 
 def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
     if not text and config.getoption("launches") is None:
         return _LAUNCHES_PAIRED if paired else _LAUNCHES
     return whole("launches", text, least=1)
-
-
-def _check_paired(config: pytest.Config, *, paired: bool, injected: bool) -> None:
-    """Nothing is learned from a comparison of stacks, or from what was slowed down on purpose."""
-    writing = [
-        flag(name)
-        for name in ("update_baselines", "rebase", "prune_baselines")
-        if config.getoption(name)
-    ]
-    if writing and (paired or injected):
-        other = "--against" if paired else "--inject"
-        raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
 
 
 def _step_payloads(text: str) -> tuple[int, ...]:
@@ -210,11 +215,8 @@ def _axes(text: str, mesh: str) -> str:
 
 def _all_strategies() -> tuple[str, ...]:
     of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
-    return tuple(
-        dict.fromkeys(
-            (*of_collectives, *(name for one in WORKLOADS.values() for name in one.own_strategies))
-        )
-    )
+    of_training = (name for one in WORKLOADS.values() for name in one.own_strategies)
+    return tuple(dict.fromkeys((*of_collectives, *of_training)))
 
 
 def _frameworks(
@@ -292,3 +294,53 @@ def _reason(config: pytest.Config, name: str) -> str:
     if given is not None and not given.strip():
         raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")
     return " ".join(given.split()) if given else ""
+
+
+def _baselines(config: pytest.Config, text: str) -> Path:
+    """The folder of --baselines, relative to the root directory.
+
+    Whoever names nothing may have none yet; a folder that is named is there, or will be written.
+    """
+    if config.getoption("baselines") == "":
+        raise ValueError("--baselines: accepted is a folder")
+    root = config.rootpath / (text or "baselines")
+    try:
+        baselines.check_folder(
+            root,
+            may_be_missing=not text or bool(config.getoption("update_baselines")),
+            is_written=any(config.getoption(name) for name in _WRITING),
+            hint="; --update-baselines makes it",
+        )
+    except baselines.BaselineError as error:
+        raise ValueError(f"--baselines: {error}") from error
+    return root
+
+
+def _results(config: pytest.Config, text: str, root: Path) -> Path | None:
+    """The file of --results; None for no text.
+
+    It replaces earlier results and nothing else: no baseline, no other file of anybody.
+    """
+    if not text:
+        return None
+    path = Path(text).absolute()
+    try:
+        writing.check(path, what="earlier results of busbw", ours=report.is_results)
+    except writing.Refused as error:
+        raise ValueError(f"--results: {error}") from error
+    real = Path(os.path.realpath(path))
+    if real.is_relative_to(os.path.realpath(root)):
+        raise ValueError(f"--results: {path} lies in {root}, which holds baselines only")
+    for option, other in _files_of_pytest(config):
+        if real == Path(os.path.realpath(other)):
+            raise ValueError(f"--results: {path} is the file of {option}, too")
+    return path
+
+
+def _files_of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    for name, option in _OF_PYTEST.items():
+        found = config.getoption(name, None)
+        # pytest-benchmark opens its file at once.
+        found = getattr(found, "name", found)
+        if isinstance(found, str) and found:
+            yield option, found

@@ -13,36 +13,25 @@ import pytest
 
 from busbw import baselines, judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import Case, CompiledVerdict, Compiler, Summary, payload_text
+from busbw.model import Compiler, payload_text
 
-from .compile_settings import CompileSettings
-from .compilers import FAMILIES, missing
-from .session import (
-    SESSION,
-    Collected,
-    Judged,
-    Measured,
-    Programs,
-    Resolved,
-    Session,
-    Written,
-    settings_of_session,
-)
+from .compilers import FAMILIES, CompileSettings, missing
+from .session import SESSION, Collected, Judged, Measured, Programs, Resolved, Written, collected_of
 
 QUIET_STEP_S = 10.0
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """What will be measured; on which device is known when the probe has looked."""
-    settings = settings_of_session(config)
+    settings = collected_of(config).settings
+    sizes = settings.asked.payloads
     if settings.compile is not None:
-        return _compile_header(settings.compile, len(settings.payloads))
+        return _compile_header(settings.compile, len(sizes))
     device = settings.device.value if settings.device else "auto"
-    sizes = settings.payloads
     span = f"{payload_text(sizes[0])} to {payload_text(sizes[-1])}" if sizes else "none"
     return (
         f"busbw: device {device}, {', '.join(settings.frameworks)}, {len(sizes)} payloads "
-        f"({span}), {', '.join(settings.dtypes)}, {settings.launches} launches"
+        f"({span}), {', '.join(settings.asked.dtypes)}, {settings.launches} launches"
         + (" of each side" if settings.against else "")
     )
 
@@ -76,15 +65,14 @@ class Display:
     def header(self, resolved: Resolved) -> None:
         """Device, ranks, versions and where the baselines are."""
         settings, environment = resolved.settings, resolved.environment
-        for text in report.header_lines(
+        header = report.header_lines(
             environment,
             None if resolved.paired else settings.baselines,
             baselines.folder_of(environment.key),
             resolved.machine.target.unreached,
-        ):
-            self.line(text)
-        references = resolved.machine.references
-        for text in report.reference_lines(references, os.path.expanduser("~")):
+        )
+        home = os.path.expanduser("~")
+        for text in (*header, *report.reference_lines(resolved.machine.references, home)):
             self.line(text)
         if settings.injection is not None:
             self.line(f"busbw injected: {settings.injection.text}; these are no true times")
@@ -96,7 +84,12 @@ class Display:
 
     def progress(self, progress: Progress) -> None:
         """Which pass, which case, how long to go."""
-        self._progressed(_progress_text(progress))
+        left_s = progress.remaining_s
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        self._progressed(
+            f"busbw: pass {progress.pass_number}/{progress.passes}, "
+            f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
+        )
 
     def _progressed(self, text: str) -> None:
         if self._reporter is None:
@@ -117,30 +110,15 @@ class Display:
         """How many of the cases are compiled; called by one thread at a time."""
         self._progressed(f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}")
 
-    def done_compiling(self, seconds: float) -> None:
-        """Close the progress line."""
-        self._close()
-        self.line(f"busbw: compiled in {seconds:.0f} s")
-
-    def done(self, measured: Measured) -> None:
-        """Close the progress line."""
-        self._close()
-        word = "interrupted after" if measured.interrupted else "measured in"
-        self.line(f"busbw: {word} {measured.measuring_s:.0f} s")
+    def done(self, what: str, seconds: float) -> None:
+        """Close the progress line, and tell how long it was."""
+        self.say(f"busbw: {what} {seconds:.0f} s")
 
     def _close(self) -> None:
         if self._reporter is not None and self._open:
             self._reporter.rewrite("", erase=True)
             self._reporter.write("\r")
             self._open = False
-
-
-def _progress_text(progress: Progress) -> str:
-    left = "" if progress.remaining_s is None else f", about {progress.remaining_s:.0f} s left"
-    return (
-        f"busbw: pass {progress.pass_number}/{progress.passes}, "
-        f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
-    )
 
 
 def pytest_terminal_summary(
@@ -155,7 +133,8 @@ def pytest_terminal_summary(
     if isinstance(observed, Measured):
         _section(terminalreporter, _timed_tables(judged, observed), [], found)
     elif isinstance(judged, Programs) or (isinstance(judged, Judged) and judged.compiled):
-        verdicts = _compiled(judged)
+        compiled = judged.compiled if isinstance(judged, Judged) else judged.resolved.skipped
+        verdicts = tuple(compiled.values())
         tables, releases = report.compiled_tables(verdicts), report.release_lines(verdicts)
         _section(terminalreporter, tables, releases, found)
 
@@ -164,19 +143,19 @@ def _section(
     reporter: pytest.TerminalReporter,
     tables: Sequence[report.Table],
     texts: Sequence[str],
-    found: Session,
+    found: Measured | Programs | Judged | Written,
 ) -> None:
     """Tables, notes, what was written, the session's verdict, errors."""
     reporter.section("busbw")
     _put(reporter, tables)
     for text in texts:
         reporter.write_line(text)
-    for note in _notes(found):
-        reporter.write_line(f"note: {note}", yellow=True)
     written = found if isinstance(found, Written) else None
+    judged = found.judged if isinstance(found, Written) else found
+    for note in (*judged.notes, *(written.notes if written else ())):
+        reporter.write_line(f"note: {note}", yellow=True)
     if written is not None:
         _put_changes(reporter, written)
-    judged = written.judged if written else found
     if isinstance(judged, Judged):
         session = judged.session
         reporter.write_line(session.headline(), red=session.failed or session.failed_cases > 0)
@@ -198,40 +177,19 @@ def _put_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
         reporter.write_line(text)
 
 
-def _notes(found: Session) -> tuple[str, ...]:
-    if isinstance(found, Written):
-        return (*found.judged.notes, *found.notes)
-    return () if isinstance(found, Collected) else found.notes
-
-
 def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Table]:
     found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
-    curves = _curves(judged) if isinstance(judged, Judged) else []
-    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
-    if measured.interrupted:
-        launches = measured.resolved.plan.launches
-        tables.append(report.measured_table(_summaries(measured), launches))
-    return tables
-
-
-def _compiled(judged: Judged | Programs | Measured) -> tuple[CompiledVerdict, ...]:
-    if isinstance(judged, Judged):
-        return tuple(judged.compiled.values())
-    return tuple(judged.resolved.skipped.values()) if isinstance(judged, Programs) else ()
-
-
-def _curves(judged: Judged) -> list[report.CurveGroup]:
-    return [
+    curves = [
         report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
-        for group in judged.groups
+        for group in (judged.groups if isinstance(judged, Judged) else ())
         if group.now is not None
     ]
-
-
-def _summaries(measured: Measured) -> list[tuple[Case, Summary]]:
-    found = []
-    for measurement in measured.measurements.values():
-        if measurement.runs:
-            times_s = [stats.launch_time_s(run) for run in measurement.runs]
-            found.append((measurement.case, judge.summary_of(measurement.case, times_s)))
-    return found
+    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
+    if measured.interrupted:
+        summaries = [
+            (one.case, judge.summary_of(one.case, [stats.launch_time_s(run) for run in one.runs]))
+            for one in measured.measurements.values()
+            if one.runs
+        ]
+        tables.append(report.measured_table(summaries, measured.resolved.plan.launches))
+    return tables

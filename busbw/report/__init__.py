@@ -4,21 +4,34 @@ Takes values, returns Tables, which `renderers` make lines of, and lines where t
 prints nothing, writes no file, judges nothing.
 """
 
-from .compiled import (
-    compiled_change_lines,
-    compiled_document,
-    compiled_tables,
-    compiler_lines,
-    release_lines,
-)
-from .curve import CurveGroup
-from .header import header_lines, reference_lines
 from .renderers import RENDERERS, rendered
+from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
-from .results import is_results, results, without_homes
-from .session import change_tables, measured_table, session_tables
-from .table import Column, Row, Table, TextLine, attributes, percent_text, rows_of, text_table
+from .results import compiled_document, is_results, results, without_homes
+from .session import (
+    CurveGroup,
+    change_tables,
+    compiled_change_lines,
+    compiler_lines,
+    header_lines,
+    measured_table,
+    reference_lines,
+    session_tables,
+)
+from .table import (
+    Column,
+    Row,
+    Table,
+    TextLine,
+    attributes,
+    percent_text,
+    rows_of,
+    span_text,
+    text_table,
+)
 from .traces import RATES, Problem, Times, TraceCell, Unknown, trace_document, trace_lines
+from .training import training_medians
+from .verdicts import compiled_tables, release_lines
 
 __all__ = [
     "RATES",
@@ -39,8 +52,10 @@ __all__ = [
     "compiled_document",
     "compiled_tables",
     "compiler_lines",
+    "filled",
     "header_lines",
     "is_results",
+    "item",
     "measured_table",
     "percent_text",
     "reference_lines",
@@ -48,9 +63,12 @@ __all__ = [
     "rendered",
     "results",
     "rows_of",
+    "section",
     "session_tables",
+    "span_text",
     "text_table",
     "trace_document",
     "trace_lines",
+    "training_medians",
     "without_homes",
 ]

@@ -1,6 +1,6 @@
-"""A session as one JSON document; its schema is published in docs/results.schema.json.
+"""A session as one JSON document, measured or compiled; the schemas are published in docs/.
 
-Schema history:
+Schema history of results.schema.json (compiled.schema.json has had one only):
 1  the first.
 2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
 3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 from busbw.model import (
     Case,
+    CompiledVerdict,
+    Compiler,
     Environment,
     LaunchId,
     Measurement,
@@ -40,6 +42,13 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 SCHEMA = 6
+_COMPILED_SCHEMA = 1
+
+# Of a compiled case, in the order in which the document has them.
+_COMPILED_FIELDS = (
+    *("spec", "outcome", "failed", "text", "case", "release", "now", "baseline", "differences"),
+    *("failure", "expected", "notes"),
+)
 
 
 def results(
@@ -65,7 +74,7 @@ def results(
         "plan": fields_of(plan),
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
-        "session": session_fields(session),
+        "session": _session_fields(session),
         "cases": [
             _case(verdict, measurements.get(verdict.spec), references.get(verdict.spec))
             | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
@@ -96,47 +105,50 @@ def is_results(text: str) -> bool:
 def _case(
     verdict: Verdict, measurement: Measurement | None, reference: Measurement | None
 ) -> dict[str, object]:
-    case, interval = verdict.case, verdict.ratio_interval
+    case, ceiling = verdict.case, verdict.ceiling
     payload = payload_text(verdict.spec.payload_bytes)
     return {
         "id": verdict.spec.id,
         "case": {**fields_of(StoredCase.of(case)), "payload": payload} if case else None,
-        "outcome": verdict.outcome.value,
-        "failed": verdict.failed,
-        "expected": verdict.expected,
-        "text": verdict.text,
-        "measured": fields_of(verdict.now) if verdict.now else None,
-        "ceiling": _ceiling(verdict),
-        "baseline": fields_of(verdict.baseline) if verdict.baseline else None,
-        "ratio": verdict.ratio,
-        "ratio_interval": list(interval) if interval else None,
-        "ratio_error": verdict.ratio_error,
-        "limit": verdict.limit,
-        "tail_ratio": verdict.tail_ratio,
-        "provisional": verdict.provisional,
-        "failure": fields_of(verdict.failure) if verdict.failure else None,
-        "notes": list(verdict.notes),
-        "published": fields_of(verdict.reference) if verdict.reference else None,
-        "launches": [fields_of(run) for run in measurement.runs] if measurement else [],
-        "failures": [fields_of(one) for one in measurement.failures] if measurement else [],
-        "reference_launches": [fields_of(run) for run in reference.runs] if reference else [],
+        **_picked(verdict, "outcome", "failed", "expected", "text"),
+        "measured": _plain(verdict.now),
+        "ceiling": {**fields_of(ceiling), "share": verdict.ceiling_share} if ceiling else None,
+        **_picked(verdict, "baseline", "ratio", "ratio_interval", "ratio_error", "limit"),
+        **_picked(verdict, "tail_ratio", "provisional", "failure", "notes"),
+        "published": _plain(verdict.reference),
+        "launches": _plain(measurement.runs) if measurement else [],
+        "failures": _plain(measurement.failures) if measurement else [],
+        "reference_launches": _plain(reference.runs) if reference else [],
     }
 
 
-def _ceiling(verdict: Verdict) -> dict[str, object] | None:
-    if verdict.ceiling is None:
-        return None
-    return {**fields_of(verdict.ceiling), "share": verdict.ceiling_share}
+def compiled_document(
+    verdicts: Sequence[CompiledVerdict],
+    session: SessionVerdict | None,
+    compilers: Sequence[Compiler],
+) -> dict[str, object]:
+    """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
+    return {
+        "schema": _COMPILED_SCHEMA,
+        "session": _session_fields(session),
+        "compilers": [fields_of(one) for one in compilers],
+        "cases": [{"id": one.spec.id, **_picked(one, *_COMPILED_FIELDS)} for one in verdicts],
+    }
 
 
-def session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
+def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
+    """Some fields of a frozen value, in this order."""
+    return {name: _plain(getattr(value, name)) for name in names}
+
+
+def _session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
     """The session's outcome and text; which cases failed, each case says itself."""
     return {"outcome": session.outcome.value, "text": session.text} if session else None
 
 
 def fields_of(value: DataclassInstance) -> dict[str, object]:
     """A frozen value as plain dicts and lists; an enum as its word."""
-    return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    return _picked(value, *(one.name for one in dataclasses.fields(value)))
 
 
 def _plain(value: object) -> object:

@@ -1,26 +1,38 @@
-"""All tables of a session, in the order in which they are read: measured, interrupted, written."""
+"""A session as it is read: its header, its tables in their order, its curves, what was written.
+
+Takes figures that were measured and fitted elsewhere; fits nothing and judges nothing.
+"""
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Protocol
 
 from busbw import metrics
 from busbw.model import (
     Baseline,
     Case,
+    CompiledBaseline,
+    Compiler,
+    Device,
+    Environment,
     Measurement,
+    Probe,
     Spec,
     Summary,
     Verdict,
     payload_text,
+    rate_text,
     seconds_text,
+    variables,
 )
 
-from .curve import CurveGroup, curve_tables
-from .strategies import strategy_tables
 from .table import Column, Table, TextLine, attributes, rows_of
-from .training import step_tables
+from .training import step_tables, strategy_tables
 from .verdicts import verdict_tables
 
 _MEASURED = (
@@ -35,6 +47,58 @@ _CHANGES = (
     Column("before", left=True),
     Column("after", text="-> {}".format, left=True),
 )
+_CURVE_TITLE = "latency + payload / bandwidth, fitted to all payloads:"
+_CURVE_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=True, gap=2))
+
+
+def header_lines(
+    environment: Environment,
+    baselines: Path | None,
+    folder: PurePath,
+    unreached: Mapping[str, str],
+) -> Sequence[str]:
+    """A few lines, each beginning with what it is about. Without `baselines` none is named."""
+    key = environment.key
+    kind = f"{key.device_kind} ({environment.device.value.upper()}"
+    kind += f", {key.cores} cores, virtual devices)" if environment.device is Device.CPU else ")"
+    shape = f"{key.ranks} ranks" + (f" in a {key.mesh} mesh" if key.mesh else "")
+    if (key.hosts, key.processes) != (1, 1):
+        shape += f", {key.hosts} hosts, {key.processes} processes"
+    lines = [f"busbw device: {kind}, {shape}; {environment.why}"]
+    for framework, versions in environment.versions.items():
+        lines.append(f"busbw {framework}: {_versions_text(versions)}")
+    for framework, reason in unreached.items():
+        lines.append(f"busbw {framework}: does not reach the device: {reason}")
+    if baselines is None:
+        return lines
+    there = "" if (baselines / folder).is_dir() else " (none yet)"
+    lines.append(f"busbw baselines: {baselines / folder}{there}")
+    return lines
+
+
+def reference_lines(probes: Sequence[Probe], home: str = "") -> Sequence[str]:
+    """The other stack's versions, and where each framework was loaded from; ``~`` for homes."""
+    return [
+        f"busbw reference {probe.framework}: {_versions_text(probe.versions)}, "
+        f"from {variables.without_homes(probe.framework_path, home)}"
+        for probe in probes
+    ]
+
+
+def _versions_text(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
+    """Each compiler once with its topologies, and those for which there is none."""
+    there = [one for one in compilers if not one.missing]
+    lines = []
+    by_release = operator.attrgetter("release")
+    for release, group in itertools.groupby(sorted(there, key=by_release), key=by_release):
+        names = ", ".join(dict.fromkeys(one.topology for one in group))
+        lines.append(f"busbw compiler: {release} for {names}")
+    absent = [one for one in compilers if one.missing]
+    return lines + [f"busbw compiler: none for {one.topology}: {one.missing}" for one in absent]
 
 
 def session_tables(
@@ -101,3 +165,64 @@ def _baseline_text(case: Case, baseline: Baseline | None) -> str:
     counts = f"{len(baseline.times_s)} launches of {len(baseline.sessions)} sessions"
     pin = f"pinned {seconds_text(pinned_s)}"
     return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"
+
+
+class CurveFigures(Protocol):
+    """What is shown of a curve t(S) = latency + S / bandwidth; the judge's curves have it."""
+
+    @property
+    def latency_s(self) -> float:
+        """The time of an empty payload, in seconds."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Payload bytes per second of what is beyond the latency."""
+
+    @property
+    def rms_log_error(self) -> float:
+        """The relative error of the fit, about."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurveGroup:
+    """A framework's collective by one strategy: its curve now, and the baseline's if any."""
+
+    name: str
+    now: CurveFigures
+    before: CurveFigures | None = None
+
+
+def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
+    """A row for each group; no groups are no table."""
+    rows = rows_of({"group": group.name, "curve": _figures(group)} for group in groups)
+    table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
+    return [table] if rows else []
+
+
+def _figures(group: CurveGroup) -> str:
+    latency = seconds_text(group.now.latency_s, digits=3)
+    bandwidth = rate_text(group.now.bandwidth_bytes_per_s)
+    if group.before is not None:
+        latency = f"{seconds_text(group.before.latency_s, digits=3)} -> {latency}"
+        bandwidth = f"{rate_text(group.before.bandwidth_bytes_per_s)} -> {bandwidth}"
+    error = f"fit error {100 * group.now.rms_log_error:.0f} %"
+    return f"latency {latency}, bandwidth {bandwidth} ({error})"
+
+
+def compiled_change_lines(
+    changes: Sequence[tuple[str, CompiledBaseline | None, CompiledBaseline]],
+) -> list[str]:
+    """What was written, before and after, by file."""
+    lines = []
+    for path, group in itertools.groupby(changes, key=lambda change: change[0]):
+        lines.append(f"wrote {path}")
+        for _, before, after in group:
+            size = payload_text(after.case.payload_bytes)
+            lines.append(f"    {size}: {_side(before)} -> {_side(after)}")
+    return lines
+
+
+def _side(side: CompiledBaseline | None) -> str:
+    if side is None:
+        return "none"
+    return "out of memory" if side.compiled is None else side.compiled.algorithm_text

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from busbw.model import payload_text
+
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
@@ -91,6 +93,12 @@ def attributes(value: object | None, *names: str) -> dict[str, object]:
 def explained(tables: Sequence[Table], notes: tuple[str, ...]) -> list[Table]:
     """The tables with notes below the last of them; no tables need no notes."""
     return [*tables[:-1], replace(tables[-1], notes=notes)] if tables else []
+
+
+def span_text(payloads: Sequence[int]) -> str:
+    """The first and the last of some payloads, such as ``1M to 64M``; a single one by itself."""
+    texts = [payload_text(size) for size in payloads]
+    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
 def percent_text(share: float) -> str:

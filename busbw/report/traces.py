@@ -179,11 +179,12 @@ def _cell(cell: TraceCell) -> dict[str, object]:
         **{f"{rate}_gb_per_s": cell.gb_per_s(rate) for rate in RATES},
         "slowest_rank": fields_of(cell.slowest),
         "devices": {name: fields_of(times) for name, times in cell.devices.items()},
-        "iterations": [_iteration(one) for one in cell.iterations],
+        "iterations": [
+            {
+                **attributes(one, "call", "index", "slowest_s", "fastest_s", "mean_s"),
+                "durations_s": dict(one.durations_s),
+            }
+            for one in cell.iterations
+        ],
         "folders": list(cell.folders),
     }
-
-
-def _iteration(one: Iteration) -> dict[str, object]:
-    shown = attributes(one, "call", "index", "slowest_s", "fastest_s", "mean_s")
-    return {**shown, "durations_s": dict(one.durations_s)}

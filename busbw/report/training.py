@@ -1,6 +1,7 @@
-"""Training steps beside the collectives in them: how much of a step is its all-reduce.
+"""Training, as measured in one session: steps beside their all-reduces, and strategies.
 
-Takes what was measured in one session and puts it side by side; predicts and judges nothing.
+A step shows how much of it is its all-reduce. Strategies train the same net with the same examples
+and batches, so that all of them do the same work. Predicts and judges nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +11,23 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Case, CaseKey, Measurement, Spec, Verdict, payload_text, seconds_text
+from busbw.model import (
+    Case,
+    CaseKey,
+    Measurement,
+    Run,
+    Spec,
+    TrainingRun,
+    TrainingStrategy,
+    Verdict,
+    payload_text,
+    seconds_text,
+)
 from busbw.workloads import Collective, DenseStep
 
 from .table import Column, Table, TextLine, explained, percent_text, rows_of
 
-_COLUMNS = (
+_STEP_COLUMNS = (
     Column("payload_bytes", "gradient", text=payload_text, width=8),
     Column("step_s", "step", text=seconds_text, width=10),
     Column("alone_s", "alone", text=seconds_text, width=10),
@@ -24,70 +36,110 @@ _COLUMNS = (
     Column("first_s", "first", text=seconds_text, width=10),
     Column("hidden_share", "hidden", unit="%", text=percent_text, width=10),
 )
-
-_EXPLAINED = (
+_STEP_NOTES = (
     "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
     "rank that came to it last, and on the one that came first and waits for the others.",
     "hidden: how much of it the rank computed meanwhile; empty where the recording does not tell",
 )
+_STRATEGY_COLUMNS = (
+    Column("strategy", "strategy", width=21, left=True),
+    Column("ranks", "ranks", width=6),
+    Column("step_s", "step", text=seconds_text, width=10),
+    Column("one_device_ratio", "one_device", unit="x", text="{:.2f}".format, width=11),
+    Column("epoch_s", "epoch", text=seconds_text, width=10),
+    Column("first_epoch_s", "first", text=seconds_text, width=11),
+    Column("accuracy", "accuracy", unit="%", text=lambda share: f"{100 * share:.1f}", width=9),
+    Column("agree", "agree", width=6),
+)
+_STRATEGY_NOTES = (
+    "step: all ranks together over one batch. first: the epoch that holds tracing and connecting.",
+    "agree: weights of all ranks, bit for bit, after the first step and at the end (-: one copy)",
+)
+
+# A case, its median in seconds, and what its launches gave.
+_Timed = tuple[Case, float, Sequence[Run]]
+
+
+def _timed(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[_Timed]:
+    return [
+        (one.case, one.now.median_s, measured[one.spec].runs if one.spec in measured else ())
+        for one in verdicts
+        if one.case is not None and one.now is not None
+    ]
 
 
 def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[Table]:
     """A table for each kind of step, with a row for each payload; without steps none."""
-    alone_s = {
-        one.case.key: one.now.median_s
-        for one in verdicts
-        if one.case is not None and one.now is not None and one.case.workload.is_bare
-    }
-    steps = [
-        (one.case, one.now.median_s, measured.get(one.spec))
-        for one in verdicts
-        if one.case is not None and one.now is not None and isinstance(one.case.workload, DenseStep)
-    ]
-    tables = []
+    timed, tables = _timed(verdicts, measured), []
+    alone_s = {case.key: median_s for case, median_s, _ in timed if case.workload.is_bare}
+    steps = [one for one in timed if isinstance(one[0].workload, DenseStep)]
     for kind, alike in itertools.groupby(steps, key=lambda step: step[0].group_name):
         group = list(alike)
-        rows = rows_of(
-            _values(case, step_s, alone_s.get(_alone(case)), measurement)
-            for case, step_s, measurement in group
-        )
+        rows = rows_of(_step_values(one, alone_s) for one in group)
         title = TextLine(f"{kind}, {group[0][0].ranks} ranks:")
-        tables.append(Table(title=title, columns=_COLUMNS, rows=rows))
-    return explained(tables, _EXPLAINED)
+        tables.append(Table(title=title, columns=_STEP_COLUMNS, rows=rows))
+    return explained(tables, _STEP_NOTES)
 
 
-def _alone(case: Case) -> CaseKey:
-    """The key of the collective that the step holds, by itself."""
-    return replace(case.key, workload=Collective.around(case.workload))
-
-
-def _inside(measurement: Measurement | None) -> tuple[float | None, float | None]:
-    """Medians over launches of the all-reduce on the rank that came last, and on the first."""
-    runs = [run.over_ranks_s for run in measurement.runs if run.over_ranks_s] if measurement else []
-    if not runs:
-        return None, None
-    # Nobody waits on the rank that comes last: its all-reduce is the shortest.
-    last, first = ([run[name] for run in runs] for name in ("fastest", "slowest"))
-    return statistics.median(last), statistics.median(first)
-
-
-def _hidden_share(measurement: Measurement | None) -> float | None:
-    """The median over launches of the share that computing hid, of those that know it."""
-    runs = measurement.runs if measurement else ()
-    shares = [run.hidden_share for run in runs if run.hidden_share is not None]
-    return statistics.median(shares) if shares else None
-
-
-def _values(
-    case: Case, step_s: float, alone_s: float | None, measurement: Measurement | None
-) -> dict[str, object]:
-    last_s, first_s = _inside(measurement)
+def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str, object]:
+    case, step_s, runs = step
+    alone_s = all_alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
+    # Medians over launches. Nobody waits on the rank that comes last: its all-reduce is the
+    # shortest. Not every launch knows the share that computing hid.
+    inside = [run.over_ranks_s for run in runs if run.over_ranks_s]
+    hidden = [run.hidden_share for run in runs if run.hidden_share is not None]
     return {
         "payload_bytes": case.payload_bytes,
         "step_s": step_s,
         "alone_s": alone_s,
         "alone_share": None if alone_s is None else alone_s / step_s,
-        "last_s": last_s,
-        "first_s": first_s,
-        "hidden_share": _hidden_share(measurement),
+        "last_s": statistics.median(one["fastest"] for one in inside) if inside else None,
+        "first_s": statistics.median(one["slowest"] for one in inside) if inside else None,
+        "hidden_share": statistics.median(hidden) if hidden else None,
     }
+
+
+def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
+    """What training under a strategy gave, medians over launches; nothing of no launches."""
+    if not runs:
+        return {}
+    later_s = [epoch_s for run in runs for epoch_s in run.epochs_s[1:]]
+    return {
+        "epoch_s": statistics.median(later_s),
+        "first_epoch_s": statistics.median(run.epochs_s[0] for run in runs),
+        "accuracy": statistics.median(run.accuracy for run in runs),
+    }
+
+
+def strategy_tables(
+    verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
+) -> list[Table]:
+    """A table for each framework, with a row for each strategy; without any none."""
+    found: dict[str, list[tuple[Case, float, list[TrainingRun]]]] = {}
+    for case, step_s, launches in _timed(verdicts, measured):
+        runs = [run.training for run in launches if run.training is not None]
+        if case.workload.own_strategies and runs:
+            found.setdefault(case.framework, []).append((case, step_s, runs))
+    return explained([_strategy_table(alike) for alike in found.values()], _STRATEGY_NOTES)
+
+
+def _strategy_table(alike: Sequence[tuple[Case, float, list[TrainingRun]]]) -> Table:
+    step_of = {case.strategy: step_s for case, step_s, _ in alike}
+    alone_s = step_of.get(TrainingStrategy.ONE_DEVICE.value)
+    first, _, (run, *_) = alike[0]
+    title = (
+        f"{first.framework}, a small net trained under strategies, {run.steps} steps an epoch, "
+        f"{len(run.epochs_s)} epochs:"
+    )
+    rows = rows_of(
+        {
+            "strategy": case.strategy,
+            "ranks": case.ranks,
+            "step_s": step_s,
+            "one_device_ratio": None if alone_s is None else step_s / alone_s,
+            **training_medians(runs),
+            "agree": "yes" if all(len(run.last_digests) > 1 for run in runs) else "-",
+        }
+        for case, step_s, runs in alike
+    )
+    return Table(title=TextLine(title), columns=_STRATEGY_COLUMNS, rows=rows)

@@ -1,39 +1,50 @@
 """Verdicts as tables: a row for each case, in the order of the grid, and below it the reasons.
 
+What was timed and what was compiled have tables of their own, several compilers release by release.
 Takes what the judge decided, decides nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import (
     Ceiling,
     Clock,
+    CompiledVerdict,
     Outcome,
     Reference,
     Verdict,
+    bytes_text,
     payload_text,
     rate_text,
     seconds_text,
 )
 
-from .table import Column, Row, Table, TextLine, attributes, percent_text
+from .table import Column, Row, Table, TextLine, attributes, percent_text, span_text
 
 _RATE = "{:.4g}".format
 _BOLD = {"bold": True}
+_RED = {"red": True, "bold": True}
+_COMPILED_COLUMNS = (
+    Column("payload_bytes", "payload", text=payload_text, width=8),
+    Column("temporary_bytes", "temporary", text=bytes_text, width=11),
+    Column("peak_bytes", "peak", text=bytes_text, width=11),
+    Column("outcome", "outcome", width=14, left=True, gap=2),
+    Column("algorithm_text", "algorithm", left=True),
+)
+_QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
-MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
-    Outcome.REGRESSED: {"red": True, "bold": True},
-    Outcome.FAILED: {"red": True, "bold": True},
+_MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
+    Outcome.REGRESSED: _RED,
+    Outcome.FAILED: _RED,
     Outcome.OUT_OF_MEMORY: {"yellow": True},
     Outcome.IMPROVED: {"cyan": True},
     Outcome.INCOMPARABLE: {"yellow": True},
-    Outcome.NO_BASELINE: {},
     Outcome.CHANGED: {"red": True},
-    Outcome.COMPILE_ERROR: {"red": True, "bold": True},
+    Outcome.COMPILE_ERROR: _RED,
 }
 
 
@@ -75,11 +86,9 @@ def _columns(*, of_strategies: bool, bounded: bool) -> tuple[Column, ...]:
 
 
 def _row(verdict: Verdict) -> Row:
-    markup = MARKUP.get(verdict.outcome, {})
-    if verdict.failed:
-        markup = {"red": True, "bold": True}
+    markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
-    if verdict.outcome not in (Outcome.PASS, Outcome.NO_BASELINE):
+    if verdict.outcome not in _QUIET:
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.reference is not None:
         notes.append(TextLine(_reference_text(verdict.reference)))
@@ -107,14 +116,10 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
     notes = []
     for ceiling, alike in itertools.groupby(found, key=lambda verdict: verdict.ceiling):
         if ceiling is not None:
-            sizes = f" for {_span(list(alike))}" if several else ""
+            sizes = span_text([verdict.spec.payload_bytes for verdict in alike])
+            sizes = f" for {sizes}" if several else ""
             notes.append(_ceiling_text(ceiling, sizes))
     return notes
-
-
-def _span(verdicts: Sequence[Verdict]) -> str:
-    sizes = [payload_text(verdict.spec.payload_bytes) for verdict in verdicts]
-    return sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
@@ -167,3 +172,77 @@ def _reference_text(reference: Reference) -> str:
     figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
     doubt = f" ({reference.doubt})" if reference.doubt else ""
     return f"published: {figure}{doubt}"
+
+
+def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+    """A table for each topology and compiler; below each case what changed, both sides."""
+    return [
+        Table(
+            title=TextLine(name, _BOLD),
+            columns=_COMPILED_COLUMNS,
+            rows=tuple(map(_compiled_row, group)),
+        )
+        for name, group in itertools.groupby(verdicts, key=_compiled_group)
+    ]
+
+
+def _compiled_group(verdict: CompiledVerdict) -> str:
+    by = verdict.release or verdict.spec.compiler
+    by = f" by {by}" if by else ""
+    if verdict.case is None:
+        return f"{verdict.spec.topology}{by}"
+    case = verdict.case
+    return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
+
+
+def _compiled_row(verdict: CompiledVerdict) -> Row:
+    notes = tuple(TextLine(one.text) for one in verdict.differences)
+    if not notes and verdict.outcome not in _QUIET:
+        notes = (TextLine(verdict.text),)
+    values = {
+        "payload_bytes": verdict.spec.spec.payload_bytes,
+        **attributes(verdict.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+        "outcome": verdict.outcome.value,
+    }
+    return Row(values, markup=_MARKUP.get(verdict.outcome, {}), notes=notes)
+
+
+def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
+    """Several compilers release by release: what each made otherwise than the one before it.
+
+    Payloads in a row that a compiler treats alike share a line, and a topology that no release
+    treats otherwise has one.
+    """
+    releases = list(dict.fromkeys(one.release for one in verdicts if one.release))
+    if len(releases) < 2:
+        return []
+    lines = ["", f"release by release: {' -> '.join(releases)}"]
+    for topology in dict.fromkeys(one.spec.topology for one in verdicts):
+        further = [one for one in verdicts if one.spec.topology == topology]
+        further = [one for one in further if one.release != releases[0]]
+        if all(one.outcome is Outcome.PASS for one in further):
+            lines.append(f"    {topology}: the same by all of them")
+            continue
+        for release in releases[1:]:
+            mine = [one for one in further if one.release == release]
+            lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
+    return lines
+
+
+def _runs(verdicts: Sequence[CompiledVerdict]) -> Iterator[str]:
+    """Neighbours in size with the same text as one: ``1M to 64M: ...``."""
+    for text, group in itertools.groupby(verdicts, key=_told):
+        yield f"{span_text([one.spec.spec.payload_bytes for one in group])}: {text}"
+
+
+def _told(verdict: CompiledVerdict) -> str:
+    if verdict.outcome is Outcome.PASS:
+        return "as before"
+    if verdict.differences:
+        # Memory that grows with the payload has other figures in every line.
+        return "; ".join(one.text for one in verdict.differences if "memory" not in one.what) or (
+            "other amounts of memory"
+        )
+    if verdict.outcome is Outcome.OUT_OF_MEMORY:
+        return "out of memory" if verdict.failed else "out of memory, as before"
+    return verdict.headline()

@@ -31,7 +31,7 @@ from busbw.model import (
     Topology,
     Verdict,
 )
-from busbw.plugin import compiling, judging
+from busbw.plugin import compiling, measuring
 from busbw.plugin.session import (
     Collected,
     CompileResolved,
@@ -93,7 +93,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judging.judged(measured, given["skip"])
+    judged = measuring.judged(measured, given["skip"])
     return report.results(
         environment=environment,
         plan=resolved.plan,

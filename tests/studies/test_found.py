@@ -17,7 +17,7 @@ NAMES = ["trace", "compilers", "estimate", "tpu_v2", "parameter_server", "predic
 _STUDY = '''
 """How long a year is."""
 
-from busbw.commands.arguments import UsageError, add_command
+from busbw.commands.command import UsageError, add_command
 
 
 def add_to(commands):

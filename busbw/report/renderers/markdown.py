@@ -1,10 +1,18 @@
-"""A table as Markdown that can be read as text too: each column as wide as its widest cell."""
+"""A table as Markdown that can be read as text too: each column as wide as its widest cell.
+
+And what pages of Markdown are made of besides: items of a list, sections, and text that is set
+around them, a file of its own with ``{name}`` where figures belong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
+from importlib.resources.abc import Traversable
 
 from ..table import Column, Table, TextLine
+
+_WIDTH = 100
 
 
 def render(table: Table) -> list[TextLine]:
@@ -37,3 +45,26 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
 def _row_notes(table: Table) -> list[str]:
     """Each with the first cell of its row, since it cannot stand within the table."""
     return [f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes]
+
+
+def item(text: str, indent: str = "") -> list[str]:
+    """An item of a list, wrapped without breaking a word."""
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"{indent}- ",
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def section(heading: str, table: Table, before: Iterable[str] = ()) -> list[str]:
+    """A heading, lines below it, and a table."""
+    return [f"### {heading}", "", *before, *(line.text for line in render(table))]
+
+
+def filled(text: Traversable, **sections: Iterable[str]) -> list[str]:
+    """The lines of a page: in place of each ``{name}`` of `text` the lines of that section."""
+    page = text.read_text(encoding="utf-8").removesuffix("\n")
+    return page.format(**{name: "\n".join(one) for name, one in sections.items()}).split("\n")

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.commands.arguments import UsageError
-from busbw.commands.measured import NamedCurve
+from busbw.commands.command import UsageError, usage_error
+from busbw.commands.curve import NamedCurve
+from busbw.model import plural
 
-from . import all_reduce, parameter_server, step
-from .cost import Cost, Layout, Level
+from . import methods
+from .cost import (
+    Cost,
+    Layout,
+    Level,
+    bandwidth_to_hide,
+    communication_for_s,
+    efficiency,
+    least_bandwidth,
+)
 from .question import Question
 
 
@@ -56,8 +65,8 @@ class Estimates:
 
 # The rule of thumb that goes with a method: payload, ranks and bandwidth to seconds.
 _RULES: Mapping[str, Callable[[float, int, float], float]] = {
-    "ring all-reduce": lambda payload, ranks, rate: all_reduce.ring_rule_s(payload, rate),
-    "naive ring all-reduce": all_reduce.naive_ring_rule_s,
+    "ring all-reduce": lambda payload, ranks, rate: methods.ring_rule_s(payload, rate),
+    "naive ring all-reduce": methods.naive_ring_rule_s,
 }
 _CostOf = Callable[[float], Cost]
 
@@ -65,27 +74,20 @@ _CostOf = Callable[[float], Cost]
 def estimates(question: Question) -> Estimates:
     """Raises UsageError where nothing can be answered."""
     found = Estimates(notes=list(question.notes))
-    try:
+    with usage_error(ValueError):
         if question.measured is not None:
             found.rows.append(_of_curve(question, question.measured))
         for hosts in question.hosts:
             _add(question, Layout(ranks=question.ranks, hosts=hosts), found)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     if not found.rows:
         raise UsageError("; ".join(found.notes))
     found.rows.sort(key=lambda row: row.whole_s)
     return found
 
 
-def hosts_text(hosts: int) -> str:
-    """A number of hosts in words."""
-    return "1 host" if hosts == 1 else f"{hosts} hosts"
-
-
 def _add(question: Question, layout: Layout, found: Estimates) -> None:
     """The rows of one layout; a note where a link is missing or a method not defined."""
-    left_out = f"left out in {hosts_text(layout.hosts)}: "
+    left_out = f"left out in {plural(layout.hosts, 'host')}: "
     missing: set[Level] = set()
     for name, cost_of in _methods(question.servers, layout, found.notes, left_out):
         needed = cost_of(question.step.payload_bytes).levels - set(question.links)
@@ -100,19 +102,19 @@ def _add(question: Question, layout: Layout, found: Estimates) -> None:
 def _methods(
     asked_servers: Sequence[int], layout: Layout, notes: list[str], left_out: str
 ) -> Iterator[tuple[str, _CostOf]]:
-    for name, method in all_reduce.METHODS.items():
+    for name, method in methods.METHODS.items():
         try:
             method(1.0, layout)
-        except all_reduce.UnsupportedLayoutError as error:
+        except methods.UnsupportedLayoutError as error:
             notes.append(f"{left_out}{name} all-reduce: {error}")
             continue
         yield f"{name} all-reduce", _bound(method, layout)
     for servers in asked_servers or sorted({1, layout.ranks}):
         name = f"parameter server, {servers}"
         if asked_servers or servers == 1:
-            yield f"{name} dedicated", _bound(parameter_server.dedicated, layout, servers)
+            yield f"{name} dedicated", _bound(methods.dedicated, layout, servers)
         if servers <= layout.ranks:
-            yield f"{name} beside workers", _bound(parameter_server.colocated, layout, servers)
+            yield f"{name} beside workers", _bound(methods.colocated, layout, servers)
         else:
             notes.append(f"{left_out}{servers} servers beside fewer workers")
 
@@ -191,12 +193,12 @@ def _with_step(
     step_s = question.step.step_s(seconds_of)
     wanted_bytes_per_s = None
     if wanted is not None:
-        limit_s = compute_s + step.communication_for_s(wanted, compute_s)
-        wanted_bytes_per_s = step.least_bandwidth(step_of_bandwidth, limit_s)
+        limit_s = compute_s + communication_for_s(wanted, compute_s)
+        wanted_bytes_per_s = least_bandwidth(step_of_bandwidth, limit_s)
     return replace(
         row,
         step_s=step_s,
-        efficiency=step.efficiency(step_s - compute_s, compute_s),
-        to_hide_bytes_per_s=step.bandwidth_to_hide(2 * row.traffic_bytes, compute_s),
+        efficiency=efficiency(step_s - compute_s, compute_s),
+        to_hide_bytes_per_s=bandwidth_to_hide(2 * row.traffic_bytes, compute_s),
         wanted_bytes_per_s=wanted_bytes_per_s,
     )

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import baselines
-from busbw.commands.arguments import UsageError
-from busbw.commands.measured import NamedCurve, curve_in
+from busbw.commands.command import UsageError, usage_error
+from busbw.commands.curve import NamedCurve, curve_in
 from busbw.model import MOST_BYTES
 
-from . import models, step
+from . import catalog, cost
+from .catalog import link_from, link_of
 from .cost import Level, Link
-from .links import link_from, link_of
 
 # More would take longer to count than to send.
 _MOST_BUCKETS = 10_000
@@ -47,8 +47,8 @@ class TrainingStep:
         # Most buckets are alike.
         seconds_of = functools.cache(seconds_of)
         if self.buckets:
-            return step.bucketed_step_s(self.buckets, seconds_of, self.compute_s, self.overlap)
-        return step.step_s(seconds_of(self.payload_bytes), self.compute_s, self.overlap)
+            return cost.bucketed_step_s(self.buckets, seconds_of, self.compute_s, self.overlap)
+        return cost.step_s(seconds_of(self.payload_bytes), self.compute_s, self.overlap)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +146,7 @@ def _training_step(options: argparse.Namespace) -> TrainingStep:
             if getattr(options, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --compute")
     name, tensors, dtype = _gradients(options)
-    element_bytes = models.DTYPE_BYTES[dtype] if dtype else 1
+    element_bytes = catalog.DTYPE_BYTES[dtype] if dtype else 1
     values = sum(tensors)
     return TrainingStep(
         name=name,
@@ -174,9 +174,9 @@ def _gradients(options: argparse.Namespace) -> tuple[str, list[float], str]:
 
 
 def _of_model(name: str) -> tuple[str, list[float]]:
-    model = models.model_of(name)
+    model = catalog.model_of(name)
     if model is None:
-        known = ", ".join(one.name for one in models.MODELS)
+        known = ", ".join(one.name for one in catalog.MODELS)
         raise UsageError(f"--model={name}: not known; known are {known}")
     if model.parameters is None:
         raise UsageError(
@@ -187,16 +187,14 @@ def _of_model(name: str) -> tuple[str, list[float]]:
 
 
 def _counted(path: Path) -> list[float]:
-    try:
+    with usage_error(baselines.BaselineError):
         shapes = baselines.read_json(path)
-    except baselines.BaselineError as error:
-        raise UsageError(str(error)) from error
     if not isinstance(shapes, dict) or not shapes:
         raise UsageError(f'{path}: expected an object of shapes such as {{"w": [512, 512]}}')
     for name, shape in shapes.items():
         if not isinstance(shape, list) or not all(type(one) is int and one > 0 for one in shape):
             raise UsageError(f"{path}: {name}: expected a list of whole numbers above 0")
-    counts = models.parameters_of(shapes).values()
+    counts = catalog.parameters_of(shapes).values()
     if sum(counts) > MOST_BYTES:
         raise UsageError(f"{path}: more than {MOST_BYTES:g} parameters are absurd")
     return [float(count) for count in counts]
@@ -208,5 +206,5 @@ def _buckets(bucket_bytes: float | None, tensors: list[float]) -> tuple[float, .
     if sum(tensors) / bucket_bytes > _MOST_BUCKETS:
         raise UsageError(f"--bucket: more than {_MOST_BUCKETS} buckets are absurd")
     if len(tensors) == 1:
-        return step.even_buckets(tensors[0], bucket_bytes)
-    return step.buckets_of(tensors, bucket_bytes)
+        return cost.even_buckets(tensors[0], bucket_bytes)
+    return cost.buckets_of(tensors, bucket_bytes)

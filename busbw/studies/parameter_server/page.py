@@ -20,8 +20,7 @@ from busbw.model import (
     plural,
     seconds_text,
 )
-from busbw.report import Column, Table, rendered, rows_of, text_table
-from busbw.report.page import filled, item
+from busbw.report import Column, Table, filled, item, rendered, rows_of, text_table
 
 _TEXT = resources.files(__package__) / "page.md"
 _SECONDS = "{:.2f}".format
@@ -68,10 +67,12 @@ class ParameterServerRow:
 
 def parameter_server_page(rows: Sequence[ParameterServerRow]) -> list[str]:
     """The whole page."""
-    training = rows[0].training
+    training, answer = rows[0].training, rows[0].answer
+    versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
+    machine = f"{answer.processor} ({plural(answer.cores, 'core')})"
     return filled(
         _TEXT,
-        machine=[_machine(rows[0].answer)],
+        machine=[f"Measured on {machine} with {versions}."],
         summary=_summary(rows),
         times=rendered("markdown", _times(rows)),
         changed=rendered("markdown", _changed(rows[0])),
@@ -79,11 +80,6 @@ def parameter_server_page(rows: Sequence[ParameterServerRow]) -> list[str]:
         unseen=[str(training.unseen)],
         updates=rendered("markdown", _updates(rows)),
     )
-
-
-def _machine(answer: TrainingAnswer) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
-    return f"Measured on {answer.processor} ({plural(answer.cores, 'core')}) with {versions}."
 
 
 def _times(rows: Sequence[ParameterServerRow]) -> Table:

@@ -5,16 +5,25 @@ Every sentence that says where the prediction holds is made of the figures at ha
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from importlib import resources
 
 from busbw.model import Case, payload_text, plural, rate_text, seconds_text
-from busbw.report import Column, Table, attributes, percent_text, rendered, rows_of
-from busbw.report.page import filled, item, section
+from busbw.report import (
+    Column,
+    Table,
+    attributes,
+    filled,
+    item,
+    percent_text,
+    rendered,
+    rows_of,
+    section,
+    span_text,
+)
 from busbw.workloads import DenseStep
 
-from .row import AGREEMENT, PredictedStep, agrees
+from .steps import AGREEMENT, PredictedStep, agrees
 
 # Payloads and, of each, measured over predicted.
 _Sizes = Sequence[tuple[int, float]]
@@ -109,13 +118,11 @@ def _known(row: PredictedStep) -> dict[str, object]:
 
 def _groups(rows: Sequence[PredictedStep]) -> Iterator[tuple[str, list[PredictedStep]]]:
     """All payloads of one kind, ascending; kinds in the order of their names."""
-    ordered = sorted(rows, key=lambda row: (_kind(row.case), row.case.payload_bytes))
-    for (name, ranks), group in itertools.groupby(ordered, key=lambda row: _kind(row.case)):
-        yield f"{name}, {plural(ranks, 'rank')}", list(group)
-
-
-def _kind(case: Case) -> tuple[str, int]:
-    return case.group_name, case.ranks
+    kinds: dict[tuple[str, int], list[PredictedStep]] = {}
+    for row in sorted(rows, key=lambda row: row.case.payload_bytes):
+        kinds.setdefault((row.case.group_name, row.case.ranks), []).append(row)
+    for (name, ranks), group in sorted(kinds.items(), key=lambda kind: kind[0]):
+        yield f"{name}, {plural(ranks, 'rank')}", group
 
 
 def _summary(recorded: Sequence[PredictedStep], others: Sequence[PredictedStep]) -> list[str]:
@@ -150,8 +157,8 @@ def _agreeing(known: _Sizes) -> str:
 
 
 def _all(known: _Sizes) -> str:
-    first, last = payload_text(known[0][0]), payload_text(known[-1][0])
-    return f"from {first} to {last}" if len(known) > 1 else f"at {first}"
+    sizes = span_text([size for size, _ in known])
+    return f"from {sizes}" if len(known) > 1 else f"at {sizes}"
 
 
 def _side(these: _Sizes, others: _Sizes) -> str:

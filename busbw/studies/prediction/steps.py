@@ -1,18 +1,86 @@
-"""Training steps from the results of a session: what each took, and the all-reduce inside of it."""
+"""Training steps from the results of a session, and their predictions: the figures of one row.
+
+What each step took and the all-reduce inside of it are read strictly; what a curve says of it is
+filled in by the command.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from busbw import baselines, wire
-from busbw.commands.arguments import UsageError
-from busbw.commands.measured import case_seconds, checked_seconds, refused, timed_cases
+from busbw.commands.command import UsageError
+from busbw.commands.curve import Line, case_seconds, checked_seconds, refused, timed_cases
 from busbw.model import Case, EnvironmentKey
 
-from .row import PredictedStep
+# Launches of one and the same all-reduce differ by 15 to 35 % below 16M, and each side of the
+# ratio is a median over a few of them: what is closer than this says nothing against the model.
+AGREEMENT = 0.25
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PredictedStep:
+    """A training case: what its communication should take, and what it took.
+
+    `step_s` is the whole step. `predicted_s` is read from a measured curve, `how` says how; `line`
+    is fitted to that curve. Both are None where nothing predicts, and `unpredicted` says why.
+    `last_s` and `first_s` are the all-reduce inside of the step, by the profiler, on the rank that
+    comes to it last and on the first one; None where nobody recorded them. `single_s` is the step
+    of one device that does all the work, where that stands in for a recording.
+    """
+
+    case: Case
+    step_s: float
+    predicted_s: float | None = None
+    how: str = ""
+    line: Line | None = None
+    unpredicted: str = ""
+    last_s: float | None = None
+    first_s: float | None = None
+    single_s: float | None = None
+
+    @property
+    def measured_s(self) -> float | None:
+        """The communication: the last rank's, else what the step takes beyond one device's.
+
+        The latter is negative where the step is the shorter one.
+        """
+        if self.last_s is not None:
+            return self.last_s
+        return None if self.single_s is None else self.step_s - self.single_s
+
+    @property
+    def line_s(self) -> float | None:
+        """What the line predicts."""
+        return None if self.line is None else self.line.seconds(self.case.payload_bytes)
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over predicted by the curve; None where one of them is missing."""
+        return _over(self.measured_s, self.predicted_s)
+
+    @property
+    def line_ratio(self) -> float | None:
+        """Measured over predicted by the line."""
+        return _over(self.measured_s, self.line_s)
+
+    @property
+    def share(self) -> float | None:
+        """The communication's part of the step."""
+        return _over(self.measured_s, self.step_s)
+
+
+def agrees(ratio: float) -> bool:
+    """Whether measured and predicted are as close as `AGREEMENT`, whichever is the larger."""
+    return 1 / (1 + AGREEMENT) <= ratio <= 1 + AGREEMENT
+
+
+def _over(part_s: float | None, whole_s: float | None) -> float | None:
+    return None if part_s is None or whole_s is None else part_s / whole_s
 
 
 def steps_in(path: Path) -> tuple[EnvironmentKey, Sequence[PredictedStep]]:

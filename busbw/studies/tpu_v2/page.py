@@ -1,7 +1,7 @@
 """The published TPU v2 table and what a compiler makes of it today: the page's tables and words.
 
 What was published was measured by others, what was compiled was measured by nobody: every table
-says which is which. What follows from the figures is in `summary`.
+says which is which. What follows from the figures is in `cells`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from importlib import resources
 from busbw import metrics
 from busbw.hardware import wraps
 from busbw.model import Compiled, Compiler, Failure, payload_text
-from busbw.report import Table, rendered, text_table
-from busbw.report.page import filled, section
+from busbw.report import Table, filled, rendered, section, text_table
 
-from .cell import TpuV2Cell, TpuV2Slice, Way, gib_text, of_slice, slices_of
-from .summary import summary_lines
+from .cells import TpuV2Cell, Way, gib_text, of_slice, slices_of, summary_lines
 
 _TEXT = resources.files(__package__) / "page.md"
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
@@ -55,7 +53,9 @@ def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     head += ["compiled: memory"]
     for part in slices_of(cells):
         topology = part.topology
-        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {_ends(part)}"
+        joined = "joined" if all(wraps(topology.layout.partition(":")[2])) else "not joined"
+        ends = f"the ends of its axes {joined}"
+        heading = f"{part.name}: `{topology.name}`, {topology.ranks} cores, {ends}"
         rows = [
             [
                 payload_text(one.payload_bytes),
@@ -66,11 +66,6 @@ def _all_reduce(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
             for one in of_slice(cells, part)
         ]
         yield from (*section(heading, text_table(head, rows)), "")
-
-
-def _ends(part: TpuV2Slice) -> str:
-    joined = wraps(part.topology.layout.partition(":")[2])
-    return "the ends of its axes joined" if all(joined) else "the ends of its axes not joined"
 
 
 def _published(cell: TpuV2Cell) -> list[str]:
@@ -99,29 +94,19 @@ def _memory(found: Compiled | Failure) -> str:
 
 
 def _steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
-    parts = slices_of(cells)
-    payloads = [one for one in of_slice(cells, parts[0]) if one.steps]
+    """A section for each way, with a row for each payload that has a layer on all slices."""
+    columns = [of_slice(cells, part) for part in slices_of(cells)]
     for way in Way:
-        found = {(one.part.name, one.payload_bytes): one for one in cells}
+        heads = [f"{one[-1].part.name}, {one[-1].steps[way][0].rows} rows" for one in columns]
         rows = []
-        for one in payloads:
-            step, _ = one.steps[way]
-            across = [found[part.name, one.payload_bytes] for part in parts]
-            rows.append(
-                [
-                    payload_text(one.payload_bytes),
-                    f"{step.inputs} x {step.outputs}",
-                    *(_fits(cell, way) for cell in across),
-                ]
-            )
-        heads = [_rows_head(cells, part, way) for part in parts]
+        for across in zip(*columns, strict=True):
+            if across[0].steps:
+                step, _ = across[0].steps[way]
+                layer = f"{step.inputs} x {step.outputs}"
+                size = payload_text(across[0].payload_bytes)
+                rows.append([size, layer, *(_fits(cell, way) for cell in across)])
         table = text_table(["payload", "layer", *heads], rows)
         yield from (*section(way.heading, table), "")
-
-
-def _rows_head(cells: Sequence[TpuV2Cell], part: TpuV2Slice, way: Way) -> str:
-    step, _ = of_slice(cells, part)[-1].steps[way]
-    return f"{part.name}, {step.rows} rows"
 
 
 def _fits(cell: TpuV2Cell, way: Way) -> str:

@@ -11,7 +11,7 @@ from busbw import report
 from busbw.commands.curve import Line
 from busbw.model import MIB
 from busbw.studies.prediction.page import prediction_page, prediction_table
-from busbw.studies.prediction.row import AGREEMENT, PredictedStep, agrees
+from busbw.studies.prediction.steps import AGREEMENT, PredictedStep, agrees
 from tests import build
 
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB)

@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from busbw import hardware
-from busbw.model import (
-    Compiled,
-    Compiler,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Reference,
-)
-from busbw.studies.tpu_v2.cell import TpuV2Cell, TpuV2Slice, Way
+from busbw.model import Compiled, Compiler, Failure, FailureKind, LaunchId, Reference
+from busbw.studies.tpu_v2.cells import TpuV2Cell, TpuV2Slice, Way
 from busbw.studies.tpu_v2.page import tpu_v2_page
 from busbw.workloads import Batch, Layer
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.all_reduce import (
+from busbw.studies.estimate.cost import Cost, Layout, Level, Link
+from busbw.studies.estimate.methods import (
     METHODS,
     UnsupportedLayoutError,
     naive_ring_rule_s,
     ring_rule_s,
 )
-from busbw.studies.estimate.cost import Cost, Layout, Level, Link
 
 from .simulation import ALGORITHMS, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.studies.estimate.models import memory_by_optimizer
+from busbw.studies.estimate.catalog import memory_by_optimizer
 
 
 def test_estimating_placement_adam_in_float32_keeps_4_and_4_and_8_bytes_which_is_16() -> None:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.all_reduce import METHODS
 from busbw.studies.estimate.cost import Cost, Layout, Level, Link
-from busbw.studies.estimate.parameter_server import colocated, dedicated
+from busbw.studies.estimate.methods import METHODS, colocated, dedicated
 
 GIGABIT = Link(name="1gbe", bytes_per_s=125e6)
 FLAT = {Level.INTRA: GIGABIT, Level.INTER: GIGABIT}

@@ -1,23 +1,31 @@
-"""What a step should cost, as a table and a document; the figure is in `figure`.
+"""What a step should cost, as a table, a document and a figure.
 
 Takes what was worked out elsewhere, works out nothing. MB is 10^6 bytes here, as the rates of links
-are stated; sizes and rates of the document are bytes, and its times seconds.
+are stated; sizes and rates of the document are bytes, and its times seconds. The figure is SVG
+written by hand, since a few rectangles need no package: a bar for each method, its computing and
+what comes on top; text is escaped, sizes are in pixels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from html import escape
 
 from busbw.model import plural, seconds_text
 from busbw.report import Column, Table, rendered, rows_of
 
 from .answer import Estimated, Estimates
+from .catalog import memory_by_optimizer
 from .cost import Level, Link
-from .models import memory_by_optimizer
 from .question import Question
 
 SCHEMA = 1
+
+# The figure's columns, rows and colours.
+_LABEL, _BARS, _VALUE = 330, 480, 150
+_ROW, _TOP, _BAR = 24, 60, 16
+_COMPUTE, _COMMUNICATION = "#4c78a8", "#f58518"
 
 
 def document(question: Question, answer: Estimates) -> dict[str, object]:
@@ -111,3 +119,56 @@ def _link_line(level: Level, link: Link) -> str:
         f"{name}: {link.name}, {link.bytes_per_s / 1e6:.6g} MB/s {duplex}, "
         f"{seconds_text(link.latency_s)} a step"
     )
+
+
+def figure(question: Question, answer: Estimates) -> str:
+    """An SVG document. Without the computing's time the bars are communication alone."""
+    asked, rows = question.step, answer.rows
+    width, height = _LABEL + _BARS + _VALUE, _TOP + _ROW * len(rows) + 10
+    shown = "a step" if asked.compute_s is not None else "communication"
+    title = f"{asked.name}, {mb_text(asked.payload_bytes)} MB of gradients: {shown}"
+    longest_s = max(row.whole_s for row in rows)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        _svg_text(10, 22, title, size=14),
+        *_legend(asked.compute_s is not None),
+    ]
+    for place, row in enumerate(rows):
+        lines += _bar(row, asked.compute_s or 0.0, longest_s, top=_TOP + _ROW * place)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def is_figure(text: str) -> bool:
+    """Whether `text` is such a document."""
+    return text.startswith("<svg ") and " MB of gradients:" in text
+
+
+def _legend(with_compute: bool) -> Iterator[str]:
+    entries = [("computing", _COMPUTE)] if with_compute else []
+    entries.append(("communication that is not hidden", _COMMUNICATION))
+    for place, (words, colour) in enumerate(entries):
+        left = _LABEL + 110 * place
+        yield f'<rect x="{left}" y="36" width="10" height="10" fill="{colour}"/>'
+        yield _svg_text(left + 15, 45, words)
+
+
+def _bar(row: Estimated, compute_s: float, longest_s: float, *, top: int) -> Iterator[str]:
+    middle = top + _BAR - 4
+    scale = _BARS / longest_s
+    yield _svg_text(10, middle, f"{row.method}, {plural(row.hosts, 'host')}")
+    if compute_s:
+        yield _rect(_LABEL, top, compute_s * scale, _COMPUTE)
+    yield _rect(_LABEL + compute_s * scale, top, (row.whole_s - compute_s) * scale, _COMMUNICATION)
+    share = "" if row.efficiency is None else f", {100 * row.efficiency:.1f} %"
+    end = _LABEL + row.whole_s * scale + 6
+    yield _svg_text(end, middle, f"{seconds_text(row.whole_s)}{share}")
+
+
+def _rect(left: float, top: float, width: float, colour: str) -> str:
+    return f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{colour}"/>'
+
+
+def _svg_text(left: float, base: float, words: str, *, size: int = 12) -> str:
+    return f'<text x="{left:.1f}" y="{base}" font-size="{size}">{escape(words)}</text>'

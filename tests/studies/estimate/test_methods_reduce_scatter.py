@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.all_reduce import METHODS, all_gather, reduce_scatter
 from busbw.studies.estimate.cost import Layout, Level, Link
+from busbw.studies.estimate.methods import METHODS, all_gather, reduce_scatter
 
 LINK = {Level.INTRA: Link(name="some", bytes_per_s=1e9, latency_s=1e-5)}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.report import page
-from busbw.report.table import text_table
+from busbw.report import filled, item, section, text_table
 
 LONG = "a-word-with-hyphens " * 8
 
 
 def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> None:
-    first, second = page.item(LONG, "  ")
+    first, second = item(LONG, "  ")
     assert first.startswith("  - a-word") and second.startswith("    a-word")
     assert max(map(len, (first, second))) <= 100
     assert all(word == "a-word-with-hyphens" for word in second.split())
@@ -19,7 +18,7 @@ def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> N
 
 def test_a_section_has_a_heading_and_lines_above_its_table() -> None:
     table = text_table(["here"], [["1"]])
-    assert page.section("v2-8", table, before=["words", ""]) == [
+    assert section("v2-8", table, before=["words", ""]) == [
         *("### v2-8", "", "words", ""),
         *("| here |", "|-----:|", "|    1 |"),
     ]
@@ -28,5 +27,5 @@ def test_a_section_has_a_heading_and_lines_above_its_table() -> None:
 def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
     text = tmp_path / "one.md"
     text.write_text("# One\n\n{figures}\n\nThe end\n")
-    lines = page.filled(text, figures=["{a}", "b"])
+    lines = filled(text, figures=["{a}", "b"])
     assert lines == ["# One", "", "{a}", "b", "", "The end"]

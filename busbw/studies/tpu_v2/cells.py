@@ -1,21 +1,91 @@
-"""What the published TPU v2 table and today's compiler agree on, and where they differ, in words.
+"""Cells of the TPU v2 table: what was published and what was compiled, and what follows, in words.
 
-Every sentence is made of the figures at hand: another compiler may say otherwise.
+Every sentence is made of the figures at hand: another compiler may say otherwise. No page here.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from busbw import metrics
-from busbw.model import Compiled, Failure, payload_text, plural
-from busbw.report.page import item
+from busbw.model import Compiled, Failure, Reference, Topology, bytes_text, payload_text, plural
+from busbw.report import item, span_text
+from busbw.workloads import Layer
 
-from .cell import TpuV2Cell, Way, gib_text, of_slice, slices_of
+_GIB = 2**30
 
 # A larger payload that takes less time by more than this is no noise of a measurement.
 _FALL = 0.9
+
+
+class Way(str, enum.Enum):
+    """How the batch of a training step lies on the cores."""
+
+    SHARED = "shared out"
+    DRAWN = "whole, drawn"
+    GIVEN = "whole, given"
+
+    @property
+    def heading(self) -> str:
+        """The same in a sentence's place."""
+        return {
+            Way.SHARED: "Batch shared out over the cores",
+            Way.DRAWN: "Whole batch on each core, drawn there",
+            Way.GIVEN: "Whole batch on each core, given in float32",
+        }[self]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TpuV2Slice:
+    """A column of the table; `batch` is the source's, in rows for all cores together."""
+
+    name: str
+    topology: Topology
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TpuV2Cell:
+    """A payload on a slice. `published` is None where the source has nothing there."""
+
+    part: TpuV2Slice
+    payload_bytes: int
+    published: Reference | None
+    all_reduce: Compiled | Failure
+    steps: Mapping[Way, tuple[Layer, Compiled | Failure]]
+
+    @property
+    def published_oom(self) -> bool:
+        """Whether the source says that memory ran out."""
+        return self.published is not None and self.published.oom
+
+    def fits(self, way: Way) -> bool:
+        """Whether the compiler takes the step."""
+        return isinstance(self.steps[way][1], Compiled)
+
+    def agrees(self, way: Way) -> bool:
+        """Whether the step is out of memory where the source says so, and only there."""
+        return self.fits(way) is not self.published_oom
+
+
+def slices_of(cells: Sequence[TpuV2Cell]) -> list[TpuV2Slice]:
+    """The table's columns, in order."""
+    return list({one.part.name: one.part for one in cells}.values())
+
+
+def of_slice(cells: Sequence[TpuV2Cell], part: TpuV2Slice) -> list[TpuV2Cell]:
+    """One column, smallest payload first."""
+    return [one for one in cells if one.part.name == part.name]
+
+
+def gib_text(count: int | None) -> str:
+    """Bytes with two decimals from 1 GiB on, as the limit of 7.48 GiB needs."""
+    if count is None:
+        return "not said"
+    return f"{count / _GIB:.2f} GiB" if count >= _GIB else bytes_text(count)
 
 
 def summary_lines(cells: Sequence[TpuV2Cell]) -> list[str]:
@@ -96,7 +166,8 @@ def _algorithms(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     for part in slices_of(cells):
         column = of_slice(cells, part)
         spans = "; ".join(
-            f"{_span(list(run))} {text}" for text, run in itertools.groupby(column, _algorithm)
+            f"{span_text([one.payload_bytes for one in run])} {text}"
+            for text, run in itertools.groupby(column, _algorithm_text)
         )
         rates = [one.published.algbw_gb_per_s or 0 for one in column if one.published]
         best = f"{part.name} (published: up to {max(rates, default=0):.4g} GB/s)"
@@ -105,16 +176,11 @@ def _algorithms(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         yield f"Algorithm on {' and '.join(names)}: {spans}."
 
 
-def _algorithm(cell: TpuV2Cell) -> str:
+def _algorithm_text(cell: TpuV2Cell) -> str:
     found = cell.all_reduce
     if isinstance(found, Failure):
         return "out of memory"
     return found.algorithm_text if found.algorithm else "not said by the compiler"
-
-
-def _span(run: Sequence[TpuV2Cell]) -> str:
-    first, last = (payload_text(one.payload_bytes) for one in (run[0], run[-1]))
-    return first if first == last else f"{first} to {last}"
 
 
 def _falls(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
@@ -123,7 +189,7 @@ def _falls(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         for small, large in itertools.pairwise(of_slice(cells, part)):
             before, now = _published_s(small), _published_s(large)
             if before and now and now < _FALL * before:
-                same = _algorithm(small) == _algorithm(large)
+                same = _algorithm_text(small) == _algorithm_text(large)
                 yield (
                     f"On {part.name} the published time falls by {100 * (1 - now / before):.0f} % "
                     f"from {payload_text(small.payload_bytes)} to "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.studies.estimate.models import DTYPE_BYTES, MODELS, model_of, parameters_of
+from busbw.studies.estimate.catalog import DTYPE_BYTES, MODELS, model_of, parameters_of
 
 
 def _parameters(name: str) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.model import MIB
-from busbw.studies.estimate.step import buckets_of, even_buckets
+from busbw.studies.estimate.cost import buckets_of, even_buckets
 
 
 def test_buckets_fill_from_the_last_tensor_to_the_first_and_close_when_they_hold_enough() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.commands.curve import Line
-from busbw.studies.estimate.all_reduce import METHODS
+from busbw.studies.estimate.catalog import LINKS, link_of, of_chip
 from busbw.studies.estimate.cost import Layout, Level
-from busbw.studies.estimate.links import LINKS, link_of, of_chip
+from busbw.studies.estimate.methods import METHODS
 
 RATES = {link.name: link.bytes_per_s for link in LINKS}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from busbw.model import CNN, CNN_BYTES, Measurement, Spec, Verdict
 from busbw.report import rendered
-from busbw.report.strategies import strategy_tables
+from busbw.report.training import strategy_tables
 from tests import build
 
 from .lines import verdict_lines

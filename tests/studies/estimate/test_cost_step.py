@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.all_reduce import METHODS
-from busbw.studies.estimate.cost import Layout, Level, Link
-from busbw.studies.estimate.step import (
+from busbw.studies.estimate.cost import (
+    Layout,
+    Level,
+    Link,
     bandwidth_to_hide,
     bucketed_step_s,
     communication_for_s,
@@ -16,6 +17,7 @@ from busbw.studies.estimate.step import (
     least_bandwidth,
     step_s,
 )
+from busbw.studies.estimate.methods import METHODS
 
 D_BYTES, TS_S = 553.36e6, 0.55
 seconds = st.floats(1e-6, 1e4)

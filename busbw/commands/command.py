@@ -1,0 +1,180 @@
+"""What a command is made of: its options, the files that it writes, the workers that it starts.
+
+Knows no command. `UsageError` is what a user can put right by asking otherwise. Nobody's file is
+lost: what an option names is looked at before the command does anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from busbw import driver, writing
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import Capability
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class CommandError(Exception):
+    """Why a command ends without an answer; the message is the sentence that the user reads."""
+
+    exit_code = 1
+
+
+class UsageError(CommandError):
+    """Options or files that make no question, or a file that must not be written over."""
+
+    exit_code = 2
+
+
+@contextlib.contextmanager
+def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
+    """What is wrong becomes a UsageError, which says first `where` it is."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(f"{where}{error}") from error
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    """Add the command `name`, which `run` carries out; its parser, for its options."""
+    parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """A type for argparse whose ValueError is the sentence that the user reads."""
+
+    def convert(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
+
+
+def whole_number(least: int) -> Callable[[str], object]:
+    """A type for argparse: a whole number from `least` on."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ValueError(f"{text!r}; accepted is a whole number from {least} on")
+        return int(text)
+
+    return parsed(parse)
+
+
+def names_of(known: Iterable[str]) -> Callable[[str], object]:
+    """A type for argparse: a comma list of `known` names, without repeats."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{name!r}; accepted are {', '.join(known)}")
+        return names
+
+    return parsed(parse)
+
+
+def add_document(parser: argparse.ArgumentParser) -> None:
+    """Add `--document`."""
+    parser.add_argument(
+        "--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout"
+    )
+
+
+def check_document(
+    options: argparse.Namespace,
+    inputs: Iterable[Path] = (),
+    or_ours: Callable[[str], bool] = lambda text: False,
+) -> None:
+    """Raise UsageError unless `--document` is new, or a page of the command, or else `or_ours`."""
+    # Each page says below its heading who wrote it.
+    mark = f"<!-- Written by `python -m busbw {options.command}"
+    what = f"a page of busbw {options.command}"
+    check_file(
+        "--document", options.document, what, lambda text: mark in text or or_ours(text), inputs
+    )
+
+
+def check_file(
+    option: str,
+    path: Path | None,
+    what: str,
+    ours: Callable[[str], bool],
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Raise UsageError unless `path` may be written: as `writing.check`, with the option's name."""
+    if path is not None:
+        with usage_error(writing.Refused, where=f"{option}: "):
+            writing.check(path, what=what, ours=ours, inputs=inputs)
+
+
+def json_with(*keys: str) -> Callable[[str], bool]:
+    """Whether a text is JSON: an object with these keys, or a list of such objects."""
+
+    def is_ours(text: str) -> bool:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return False
+        rows = document if isinstance(document, list) else [document]
+        return bool(rows) and all(isinstance(r, dict) and set(keys) <= set(r) for r in rows)
+
+    return is_ours
+
+
+def write_page(lines: Iterable[str], options: argparse.Namespace) -> int:
+    """Write or print the page; the exit code: 1, with a sentence, where it cannot be written."""
+    text = "\n".join(lines) + "\n"
+    if options.document is None:
+        print(text, end="")
+        return 0
+    return write_file(text, options.document, f"busbw {options.command}: --document: ")
+
+
+def write_file(text: str, path: Path, prefix: str = "") -> int:
+    """Write a file; the exit code: 1, with a sentence after `prefix`, where it cannot be."""
+    try:
+        writing.write(path, text)
+    except OSError as error:
+        print(f"{prefix}{writing.reason(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def starter(framework: str, capability: Capability, device: str = "") -> driver.Starter:
+    """A worker of `framework` under the interpreter that runs the command."""
+    return driver.Starter(
+        python=sys.executable,
+        framework=framework,
+        capability=capability,
+        device=device,
+        defaults=FRAMEWORKS[framework].environment,
+    )
+
+
+@contextlib.contextmanager
+def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[driver.Executor]:
+    """Processes on this machine; nothing of them is left at the end."""
+    bundle = driver.Bundle()
+    try:
+        yield driver.Executor(driver.LocalTransport(bundle), on_note)
+    finally:
+        bundle.remove()

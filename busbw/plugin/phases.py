@@ -1,0 +1,155 @@
+"""The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
+
+The first runs before any test, so that measuring is not charged to one. The second writes accepted
+baselines, once, and the results; what cannot be written is an error of its own, told after
+everything else. What a phase does is in the file of its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from busbw import driver, report, stats, writing
+from busbw.model import CompileSpec, Spec
+
+from . import compiling, machine, measuring, resolving
+from .accepting import accepted
+from .compilers import CompileSettings
+from .session import SESSION, Judged, Measured, Programs, collected_of, spec_of, under_xdist
+from .terminal import Display
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Measure or compile what was selected, then let the tests read their verdicts."""
+    found = tuple(dict.fromkeys(map(spec_of, session.items)))
+    specs = tuple(spec for spec in found if isinstance(spec, Spec))
+    compiled = tuple(spec for spec in found if isinstance(spec, CompileSpec))
+    if (specs or compiled) and _will_run(session):
+        bundle = driver.Bundle()
+        try:
+            _Loop(session.config, bundle).run(specs, compiled)
+        finally:
+            bundle.remove()
+    return (yield)
+
+
+def _will_run(session: pytest.Session) -> bool:
+    """Whether pytest will go on to run tests, in this process."""
+    option = session.config.option
+    broken = session.testsfailed and not option.continue_on_collection_errors
+    return not (option.collectonly or broken or under_xdist(session.config))
+
+
+class _Loop:
+    """The phases of one session, each value kept as soon as it is there."""
+
+    def __init__(self, config: pytest.Config, bundle: driver.Bundle) -> None:
+        self._collected = collected_of(config)
+        self._config = config
+        self._folder = bundle.path
+        self._notes: list[str] = []
+        self._executor = driver.Executor(driver.LocalTransport(bundle), self._notes.append)
+        self._display = Display(config)
+        self._skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
+
+    def run(self, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
+        """All phases; where nobody can say what there is, every case fails."""
+        settings = self._collected.settings
+        try:
+            if settings.compile is not None and compiled:
+                judged = self._compiled(settings.compile, compiled)
+            else:
+                with driver.alone(settings.device_wait_s, self._say_waiting):
+                    measured = self._measured(specs)
+                judged = measuring.judged(measured, self._skip)
+        except driver.BusyError as error:
+            raise pytest.UsageError(f"busbw: {error}") from error
+        except driver.ProbeCutShort as error:
+            judged = measuring.given_up(settings, specs, compiled, str(error))
+        self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
+
+    def _measured(self, specs: tuple[Spec, ...]) -> Measured:
+        collected, executor = self._collected, self._executor
+        found = machine.machine_of(collected.settings, specs, executor)
+        resolved = resolving.resolved(collected, found, specs, executor, self._folder)
+        self._notes += resolved.notes
+        self._display.header(resolved)
+        measured = measuring.measured(resolved, executor, self._display, self._keep)
+        self._notes += measured.notes
+        return measured
+
+    def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:
+        settings = self._collected.settings
+        parallel = compiling.parallel_of(settings, asked, self._executor, self._display)
+        resolved = compiling.resolved(self._collected, asked, specs, parallel)
+        self._display.compilers(tuple(resolved.compilers.values()))
+        programs = compiling.compiled(resolved, parallel, self._display, self._keep)
+        return compiling.judged(programs, self._skip)
+
+    def _say_waiting(self, who: str) -> None:
+        waiting = "busbw session is measuring on this machine; waiting for its end"
+        self._display.line(f"another {waiting} ({who})")
+
+    def _keep(self, found: Measured | Programs) -> None:
+        """With what the driver noted by now."""
+        self._config.stash[SESSION] = replace(found, notes=(*self._notes, *found.notes))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
+    """Nothing is written after an interrupt, and no baseline unasked."""
+    judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
+    if under_xdist(session.config) or not isinstance(judged, Judged):
+        return
+    measured = judged.observed if isinstance(judged.observed, Measured) else None
+    is_there = bool(judged.compiled) or (measured is not None and bool(measured.measurements))
+    if not is_there or exitstatus not in (pytest.ExitCode.OK, failed):
+        return
+    written, exit_code = accepted(judged)
+    written = replace(written, errors=(*written.errors, *_write_results(judged)))
+    session.exitstatus = exit_code or exitstatus
+    if written.errors and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = failed
+    session.config.stash[SESSION] = written
+
+
+def _write_results(judged: Judged) -> tuple[str, ...]:
+    """Write --results; what went wrong."""
+    path, found = judged.settings.results, judged.observed
+    if path is None:
+        return ()
+    if isinstance(found, Measured):
+        document = _measured_document(judged, found)
+    else:
+        compilers = found.resolved.compilers if found else {}
+        document = report.compiled_document(
+            tuple(judged.compiled.values()), judged.session, tuple(compilers.values())
+        )
+    shown = report.without_homes(document, os.path.expanduser("~"))
+    try:
+        writing.write(path, json.dumps(shown, indent=1) + "\n")
+    except OSError as error:
+        return (f"--results: no results were written: {writing.reason(error)}",)
+    return ()
+
+
+def _measured_document(judged: Judged, measured: Measured) -> dict[str, object]:
+    return report.results(
+        environment=measured.resolved.environment,
+        plan=measured.resolved.plan,
+        session=judged.session,
+        verdicts=tuple(judged.verdicts.values()),
+        measurements=measured.measurements,
+        measuring_s=measured.measuring_s,
+        spent_s=measured.spent_s,
+        references=measured.references,
+        quantiles_s={
+            spec: [stats.quantiles_s(run) for run in measurement.runs]
+            for spec, measurement in measured.measurements.items()
+        },
+    )
