@@ -12,8 +12,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from .base import AbstractCollective, Blocks, Draw
-from .numbers import DTYPES, Dtype
+from .base import DTYPES, AbstractCollective, Blocks, Draw, Dtype
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")

@@ -6,16 +6,13 @@ schedule says in which order and how many at once.
 """
 
 from .bundle import Bundle
-from .executor import Executor
-from .exit_status import Ended, failure_of
+from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
 from .group import Answers, Group
 from .local import LocalTransport, Worker
-from .machine_lock import BusyError, alone
-from .probe import ProbeCutShort, ProbeFailed, probe
+from .replies import Ended, Reply, failure_of
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
-from .training import trained
-from .transport import Member, Reply, Request, Starter, Transport
+from .transport import Member, Request, Starter, Transport
 
 __all__ = [
     "SCHEDULES",

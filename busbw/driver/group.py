@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from busbw.model import ALONE, Cluster, Failure, LaunchId, Role
 
-from .exit_status import Ended, failure_of
-from .transport import Answer, Member, Reply, Request, Starter, Transport
+from .replies import Answer, Ended, Reply, failure_of
+from .transport import Member, Request, Starter, Transport
 
 Answers = Mapping[Role, Answer]
 Requests = Mapping[Role, Request | None]

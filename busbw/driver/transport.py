@@ -9,20 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from busbw.model import (
-    Capability,
-    Cluster,
-    Compiled,
-    Compiler,
-    Failure,
-    LaunchId,
-    Place,
-    Probe,
-    Run,
-    TrainingAnswer,
-)
+from busbw.model import Capability, Cluster, LaunchId, Place
 
-from .exit_status import Ended
+from .replies import Ended, Reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,23 +31,12 @@ class Starter:
     defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 
-# What a worker answers: a value, how it went, or a mere yes.
-Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a worker is asked for by name, such as ``measure``, and the values that go with it."""
 
     name: str
     values: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a worker answered, checked."""
-
-    answer: Answer
 
 
 class Member(ABC):

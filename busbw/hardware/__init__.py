@@ -6,9 +6,16 @@ ceiling is better than an invented one. What was measured is judged elsewhere.
 
 from .ceiling import ceiling_of
 from .chips import CHIPS, Chip, Confidence, Fabric, chip_of
-from .gpus import GPUS, Gpu
-from .slices import SLICES, Generation, wraps
-from .topologies import USUAL_TOPOLOGIES, known_topologies, topology_of
+from .topologies import (
+    GPUS,
+    SLICES,
+    USUAL_TOPOLOGIES,
+    Generation,
+    Gpu,
+    known_topologies,
+    topology_of,
+    wraps,
+)
 
 __all__ = [
     "CHIPS",

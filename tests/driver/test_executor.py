@@ -41,7 +41,7 @@ LAUNCH = LaunchId.parse("1.fake")
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start has a deadline that can be waited for."""
     monkeypatch.setattr(sys.modules["busbw.driver.executor"], "START_TIMEOUT_S", STARTS_S)
-    monkeypatch.setattr(sys.modules["busbw.driver.probe"], "PROBE_TIMEOUT_S", STARTS_S)
+    monkeypatch.setattr(sys.modules["busbw.driver.executor"], "PROBE_TIMEOUT_S", STARTS_S)
 
 
 def passes(

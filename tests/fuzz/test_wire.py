@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from busbw import judge, report, wire
 from busbw.driver import Reply, replies
-from busbw.driver.transport import Answer
+from busbw.driver.replies import Answer
 from busbw.model import (
     EXAMPLE_BYTES,
     Case,
@@ -31,7 +31,7 @@ from busbw.model import (
 from busbw.worker.backends import examples
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.channel import Channel, part
-from busbw.workloads import training_answers
+from busbw.workloads import training
 from tests import build
 
 from .bounds import bounded, fuzzed, unchanged
@@ -79,11 +79,9 @@ def _taken(found: Answer) -> None:
     if isinstance(found, Run | Failure):
         _judged(found)
     if isinstance(found, TrainingAnswer):
-        answer = training_answers.checked(build.training_request(), [found])
+        answer = training.checked(build.training_request(), [found])
         if isinstance(answer, TrainingAnswer):
-            _judged(
-                training_answers.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1"))
-            )
+            _judged(training.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1")))
 
 
 def _judged(found: Run | Failure) -> None:

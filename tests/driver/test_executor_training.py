@@ -22,7 +22,7 @@ from busbw.model import (
     TrainingRequest,
     TrainingStrategy,
 )
-from busbw.workloads.training_answers import checked
+from busbw.workloads.training import checked
 from tests import build
 from tests.worker.backends.real import needs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.driver.addresses import free_ports, local_places
+from busbw.driver.local import free_ports, local_places
 from busbw.model import Cluster, Role
 
 

@@ -57,7 +57,7 @@ def test_a_framework_that_is_too_old_is_told_in_one_sentence(
 
 
 def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("busbw.driver.probe"), "PROBE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(import_module("busbw.driver.executor"), "PROBE_TIMEOUT_S", 1.0)
     with pytest.raises(
         ProbeFailed, match=r"did not answer within 1[.\d]* s while looking for devices"
     ):
