@@ -3,8 +3,7 @@
 Reads no file and no clock, knows no pytest; what it needs is handed in as values.
 """
 
-from .case import Ruling, Terms, judge_case, may_become_baseline, summary_of
-from .ceilings import with_ceiling
+from .case import Rerun, Ruling, Terms, judge_case, may_become_baseline, rerun, summary_of
 from .compiled import (
     COMPILE_POLICY,
     CompilePolicy,
@@ -14,13 +13,19 @@ from .compiled import (
 )
 from .curve import Curve, Shift, SizeShift, fit, shift_of
 from .paired import judge_pair
-from .policy import POLICIES, Policy, Tier
+from .policy import POLICIES, Looks, Policy, Tier
 from .regression_shape import LocatedRegression, curve_shift, locate
-from .rerun_policy import Rerun, rerun
-from .sequential_test import Looks
-from .session import Circumstances, judge_session
-from .shift import Moved, differences, environment_shift, moved
-from .size_groups import SizeGroup, groups_of_cases
+from .session import (
+    Circumstances,
+    Moved,
+    SizeGroup,
+    differences,
+    environment_shift,
+    groups_of_cases,
+    judge_session,
+    moved,
+)
+from .validity import with_ceiling
 
 __all__ = [
     "COMPILE_POLICY",

@@ -1,14 +1,14 @@
 """One case: its measurement against its baseline gives its verdict.
 
-Holds the order in which a case is looked at; how times are compared stands in `stored`, the
-numbers in `policy`.
+Holds the order in which a case is looked at, and which cases are measured again; how times are
+compared stands in `stored`, the numbers in `policy`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import metrics, stats
@@ -26,10 +26,9 @@ from busbw.model import (
     seconds_text,
 )
 
-from . import clocks
-from .failures import broken, memory_text, only_at_the_moment
 from .policy import Policy
 from .stored import Compared, compare, launches_of, now_of
+from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +93,7 @@ def judge_case(
     now = None
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
         now = summary_of_runs(measurement)
-    notes = clocks.disagreement(measurement.runs, terms.policy)
+    notes = clock_disagreement(measurement.runs, terms.policy)
     whole = replace(
         verdict, case=case, now=now, reference=reference, notes=(*verdict.notes, *notes)
     )
@@ -250,3 +249,43 @@ def ratio_text(
     if outcome is Outcome.IMPROVED:
         return f"{times}, {ratio}, {rates}; the baseline is stale ({bound})"
     return f"{times}, {ratio}, {rates} ({bound})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rerun:
+    """Rerun passes over the cases of `specs`; none when everything is decided."""
+
+    specs: tuple[Spec, ...]
+    passes: int
+
+
+def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
+    """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
+
+    `launches` is how many there are by now. Enough passes that the first case has what it wants.
+    """
+    lacking = {
+        spec: one.wanted - launches[spec]
+        for spec, one in judged.items()
+        if one.wanted is not None and one.wanted > launches[spec]
+    }
+    if not lacking:
+        return Rerun(specs=(), passes=0)
+    wanted = set(lacking)
+    for spec in lacking:
+        if judged[spec].suspected:
+            wanted.update(_neighbours(spec, judged))
+    ordered = tuple(spec for spec in judged if spec in wanted)
+    return Rerun(specs=ordered, passes=min(lacking.values()))
+
+
+def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
+    """The next smaller and the next larger payload of the same kind that were measured."""
+    alike = sorted(
+        other.payload_bytes
+        for other, one in judged.items()
+        if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
+    )
+    place = alike.index(spec.payload_bytes)
+    for size in alike[max(0, place - 1) : place] + alike[place + 1 : place + 2]:
+        yield replace(spec, payload_bytes=size)

@@ -1,8 +1,8 @@
 """The line below all payloads: t(S) = latency + S / bandwidth, and by how much it has moved.
 
 One size alone is judged in `case`; here all sizes of one case together tell what a start costs
-and what a byte costs. Numbers in, numbers out: nothing here names a regression (`where` does),
-knows a policy or rounds a figure.
+and what a byte costs. Numbers in, numbers out: nothing here names a regression, which
+`regression_shape` does, knows a policy or rounds a figure.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from busbw import stats
 from busbw.model import Baseline, Outcome, Run
+from busbw.stats import Estimate
 
-from .estimate import Estimate
 from .policy import Policy
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from busbw.judge import POLICIES, Looks
-from busbw.judge.sequential_test import Decision, decide
+from busbw.judge.paired import Decision, decide
 from busbw.model import Device, Outcome
 
 from .rules import LOOKS

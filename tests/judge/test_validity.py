@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw import judge
-from busbw.judge.failures import broken, memory_text, only_at_the_moment
+from busbw.judge.validity import broken, memory_text, only_at_the_moment
 from busbw.model import Baseline, Failure, FailureKind, FoundBy, Measurement, Outcome
 from tests import build
 
