@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.baselines.document import Entry, Status
-from busbw.baselines.entries import Accepted, Occasion, entry_of
-from busbw.baselines.pool import MOST_SESSIONS, joined, level_us, pinned_at_level
+from busbw.baselines.document import Status
+from busbw.baselines.entries import (
+    MOST_SESSIONS,
+    Accepted,
+    Occasion,
+    entry_of,
+    joined,
+    level_us,
+    pinned_at_level,
+)
+from busbw.baselines.timed import Entry
 from tests import build
 
 BUDGET = 0.10

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from busbw.baselines import BaselineError
-from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
-from busbw.baselines.timed import read
+from busbw.baselines.document import Status, dumps
+from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
 from busbw.model import Protocol
 from tests import build
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from busbw.baselines import BaselineError
-from busbw.baselines.document import SCHEMA, StoredSession, dumps
-from busbw.baselines.timed import read
+from busbw.baselines.document import dumps
+from busbw.baselines.timed import SCHEMA, StoredSession, read
 from tests import build
 
 TIMED = {
