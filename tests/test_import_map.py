@@ -356,6 +356,4 @@ def test_syntax_newer_than_python_3_10_is_an_offence_where_foreign_interpreters_
     paths = ("wire.py", "model/words.py", "traces/event.py", "worker/serve.py")
     for path in (f"busbw/{path}" for path in paths):
         assert len(offences({path: newer})) == 1
-    assert (
-        offences({"busbw/driver/local.py": "try:\n    pass\nexcept* OSError:\n    pass\n"}) == []
-    )
+    assert offences({"busbw/driver/local.py": "try:\n    pass\nexcept* OSError:\n    pass\n"}) == []

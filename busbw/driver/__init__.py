@@ -7,17 +7,15 @@ schedule says in which order and how many at once.
 
 from .bundle import Bundle
 from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
-from .group import Answers, Group
+from .group import Group
 from .local import LocalTransport, Worker
-from .replies import Ended, Reply, failure_of
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
-from .transport import Member, Request, Starter, Transport
+from .transport import Ended, Reply, Request, Starter
 
 __all__ = [
     "SCHEDULES",
     "AbstractSchedule",
-    "Answers",
     "Bundle",
     "BusyError",
     "Ended",
@@ -25,7 +23,6 @@ __all__ = [
     "Group",
     "Job",
     "LocalTransport",
-    "Member",
     "Parallel",
     "ProbeCutShort",
     "ProbeFailed",
@@ -35,11 +32,9 @@ __all__ = [
     "Side",
     "Stack",
     "Starter",
-    "Transport",
     "Worker",
     "alone",
     "cache_folder",
-    "failure_of",
     "probe",
     "trained",
 ]

@@ -29,6 +29,12 @@ from busbw.model import (
 from .group import Group
 from .transport import Request, Starter, Transport
 
+# Importing a framework takes long where nothing is cached.
+START_TIMEOUT_S = 180.0
+PROBE_TIMEOUT_S = 180.0
+
+_PROBE = LaunchId(name="probe")
+
 
 class BusyError(Exception):
     """Another session has been measuring for as long as it was waited for, or might be."""
@@ -53,10 +59,6 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
                 f"nobody can be kept from measuring on this machine: {error}"
             ) from error
         yield
-
-
-# Importing a framework takes long where nothing is cached.
-START_TIMEOUT_S = 180.0
 
 
 class Executor:
@@ -191,11 +193,6 @@ def started_again(failure: Failure) -> str:
     return f"launch {failure.launch}: {failure.message}; it was started once more"
 
 
-PROBE_TIMEOUT_S = 180.0
-
-_PROBE = LaunchId(name="probe")
-
-
 class ProbeFailed(Exception):
     """A framework that could not be asked; the message says how its worker ended."""
 
@@ -223,19 +220,14 @@ def probe(starter: Starter, executor: Executor) -> Probe:
 
 def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     group = executor.start(starter, launch)
+    doing = f"looking for devices with {starter.framework}"
     try:
-        doing = f"looking for devices with {starter.framework}"
-        answer = _probed(group, doing)
+        failure = group.begin(PROBE_TIMEOUT_S, doing)
+        if failure is not None:
+            return failure
+        answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
     finally:
         executor.end(group)
-    return answer
-
-
-def _probed(group: Group, doing: str) -> Probe | Failure:
-    failure = group.begin(PROBE_TIMEOUT_S, doing)
-    if failure is not None:
-        return failure
-    answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
     assert isinstance(answer, (Probe, Failure))
     return answer
 

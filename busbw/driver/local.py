@@ -23,10 +23,19 @@ from dataclasses import replace
 from busbw import wire
 from busbw.model import Cluster, LaunchId, Place
 
-from . import replies
 from .bundle import Bundle
-from .replies import Ended, Reply, log_end, oom_kill_count
-from .transport import Member, Request, Starter, Transport
+from .transport import (
+    MOST_REPLY_BYTES,
+    Ended,
+    Member,
+    Reply,
+    Request,
+    Starter,
+    Transport,
+    checked_reply,
+    log_end,
+    oom_kill_count,
+)
 
 LOCAL_HOST = "127.0.0.1"
 
@@ -211,14 +220,14 @@ class Worker(Member):
             return self._gone()
         self._buffer += read
         if b"\n" not in read:
-            too_long = f"more than {replies.MOST_BYTES} bytes"
-            return self._refused(too_long) if len(self._buffer) > replies.MOST_BYTES else None
+            too_long = f"more than {MOST_REPLY_BYTES} bytes"
+            return self._refused(too_long) if len(self._buffer) > MOST_REPLY_BYTES else None
         line, _, more = bytes(self._buffer).partition(b"\n")
         self._buffer.clear()
         if more:
             return self._refused("more than one")
         try:
-            return replies.checked(line, self._asked)
+            return checked_reply(line, self._asked)
         except wire.WireError as error:
             return self._refused(str(error))
 

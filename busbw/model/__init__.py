@@ -30,12 +30,10 @@ from .machine import (
     Topology,
     check_axes,
     extents_of,
-    groups_of,
 )
 from .stored import (
     LEAST_S,
     MOST_BYTES,
-    MOST_RANKS,
     MOST_S,
     Baseline,
     BaselineSession,
@@ -115,7 +113,6 @@ __all__ = [
     "LEAST_S",
     "MIB",
     "MOST_BYTES",
-    "MOST_RANKS",
     "MOST_S",
     "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
@@ -185,7 +182,6 @@ __all__ = [
     "check_seconds",
     "converted",
     "extents_of",
-    "groups_of",
     "payload_text",
     "plural",
     "rate_text",

@@ -245,6 +245,11 @@ class Measurement:
     runs: tuple[Run, ...] = ()
     failures: tuple[Failure, ...] = ()
 
+    @property
+    def launches(self) -> int:
+        """How many there were."""
+        return len(self.runs) + len(self.failures)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:

@@ -84,6 +84,18 @@ class Framework:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentKey:
+    """Where a time holds: baselines are found by it and by nothing else."""
+
+    device_kind: str
+    ranks: int
+    cores: int | None = None
+    mesh: str = ""
+    hosts: int = 1
+    processes: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSet:
     """The devices of one class that a framework reaches in one process.
 
@@ -106,6 +118,18 @@ class DeviceSet:
     hosts: int = 1
     processes: int = 1
 
+    @property
+    def key(self) -> EnvironmentKey:
+        """Where times hold that all of them take part in."""
+        return EnvironmentKey(
+            device_kind=self.device_kind,
+            ranks=self.ranks,
+            cores=self.cores,
+            mesh=self.mesh,
+            hosts=self.hosts,
+            processes=self.processes,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
@@ -117,18 +141,6 @@ class Probe:
     missing: Mapping[str, str]
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EnvironmentKey:
-    """Where a time holds: baselines are found by it and by nothing else."""
-
-    device_kind: str
-    ranks: int
-    cores: int | None = None
-    mesh: str = ""
-    hosts: int = 1
-    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -111,22 +111,15 @@ class Verdict(CaseVerdict):
 
     def explain(self) -> str:
         """The headline, and below it what is known of a failure, down to the end of its log."""
-        lines = [self.headline()]
-        if self.failure is not None:
-            lines += self._failure_lines(self.failure)
+        lines, failure = [self.headline()], self.failure
+        if failure is not None:
+            lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
+            if failure.exit_code is not None:
+                lines.append(f"exit code {failure.exit_code}")
+            if failure.log:
+                lines.append("end of the worker's log:")
+                lines += ["    " + row for row in failure.log.splitlines()]
         return "\n".join(lines)
-
-    @staticmethod
-    def _failure_lines(failure: Failure) -> list[str]:
-        lines = [f"launch {failure.launch}: {failure.kind.value}: {failure.message}"]
-        if failure.exit_code is not None:
-            lines.append(f"exit code {failure.exit_code}")
-        if failure.log:
-            lines += [
-                "end of the worker's log:",
-                *("    " + row for row in failure.log.splitlines()),
-            ]
-        return lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import judge, report, wire
-from busbw.driver import Reply, replies
-from busbw.driver.replies import Answer
+from busbw.driver import Reply, transport
+from busbw.driver.transport import Answer
 from busbw.model import (
     EXAMPLE_BYTES,
     Case,
@@ -113,7 +113,7 @@ def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.
     line = data.draw(documents(*valid))
     with bounded():
         try:
-            reply = replies.checked(line, request_name)
+            reply = transport.checked_reply(line, request_name)
         except wire.WireError as error:
             assert str(error)
         else:
@@ -125,7 +125,7 @@ def test_what_is_not_damaged_is_a_reply() -> None:
     for request_name, valid in VALID.items():
         for name, value in valid:
             line = json.dumps(_reply(name, value)).encode()
-            assert replies.checked(line, request_name) == Reply(value)
+            assert transport.checked_reply(line, request_name) == Reply(value)
 
 
 REQUEST = {

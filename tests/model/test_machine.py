@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from busbw.model import check_axes, extents_of, groups_of
+from busbw.model import check_axes, extents_of
+from busbw.model.machine import groups_of
 
 MESHES = ("2x2", "2x4", "4x2", "2x2x2", "2x3x4", "1x8", "2x2x2x2")
 

@@ -16,8 +16,7 @@ from typing import ClassVar
 
 from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
-from busbw.driver.replies import Answer
-from busbw.driver.transport import Request, Starter
+from busbw.driver.transport import Answer, Request, Starter
 from busbw.model import (
     Capability,
     Case,
