@@ -9,18 +9,9 @@ from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compi
 from .document import BaselineError, read_json
 from .entries import Accepted, Occasion, beyond
 from .files import Draft, check_folder, check_writable, drafted, folder_of
-from .store import (
-    Contents,
-    FoundBaseline,
-    Published,
-    contents_of,
-    find,
-    find_published,
-    frameworks_at,
-    frameworks_below,
-)
+from .store import FoundBaseline, contents_of, find, find_published, frameworks_at, frameworks_below
 from .timed import TIMED, Document
-from .updates import Change, Refusal, Rules, Saved, prune, rebase, save
+from .updates import Change, Rules, Saved, prune, rebase, save
 
 __all__ = [
     "TIMED",
@@ -29,13 +20,10 @@ __all__ = [
     "BaselineError",
     "Change",
     "CompiledChange",
-    "Contents",
     "Document",
     "Draft",
     "FoundBaseline",
     "Occasion",
-    "Published",
-    "Refusal",
     "Rules",
     "Saved",
     "beyond",

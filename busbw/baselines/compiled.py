@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import wire
+from busbw import model, wire
 from busbw.model import (
     Case,
     Compiled,
@@ -25,16 +25,7 @@ from busbw.model import (
 )
 
 from . import files
-from .document import (
-    Status,
-    StoredFile,
-    StoredLine,
-    case_of,
-    check_case,
-    check_compiled,
-    check_date,
-    check_file,
-)
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
 from .files import Codec, drafted, slug
 
 SCHEMA = 1
@@ -110,17 +101,13 @@ def save_compiled(
         for one in accepted:
             path, document = draft.opened(one.key, one.case)
             old, new = _entry(document, one.case), _entry_of(one, date)
-            if old is not None and (only_new or _same(old, new)):
+            if old is not None and (only_new or replace(old, date=date) == new):
                 continue
             others = [entry for entry in document.entries if entry.place != new.place]
             draft.put(path, replace(document, entries=(*others, new)))
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
     return tuple(changes)
-
-
-def _same(old: CompiledEntry, new: CompiledEntry) -> bool:
-    return replace(old, date=new.date) == new
 
 
 def _checked(raw: Any) -> CompiledDocument:
@@ -132,11 +119,13 @@ def _checked(raw: Any) -> CompiledDocument:
     for index, entry in enumerate(document.entries):
         where = f"document.entries[{index}]"
         check_date(entry.date, f"{where}.date")
-        check_case(case_of(document, entry, entry.protocol), where)
+        with placed(where):
+            model.check_case(case_of(document, entry, entry.protocol))
         if (entry.compiled is None) is (entry.status is Status.OK):
             raise wire.WireError(f"{where}.compiled: expected with the status 'ok' and only then")
         if entry.compiled is not None:
-            check_compiled(entry.compiled, f"{where}.compiled")
+            with placed(f"{where}.compiled"):
+                model.check_compiled(entry.compiled)
     return document
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import inputs, model, wire
-from busbw.model import Case, CaseKey, Compiled, EnvironmentKey, Protocol, payload_text
+from busbw.model import Case, CaseKey, EnvironmentKey, Protocol, payload_text
 from busbw.workloads import Collective
 
 
@@ -105,7 +105,7 @@ def check_file(document: StoredFile) -> None:
     That is an impossible key, a payload that is not its bytes, memory below 0, two lines of one
     place.
     """
-    with _placed("document.environment"):
+    with placed("document.environment"):
         model.check_key(document.environment)
     seen = set()
     for index, line in enumerate(document.entries):
@@ -120,18 +120,6 @@ def check_file(document: StoredFile) -> None:
         seen.add(line.order)
 
 
-def check_case(case: Case, where: str) -> None:
-    """Raises WireError with the place of what no case can be."""
-    with _placed(where):
-        model.check_case(case)
-
-
-def check_compiled(compiled: Compiled, where: str) -> None:
-    """Raises WireError with the place of what no program has."""
-    with _placed(where):
-        model.check_compiled(compiled)
-
-
 def check_payload(payload: str, payload_bytes: int, where: str) -> None:
     """Raises WireError where a payload's text and its bytes are not the same."""
     if payload_bytes <= 0 or payload != payload_text(payload_bytes):
@@ -144,13 +132,13 @@ def check_payload(payload: str, payload_bytes: int, where: str) -> None:
 def check_date(text: str, where: str) -> None:
     """Raises WireError for what is no day."""
     owner, _, name = where.rpartition(".")
-    with _placed(owner):
+    with placed(owner):
         model.check_date(name, text)
 
 
 @contextlib.contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """What a check of the model says, with the place before it."""
+def placed(where: str) -> Iterator[None]:
+    """What a check of the model says becomes a WireError with the place before it."""
     try:
         yield
     except wire.WireError:

@@ -170,16 +170,9 @@ def joined(old: Entry | None, new: Entry, *, append: bool, budget: float) -> Joi
     return Joined(entry=entry, lost=lost)
 
 
-def pinned_at_level(entry: Entry) -> Entry:
-    """`entry` pinned at its present level, on the date of its newest session."""
+def pinned_at_level(entry: Entry, date: str = "") -> Entry:
+    """`entry` pinned at its level, if it has one, on `date` or that of its newest session."""
     level = level_us(entry)
     if level is None:
         return entry
-    return pinned_on(entry, entry.sessions[-1].date)
-
-
-def pinned_on(entry: Entry, date: str) -> Entry:
-    """`entry`, which has a level, pinned at it on `date`."""
-    level = level_us(entry)
-    assert level is not None
-    return replace(entry, pinned_us=rounded_us(level), pinned_date=date)
+    return replace(entry, pinned_us=rounded_us(level), pinned_date=date or entry.sessions[-1].date)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Generic, TypeVar
@@ -93,8 +93,13 @@ def read(codec: Codec[D], path: Path) -> D:
         raise BaselineError(f"{path}: {error}") from error
 
 
-def read_checked(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D:
-    """The document in `path`, which must be the one of its place. Raises BaselineError."""
+def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | None:
+    """The document in `path`, which must be the one of its place; None where there is no file.
+
+    Raises BaselineError.
+    """
+    if not there(path):
+        return None
     document = read(codec, path)
     names = (document.framework, document.collective, document.strategy)
     if document.environment != key or names != (case.framework, case.collective, case.strategy):
@@ -105,17 +110,9 @@ def read_checked(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -
     return document
 
 
-def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | None:
-    """The document in `path`, None where there is no file. Raises BaselineError."""
-    return read_checked(codec, path, key, case) if there(path) else None
-
-
 @contextlib.contextmanager
-def locked(root: Path) -> Iterator[Seen]:
-    """One writer per baselines folder, however it is reached; with what is in it.
-
-    Raises BaselineError.
-    """
+def _locked(root: Path) -> Iterator[None]:
+    """One writer per baselines folder, however it is reached. Raises BaselineError."""
     with contextlib.ExitStack() as held:
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -127,32 +124,7 @@ def locked(root: Path) -> Iterator[Seen]:
             ) from error
         except OSError as error:
             raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
-        yield Seen.below(root)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The contents of all baseline files below a folder, by path."""
-
-    contents: Mapping[Path, bytes]
-
-    @classmethod
-    def below(cls, root: Path) -> Seen:
-        """What lies below `root` now."""
-        return cls({path: path.read_bytes() for path in root.rglob("*.json") if path.is_file()})
-
-    def check(self, paths: Iterable[Path]) -> None:
-        """Raises BaselineError for the first of `paths` that is not what it was, or came or went.
-
-        To be called after the last one was read and before the first one is written.
-        """
-        for path in paths:
-            now = path.read_bytes() if path.exists() else None
-            if now != self.contents.get(path):
-                raise BaselineError(
-                    f"{path}: another program changed it while this session was about to write; "
-                    "it stays as that program left it"
-                )
+        yield
 
 
 def check_folder(
@@ -201,7 +173,7 @@ class Draft(Generic[D]):
         self._codec = codec
         self._root = root
         self._held = held
-        self._seen: Seen | None = None
+        self._before: dict[Path, bytes] | None = None
         self._documents: dict[Path, D | None] = {}
         self._changed: dict[Path, None] = {}
 
@@ -224,8 +196,11 @@ class Draft(Generic[D]):
         return path, self._codec.empty(key, case) if document is None else document
 
     def _begin(self) -> None:
-        if self._seen is None:
-            self._seen = self._held.enter_context(locked(self._root))
+        """Lock the folder, and keep what lies in it now."""
+        if self._before is None:
+            self._held.enter_context(_locked(self._root))
+            paths = (path for path in self._root.rglob("*.json") if path.is_file())
+            self._before = {path: path.read_bytes() for path in paths}
 
     def put(self, path: Path, document: D) -> None:
         """Let `document` be what `path` will hold; one without entries: the file will be gone."""
@@ -233,10 +208,16 @@ class Draft(Generic[D]):
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that changed, or none."""
-        if self._seen is None:
+        """Write every file that changed, or none: none if another program changed one of them."""
+        if self._before is None:
             return
-        self._seen.check(self._documents)
+        for path in self._documents:
+            now = path.read_bytes() if path.exists() else None
+            if now != self._before.get(path):
+                raise BaselineError(
+                    f"{path}: another program changed it while this session was about to write; "
+                    "it stays as that program left it"
+                )
         found = {path: self._documents[path] for path in self._changed}
         writing.write_all(
             {path: dumps(one) if one is not None else None for path, one in found.items()}

@@ -63,13 +63,12 @@ def find(
     what is stored without any; never what is stored under another limit.
     """
     path = files.path_of(root, key, case)
-    there, entry = files.there(path), None
-    if there:
-        document = files.read_checked(TIMED, path, key, case)
+    document = files.stored(TIMED, path, key, case)
+    if document is not None:
         entry = document.entry(case, memory_limit_bytes) or document.entry(case)
-    if entry is not None:
-        return FoundBaseline(baseline=baseline_of(case, entry))
-    nearest = "" if there else _nearest(root, key, case)
+        if entry is not None:
+            return FoundBaseline(baseline=baseline_of(case, entry))
+    nearest = "" if document is not None else _nearest(root, key, case)
     return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 
@@ -95,9 +94,8 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     for path in sorted(folder.glob(f"{stem}.*.json")):
         strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
         other = replace(case, strategy=strategy)
-        if strategy == case.strategy:
-            continue
-        if files.read_checked(TIMED, path, key, other).entry(other):
+        document = files.stored(TIMED, path, key, other) if other != case else None
+        if document is not None and document.entry(other):
             return strategy
     return ""
 

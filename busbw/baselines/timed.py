@@ -20,7 +20,7 @@ from busbw import model, wire
 from busbw.model import Case, Protocol, variables
 
 from . import files
-from .document import Status, StoredFile, StoredLine, case_of, check_case, check_date, check_file
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
 from .files import Codec
 
 SCHEMA = 2
@@ -120,9 +120,11 @@ def checked(raw: Any) -> Document:
     schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
-    if schema == 1:
-        return _whole(_renewed(wire.from_json(DocumentOne, raw, "document")))
-    return _whole(wire.from_json(Document, raw, "document"))
+    if schema > 1:
+        return _whole(wire.from_json(Document, raw, "document"))
+    old = wire.from_json(DocumentOne, raw, "document")
+    entries = tuple(_renewed(entry) for entry in old.entries)
+    return _whole(model.converted(Document, old, schema=SCHEMA, entries=entries, history=()))
 
 
 def _whole(document: Document) -> Document:
@@ -130,7 +132,8 @@ def _whole(document: Document) -> Document:
     check_file(document)
     for index, entry in enumerate(document.entries):
         _check_entry(entry, f"document.entries[{index}]")
-        check_case(case_of(document, entry, entry.protocol), f"document.entries[{index}]")
+        with placed(f"document.entries[{index}]"):
+            model.check_case(case_of(document, entry, entry.protocol))
     for index, update in enumerate(document.history):
         check_date(update.date, f"document.history[{index}].date")
     return replace(document, entries=tuple(map(_masked, document.entries)))
@@ -147,12 +150,7 @@ def _masked(entry: Entry) -> Entry:
     return replace(entry, sessions=tuple(sessions))
 
 
-def _renewed(old: DocumentOne) -> Document:
-    entries = tuple(_renewed_entry(entry) for entry in old.entries)
-    return model.converted(Document, old, schema=SCHEMA, entries=entries, history=())
-
-
-def _renewed_entry(old: EntryOne) -> Entry:
+def _renewed(old: EntryOne) -> Entry:
     """Times become one session, and what they amounted to is what later losses count against."""
     entry = model.converted(
         Entry, old, pinned_us=None, pinned_date="", sessions=(), memory_limit_bytes=None

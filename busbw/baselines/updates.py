@@ -7,7 +7,7 @@ baseline may lose in `entries`. Pruning and rebasing are never done unasked, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from .entries import (
     entry_of,
     joined,
     level_us,
-    pinned_on,
+    pinned_at_level,
     rounded_us,
 )
 from .files import Draft
@@ -160,26 +160,11 @@ def prune(
 
     A file in which nothing is left is removed. Raises BaselineError if a file cannot be read.
     """
-    kept = [_pruned(path, document, cases) for path, document, cases in _there(draft, keep)]
-    for path, document, gone in kept:
-        if gone:
-            draft.put(path, recorded(document, gone, occasion))
-    return tuple(change for _, _, gone in kept for change in gone)
+    return _revised(draft, keep, occasion, _kept)
 
 
-def _pruned(
-    path: Path, document: Document, cases: Sequence[Case]
-) -> tuple[Path, Document, list[Change]]:
-    places = {case.key.entry for case in cases}
-    gone = [entry for entry in document.entries if entry.place not in places]
-    changes = [_removed(path, document, entry) for entry in sorted(gone, key=lambda e: e.place)]
-    left = tuple(entry for entry in document.entries if entry.place in places)
-    return path, replace(document, entries=left), changes
-
-
-def _removed(path: Path, document: Document, entry: Entry) -> Change:
-    case = case_of(document, entry, entry.protocol, path.name)
-    return Change(path=path, case=case, before=baseline_of(case, entry), after=None)
+def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | None:
+    return entry if any(case.key.entry == entry.place for case in cases) else None
 
 
 def rebase(
@@ -190,43 +175,44 @@ def rebase(
     An entry of another protocol stays, and so does one that is out of memory. Raises
     BaselineError if a file cannot be read.
     """
-    changes: list[Change] = []
-    for path, document, here in _there(draft, cases):
-        after, moved = _rebased(path, document, here, occasion)
-        if moved:
-            draft.put(path, recorded(after, moved, occasion))
-        changes += moved
-    return tuple(changes)
+    return _revised(draft, cases, occasion, _at_level)
 
 
-def _rebased(
-    path: Path, document: Document, cases: Sequence[Case], occasion: Occasion
-) -> tuple[Document, list[Change]]:
-    wanted = {(case.key.entry, case.protocol) for case in cases}
-    entries = tuple(
-        _at_level(entry, occasion) if (entry.place, entry.protocol) in wanted else entry
-        for entry in document.entries
-    )
-    moved = []
-    for before, after in zip(document.entries, entries):
-        if before != after:
-            case = case_of(document, before, before.protocol)
-            moved.append(
-                Change(
-                    path=path,
-                    case=case,
-                    before=baseline_of(case, before),
-                    after=baseline_of(case, after),
-                )
-            )
-    return replace(document, entries=entries), moved
-
-
-def _at_level(entry: Entry, occasion: Occasion) -> Entry:
+def _at_level(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry:
+    own = (entry.place, entry.protocol)
     level = level_us(entry)
     if level is None or rounded_us(level) == entry.pinned_us:
         return entry
-    return pinned_on(entry, occasion.date)
+    wanted = any((case.key.entry, case.protocol) == own for case in cases)
+    return pinned_at_level(entry, occasion.date) if wanted else entry
+
+
+def _revised(
+    draft: Draft[Document],
+    keyed: Sequence[Keyed],
+    occasion: Occasion,
+    revise: Callable[[Entry, Sequence[Case], Occasion], Entry | None],
+) -> tuple[Change, ...]:
+    """Put what `revise` makes of each entry in the files of these cases into `draft`; what changed.
+
+    None: the entry goes.
+    """
+    changes: list[Change] = []
+    for path, document, cases in _there(draft, keyed):
+        entries = sorted(document.entries, key=lambda entry: entry.order)
+        pairs = [(entry, revise(entry, cases, occasion)) for entry in entries]
+        own = [_change(path, document, *pair) for pair in pairs if pair[0] != pair[1]]
+        if own:
+            left = tuple(after for _, after in pairs if after is not None)
+            draft.put(path, recorded(replace(document, entries=left), own, occasion))
+        changes += own
+    return tuple(changes)
+
+
+def _change(path: Path, document: Document, before: Entry, after: Entry | None) -> Change:
+    case = case_of(document, before, before.protocol, path.name)
+    now = baseline_of(case, after) if after is not None else None
+    return Change(path=path, case=case, before=baseline_of(case, before), after=now)
 
 
 def _there(

@@ -138,7 +138,7 @@ def test_upkeep_leaves_it_alone_too(
 ) -> None:
     save(tmp_path, SMALL, LARGE)
     (before,) = contents(tmp_path).values()
-    changing(monkeypatch, files, "read_checked", appended)
+    changing(monkeypatch, files, "stored", appended)
     with pytest.raises(BaselineError, match="another program changed it"):
         written(act, tmp_path, [(KEY, SMALL)], occasion=OCCASION)
     assert list(contents(tmp_path).values()) == [before + b"\n"]
