@@ -48,10 +48,15 @@ def quantiles_s(run: Run) -> dict[str, float]:
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
-def relative_mad(values: Sequence[float]) -> float:
-    """1.4826 x median absolute deviation / median: a robust relative standard deviation."""
+def robust_deviation(values: Sequence[float]) -> float:
+    """1.4826 x the median absolute deviation: one odd value among many does not count."""
     middle = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
+
+
+def relative_mad(values: Sequence[float]) -> float:
+    """The robust standard deviation over the median."""
+    return robust_deviation(values) / statistics.median(values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,11 +69,11 @@ class Estimate:
 
     def lower(self, level: float) -> float:
         """The bound that the true mean lies below with probability `level` at most."""
-        return self.mean - _cached_t_quantile(level, self.freedom) * self.error
+        return self.mean - t_quantile(level, self.freedom) * self.error
 
     def upper(self, level: float) -> float:
         """The bound that the true mean lies above with probability `level` at most."""
-        return self.mean + _cached_t_quantile(level, self.freedom) * self.error
+        return self.mean + t_quantile(level, self.freedom) * self.error
 
 
 def of_launches(values: Sequence[float]) -> Estimate:
@@ -103,6 +108,7 @@ def t_tail(value: float, freedom: float) -> float:
     return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + value * value)) / 2
 
 
+@functools.lru_cache(maxsize=4096)
 def t_quantile(level: float, freedom: float) -> float:
     """The t that is exceeded with probability `level` (0 < level < 1), to a millionth."""
     if level > 0.5:
@@ -138,6 +144,3 @@ def _fraction(a: float, b: float, x: float, terms: int = 300) -> float:
             d = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
         value = 1 + d / value
     return value
-
-
-_cached_t_quantile = functools.lru_cache(maxsize=4096)(t_quantile)

@@ -48,6 +48,11 @@ class Terms:
     accept_new: bool = False
     memory_limit_bytes: int | None = None
 
+    @property
+    def missing_fails(self) -> bool:
+        """Whether a case fails for want of a baseline."""
+        return self.require_baselines and not (self.accept_all or self.accept_new)
+
 
 def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
     """The Summary of launch times in seconds (at least one) of `case`."""
@@ -108,10 +113,6 @@ def _same_limit(baseline: Baseline, terms: Terms) -> bool:
 def summary_of_runs(measurement: Measurement) -> Summary:
     """The Summary of a measurement's runs, of which there is one at least."""
     now = summary_of(measurement.case, [stats.launch_time_s(run) for run in measurement.runs])
-    return _with_dispatch(now, measurement)
-
-
-def _with_dispatch(now: Summary, measurement: Measurement) -> Summary:
     calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
     return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
 
@@ -152,12 +153,9 @@ def _other_protocol(
 
 
 def _no_baseline(spec: Spec, terms: Terms, nearest: str) -> Verdict:
-    accepted = terms.accept_all or terms.accept_new
     text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
-    if terms.require_baselines and not accepted:
-        text += "; a baseline is required"
-    failed = terms.require_baselines and not accepted
-    return Verdict(spec=spec, outcome=Outcome.NO_BASELINE, failed=failed, text=text)
+    text += "; a baseline is required" if terms.missing_fails else ""
+    return Verdict(spec=spec, outcome=Outcome.NO_BASELINE, failed=terms.missing_fails, text=text)
 
 
 def _fits_now(spec: Spec, baseline: Baseline) -> Verdict:
@@ -181,10 +179,8 @@ def _out_of_memory(
         failure=worst,
     )
     if baseline is None:
-        accepted = terms.accept_all or terms.accept_new
         why = "no baseline" + (f"; {nearest}" if nearest else "")
-        failed = terms.require_baselines and not accepted
-        return replace(base, text=f"{base.text} ({why})", failed=failed)
+        return replace(base, text=f"{base.text} ({why})", failed=terms.missing_fails)
     if baseline.oom:
         text = f"{base.text} (expected: so it was on {baseline.date})"
         return replace(base, text=text, expected=True)

@@ -111,7 +111,7 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
     decision = decide(shifts, looks, cases=terms.cases, floor=floor)
     outcome = decision.outcome or Outcome.NOISY
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
-    estimate = decision.estimate or _estimate(shifts)
+    estimate = decision.estimate or (of_launches(shifts) if len(shifts) > 1 else None)
     tail = _tail_ratio(pairs)
     verdict = Verdict(
         spec=spec,
@@ -147,10 +147,6 @@ def _looks(terms: Terms) -> Looks:
     first = max(2, terms.launches)
     later = (count for count in terms.policy.looks.counts if count > first)
     return replace(terms.policy.looks, counts=(first, *later))
-
-
-def _estimate(shifts: Sequence[float]) -> Estimate | None:
-    return of_launches(shifts) if len(shifts) > 1 else None
 
 
 def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:

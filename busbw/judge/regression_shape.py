@@ -153,18 +153,15 @@ def _of_curve(curve: Curve | None, sizes: Sequence[SizeShift]) -> Iterator[Shape
     transfer = [1 - share for share in latency]
     if not min(latency) <= 0.5 <= max(latency):
         return
-    one = changes_of([latency], sizes)
-    if one is not None and one[0].relative > 0:
-        shape = _moved(RegressionShape.LATENCY, sizes, columns=[latency], changes=one)
-        yield replace(shape, latency_change=one[0].relative)
-    other = changes_of([transfer], sizes)
-    if other is not None and other[0].relative > 0:
-        shape = _moved(RegressionShape.BANDWIDTH, sizes, columns=[transfer], changes=other)
-        yield replace(shape, transfer_change=other[0].relative)
-    both = changes_of([latency, transfer], sizes)
-    if both is not None:
-        shape = _moved(RegressionShape.SEVERAL, sizes, columns=[latency, transfer], changes=both)
-        yield replace(shape, latency_change=both[0].relative, transfer_change=both[1].relative)
+    for kind, columns in (
+        (RegressionShape.LATENCY, [latency]),
+        (RegressionShape.BANDWIDTH, [transfer]),
+        (RegressionShape.SEVERAL, [latency, transfer]),
+    ):
+        changes = changes_of(columns, sizes)
+        # A part by itself must have grown; of both, one may have shrunk.
+        if changes is not None and (len(changes) > 1 or changes[0].relative > 0):
+            yield _moved(kind, sizes, columns=columns, changes=changes)
 
 
 def _moved(
@@ -174,14 +171,21 @@ def _moved(
     columns: Sequence[Sequence[float]],
     changes: Sequence[CurveChange],
 ) -> Shape:
-    """The shape that the sizes have when parts of the curve have changed.
+    """The shape that the sizes have when parts of the curve have changed, the latency first.
 
     Its payloads are those that should be slower by at least half of the most that one is.
     """
     expected = tuple(math.log(ratio) for ratio in ratios_of(columns, changes))
     least = max(0.5 * max(expected), 0.0)
     slow = (size.payload_bytes for size, one in zip(sizes, expected) if one > 0 and one >= least)
-    return Shape(kind=kind, expected=expected, payloads=tuple(slow), parameters=len(columns))
+    return Shape(
+        kind=kind,
+        expected=expected,
+        payloads=tuple(slow),
+        parameters=len(columns),
+        latency_change=None if kind is RegressionShape.BANDWIDTH else changes[0].relative,
+        transfer_change=None if kind is RegressionShape.LATENCY else changes[-1].relative,
+    )
 
 
 def _several(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
@@ -248,21 +252,16 @@ def curve_shift(
     """
     if curve is None or any(size.significant for size in sizes):
         return None
-    shift = shift_of(curve, sizes)
-    if shift is None or not (
-        shift.latency_change > max(floor, quantile * shift.latency_error)
-        or shift.transfer_change > max(floor, quantile * shift.transfer_error)
-    ):
+    changes = shift_of(curve, sizes) or ()
+    if not any(one.relative > max(floor, quantile * one.error) for one in changes):
         return None
     shape = cheapest(curve, sizes)
-    if shape is None or shape.kind is RegressionShape.ONE_SIZE or _shapeless(shape):
+    if shape is None or shape.kind is RegressionShape.ONE_SIZE:
+        return None
+    if shape.kind is RegressionShape.SEVERAL and shape.latency_change is None:
         return None
     located = _located(shape, curve, sizes)
     return replace(located, text=f"{located.text}; no single payload shows it")
-
-
-def _shapeless(shape: Shape) -> bool:
-    return shape.kind is RegressionShape.SEVERAL and shape.latency_change is None
 
 
 def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> LocatedRegression:

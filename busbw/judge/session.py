@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from busbw import stats
 from busbw.model import (
     Case,
-    CompiledVerdict,
+    CaseVerdict,
     Measurement,
     Outcome,
     SessionOutcome,
@@ -197,16 +197,21 @@ def judge_session(
     to skip: such a session is not green, whatever its cases say. Without any time a session is
     FINE only if every case ran out of memory as its baseline expects.
     """
-    failed = failed_text(verdicts)
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
-        outcome, text = SessionOutcome.NO_VERDICT, "; ".join(reasons)
-    elif about.shifted:
-        outcome, text = SessionOutcome.ENV_SHIFT, about.shifted
-    elif about.curve:
-        outcome, text = SessionOutcome.CURVE_SHIFT, "; ".join(about.curve)
-    else:
-        outcome, text = SessionOutcome.FINE, _measured(verdicts, measurements)
+        return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
+    if about.shifted:
+        return session_verdict(SessionOutcome.ENV_SHIFT, about.shifted, verdicts)
+    if about.curve:
+        return session_verdict(SessionOutcome.CURVE_SHIFT, "; ".join(about.curve), verdicts)
+    return session_verdict(SessionOutcome.FINE, _measured(verdicts, measurements), verdicts)
+
+
+def session_verdict(
+    outcome: SessionOutcome, text: str, verdicts: Sequence[CaseVerdict]
+) -> SessionVerdict:
+    """`text`, and how many cases failed; a session that would be FINE says that first."""
+    failed = _failed_text(verdicts)
     parts = (failed, text) if outcome is SessionOutcome.FINE else (text, failed)
     return SessionVerdict(
         outcome=outcome,
@@ -215,7 +220,7 @@ def judge_session(
     )
 
 
-def failed_text(verdicts: Sequence[Verdict] | Sequence[CompiledVerdict]) -> str:
+def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
     """How many cases failed, by outcome; empty where none did."""
     failed = Counter(verdict.outcome.value for verdict in verdicts if verdict.failed)
     if not failed:
@@ -235,7 +240,7 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
 
 
 def _launches(measurements: Sequence[Measurement]) -> str:
-    counts = {len(m.runs) + len(m.failures) for m in measurements}
+    counts = {measurement.launches for measurement in measurements}
     if len(counts) == 1:
         return plural(min(counts), "launch")
     return f"{min(counts)} to {max(counts)} launches"
@@ -266,9 +271,7 @@ def _reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> Iterator[str]:
     yield from _without_times(verdicts, measurements, about)
-    short = [
-        m.case.name for m in measurements if 0 < len(m.runs) + len(m.failures) < about.launches
-    ]
+    short = [m.case.name for m in measurements if 0 < m.launches < about.launches]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {about.launches} launches, first {short[0]}"

@@ -40,16 +40,15 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
 
     `whose` measurement it is, such as ``the reference: ``, where that must be said.
     """
-    failures, launches = measurement.failures, len(measurement.runs) + len(measurement.failures)
+    failures, launches = measurement.failures, measurement.launches
     hard = [f for f in failures if f.kind is not FailureKind.OUT_OF_MEMORY]
     if launches == 0:
         return Verdict(
             spec=spec, outcome=Outcome.FAILED, failed=True, text=f"{whose}it was not measured"
         )
     if hard:
-        text = (
-            f"{whose}{_kind_text(hard[0])} in {len(hard)} of {launches} launches: {hard[0].message}"
-        )
+        kind = hard[0].kind.value.lower().replace("_", " ")
+        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].message}"
         return _failed(spec, text, hard[0])
     if failures and measurement.runs:
         text = (
@@ -61,10 +60,6 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
 
 def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
     return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
-
-
-def _kind_text(failure: Failure) -> str:
-    return failure.kind.value.lower().replace("_", " ")
 
 
 def memory_text(failure: Failure) -> str:
@@ -183,7 +178,11 @@ def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
 
     Medians over the launches that read both; nothing where none did.
     """
-    both = [(run.clocks_s[Clock.HOST], run.clocks_s[Clock.DEVICE]) for run in runs if _has(run)]
+    both = [
+        (run.clocks_s[Clock.HOST], run.clocks_s[Clock.DEVICE])
+        for run in runs
+        if {Clock.HOST.value, Clock.DEVICE.value} <= set(run.clocks_s)
+    ]
     if not both:
         return ()
     ratio = statistics.median(host_s / device_s for host_s, device_s in both)
@@ -194,7 +193,3 @@ def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
         f"clocks disagree: host {seconds_text(host_s)}, device {seconds_text(device_s)}, "
         f"{ratio:.2f} x (limit {policy.clock_ratio:.2f} x either way)",
     )
-
-
-def _has(run: Run) -> bool:
-    return {Clock.HOST.value, Clock.DEVICE.value} <= set(run.clocks_s)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge import Rerun, Ruling, rerun
+from busbw.judge import Ruling, rerun
+from busbw.judge.case import Rerun
 from busbw.model import Outcome, Spec
 from tests import build
 

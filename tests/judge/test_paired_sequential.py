@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw.judge import POLICIES, Looks
+from busbw.judge import POLICIES
 from busbw.judge.paired import Decision, decide
+from busbw.judge.policy import Looks
 from busbw.model import Device, Outcome
 
 from .rules import LOOKS

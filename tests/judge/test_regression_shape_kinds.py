@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.judge import Curve, curve_shift, fit, locate
+from busbw.judge import Curve, fit
+from busbw.judge.regression_shape import curve_shift, locate
 from busbw.model import MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
