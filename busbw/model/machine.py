@@ -56,7 +56,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Framework:
-    """One framework.
+    """What the parent knows of a framework without importing it; what it reaches, its probe says.
 
     `strategies` are those of its all-reduce, by the names that `--strategies` takes, the usual one
     first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
