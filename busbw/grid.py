@@ -199,14 +199,9 @@ class Target:
         Without a shape where only a part of the devices takes part.
         """
         found = self.sets[spec.framework]
-        return EnvironmentKey(
-            device_kind=found.device_kind,
-            ranks=spec.ranks or found.ranks,
-            cores=found.cores,
-            mesh=found.mesh if spec.ranks in (None, found.ranks) else "",
-            hosts=found.hosts,
-            processes=found.processes,
-        )
+        if spec.ranks in (None, found.ranks):
+            return found.key
+        return replace(found.key, ranks=spec.ranks, mesh="")
 
 
 def choose_target(
@@ -222,7 +217,8 @@ def choose_target(
         target, reason = _try_device(candidate, ranks, probes)
         if target is not None:
             _check_named(target, named)
-            return _with_why(target, tried, asked=device is not None)
+            found = "; ".join([*tried, "the first with two ranks or more"])
+            return replace(target, why="asked for" if device else found)
         tried.append(reason)
     raise GridError("; ".join(tried))
 
@@ -262,11 +258,6 @@ def _check_named(target: Target, named: Sequence[str]) -> None:
                 f"{framework} does not reach the {target.device.value.upper()}: "
                 f"{target.unreached[framework]}"
             )
-
-
-def _with_why(target: Target, tried: Sequence[str], *, asked: bool) -> Target:
-    why = "asked for" if asked else "; ".join([*tried, "the first with two ranks or more"])
-    return Target(device=target.device, why=why, sets=target.sets, unreached=target.unreached)
 
 
 def resolve(spec: Spec, target: Target) -> Case:

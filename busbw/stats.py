@@ -1,12 +1,16 @@
-"""Samples to launch times to quantiles and spread: numbers in, numbers out.
+"""Samples to launch times to quantiles and spread; what a few launches say of a mean.
 
-Nothing here drops a sample, knows a unit other than the one it is given, or judges.
+Numbers in, numbers out. Nothing here drops a sample, knows a unit other than the one it is given,
+or judges.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from busbw.model import Run
 
@@ -44,7 +48,99 @@ def quantiles_s(run: Run) -> dict[str, float]:
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
-def relative_mad(values: Sequence[float]) -> float:
-    """1.4826 x median absolute deviation / median: a robust relative standard deviation."""
+def robust_deviation(values: Sequence[float]) -> float:
+    """1.4826 x the median absolute deviation: one odd value among many does not count."""
     middle = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
+
+
+def relative_mad(values: Sequence[float]) -> float:
+    """The robust standard deviation over the median."""
+    return robust_deviation(values) / statistics.median(values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A mean with its standard error and the degrees of freedom that the error is known with."""
+
+    mean: float
+    error: float
+    freedom: float
+
+    def lower(self, level: float) -> float:
+        """The bound that the true mean lies below with probability `level` at most."""
+        return self.mean - t_quantile(level, self.freedom) * self.error
+
+    def upper(self, level: float) -> float:
+        """The bound that the true mean lies above with probability `level` at most."""
+        return self.mean + t_quantile(level, self.freedom) * self.error
+
+
+def of_launches(values: Sequence[float]) -> Estimate:
+    """Of at least two values, one per launch: Student's own."""
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(mean=statistics.fmean(values), error=error, freedom=len(values) - 1)
+
+
+def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
+    """By how much log time moved between two launches: the Hodges-Lehmann estimate.
+
+    For samples taken in turn, the median over all means of two of the log ratios of neighbours
+    (J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963): a stall
+    of one sample, or of half a dozen, hardly moves it. For launches of unequal length, which were
+    not taken in turn, the median of the log ratios of all pairs.
+    """
+    if len(before) != len(now):
+        return statistics.median(math.log(b / a) for a in before for b in now)
+    ratios = [math.log(b / a) for a, b in zip(before, now)]
+    return statistics.median(
+        (one + other) / 2 for place, one in enumerate(ratios) for other in ratios[place:]
+    )
+
+
+def t_tail(value: float, freedom: float) -> float:
+    """P(T > `value`) for Student's t with `freedom` degrees, which need not be whole.
+
+    By the regularised incomplete beta function: P(T > t) = I_x(f/2, 1/2) / 2, x = f / (f + t^2).
+    """
+    if value < 0:
+        return 1 - t_tail(-value, freedom)
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + value * value)) / 2
+
+
+@functools.lru_cache(maxsize=4096)
+def t_quantile(level: float, freedom: float) -> float:
+    """The t that is exceeded with probability `level` (0 < level < 1), to a millionth."""
+    if level > 0.5:
+        return -t_quantile(1 - level, freedom)
+    low, high = 0.0, 1.0
+    while t_tail(high, freedom) > level:
+        low, high = high, 2 * high
+    while high - low > 1e-6 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_tail(middle, freedom) > level else (low, middle)
+    return high
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """I_x(a, b), by its continued fraction (NIST Digital Library, 8.17.22) and symmetry."""
+    if x <= 0 or x >= 1:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logarithm + a * math.log(x) + b * math.log1p(-x)) / a
+    return front / _fraction(a, b, x)
+
+
+def _fraction(a: float, b: float, x: float, terms: int = 300) -> float:
+    """1 + d1/(1 + d2/(1 + ...)), from its far end."""
+    value = 1.0
+    for place in range(terms, 0, -1):
+        half = place // 2
+        if place % 2:
+            d = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
+        else:
+            d = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
+        value = 1 + d / value
+    return value

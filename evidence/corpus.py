@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from busbw import stats, wire, writing
-from busbw.judge.estimate import shift_of_samples
+from busbw.stats import shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
 SUFFIX = ".jsonl.gz"

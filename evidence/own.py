@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw import judge
-from busbw.judge import sequential_test, stored
+from busbw.judge import paired, stored
 from busbw.model import Device
 from busbw.model import Outcome as Verdict
 
@@ -24,7 +24,7 @@ POLICY = judge.POLICIES[Device.CPU]
 class Paired:
     """busbw with `--against`: pairs of launches measured in turn, as many as it takes.
 
-    `busbw.judge.sequential_test.decide`, from 6 pairs to 49; undecided is NOISY. Where the recorded
+    `busbw.judge.paired.decide`, from 6 pairs to 49; undecided is NOISY. Where the recorded
     pairs end before a suspicion could be seen again, it counts as an alarm.
     """
 
@@ -38,7 +38,7 @@ class Paired:
         looks = POLICY.looks
         least_s = statistics.median(one.reference.launch_time_s for one in launches)
         floor = max(looks.floor, POLICY.least_difference_s / least_s)
-        decision = sequential_test.decide(shifts, looks, cases=cases, floor=floor)
+        decision = paired.decide(shifts, looks, cases=cases, floor=floor)
         if decision.suspected:
             # Launches end before it could be seen again: counted against the rule.
             return Verdict.REGRESSED

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.baselines import find_published
 from busbw.baselines.document import Status
-from busbw.baselines.published import Published, PublishedEntry, read_published
+from busbw.baselines.store import Published, PublishedEntry, read_published
 from busbw.metrics import parse_payload
 from busbw.model import Case, EnvironmentKey, Protocol, Reference
 from busbw.workloads import Collective

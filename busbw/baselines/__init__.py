@@ -5,25 +5,13 @@ per framework, collective and strategy. Versions are recorded and never matched.
 writes files; judges nothing and starts nothing. How much a baseline may lose is handed in.
 """
 
-from .changes import Change, Refusal, Saved
-from .compiled import (
-    AcceptedCompiled,
-    CompiledChange,
-    find_compiled,
-    has_compiled,
-    save_compiled,
-)
-from .contents import Contents, contents_of
-from .document import BaselineError, Document, read_json
-from .draft import Draft, drafted
-from .entries import Accepted, Occasion
-from .folder import check_folder, check_writable
-from .key import folder_of
-from .pool import beyond
-from .published import Published, find_published
-from .store import FoundBaseline, Rules, find, frameworks_at, frameworks_below, save
-from .timed import TIMED
-from .upkeep import prune, rebase
+from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compiled, save_compiled
+from .document import BaselineError, read_json
+from .entries import Accepted, Occasion, beyond
+from .files import Draft, check_folder, check_writable, drafted, folder_of
+from .store import FoundBaseline, contents_of, find, find_published, frameworks_at, frameworks_below
+from .timed import TIMED, Document
+from .updates import Change, Rules, Saved, prune, rebase, save
 
 __all__ = [
     "TIMED",
@@ -32,13 +20,10 @@ __all__ = [
     "BaselineError",
     "Change",
     "CompiledChange",
-    "Contents",
     "Document",
     "Draft",
     "FoundBaseline",
     "Occasion",
-    "Published",
-    "Refusal",
     "Rules",
     "Saved",
     "beyond",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import wire
+from busbw import model, wire
 from busbw.model import (
     Case,
     Compiled,
@@ -20,29 +20,15 @@ from busbw.model import (
     Failure,
     Protocol,
     Topology,
+    converted,
     payload_text,
 )
 
 from . import files
-from .document import (
-    Status,
-    StoredFile,
-    StoredLine,
-    check_bytes,
-    check_case,
-    check_compiled,
-    check_date,
-    check_key,
-    check_payload,
-    one_line_each,
-)
-from .draft import drafted
-from .entries import case_of
-from .files import Codec
-from .key import slug
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
+from .files import Codec, drafted, slug
 
 SCHEMA = 1
-FOLDER = "compiled"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +71,7 @@ class CompiledChange:
 
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
-    path = files.path_of(root, key, case, FOLDER)
+    path = files.path_of(root, key, case, files.COMPILED_FOLDER)
     document = files.stored(COMPILED, path, key, case)
     entry = _entry(document, case) if document is not None else None
     return _baseline(case, entry) if entry else None
@@ -96,7 +82,7 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 
     Told by the folder's name: the key in full is known only where there is a compiler.
     """
-    kind, ranks = root / FOLDER / slug(topology.device_kind), f"{topology.ranks}r"
+    kind, ranks = root / files.COMPILED_FOLDER / slug(topology.device_kind), f"{topology.ranks}r"
     folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
     return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 
@@ -115,7 +101,7 @@ def save_compiled(
         for one in accepted:
             path, document = draft.opened(one.key, one.case)
             old, new = _entry(document, one.case), _entry_of(one, date)
-            if old is not None and (only_new or _same(old, new)):
+            if old is not None and (only_new or replace(old, date=date) == new):
                 continue
             others = [entry for entry in document.entries if entry.place != new.place]
             draft.put(path, replace(document, entries=(*others, new)))
@@ -124,52 +110,23 @@ def save_compiled(
     return tuple(changes)
 
 
-def _same(old: CompiledEntry, new: CompiledEntry) -> bool:
-    return replace(old, date=new.date) == new
-
-
-def _empty(key: EnvironmentKey, case: Case) -> CompiledDocument:
-    return CompiledDocument(
-        schema=SCHEMA,
-        environment=key,
-        framework=case.framework,
-        collective=case.collective,
-        strategy=case.strategy,
-        entries=(),
-    )
-
-
 def _checked(raw: Any) -> CompiledDocument:
-    """Raises WireError with the place of what no file can hold."""
+    """The document that JSON is. Raises WireError with the place of what no file can hold."""
     document = wire.from_json(CompiledDocument, raw, "document")
-    _check(document)
-    return document
-
-
-def _check(document: CompiledDocument) -> None:
-    """Raises WireError with the place of what no entry can hold."""
     if document.schema != SCHEMA:
         raise wire.WireError(f"document.schema: expected {SCHEMA}, got {document.schema}")
-    check_key(document.environment, "document.environment")
-    seen = set()
+    check_file(document)
     for index, entry in enumerate(document.entries):
         where = f"document.entries[{index}]"
-        check_payload(entry.payload, entry.payload_bytes, where)
-        check_bytes(entry, where)
         check_date(entry.date, f"{where}.date")
-        check_case(case_of(document, entry, entry.protocol), where)
+        with placed(where):
+            model.check_case(case_of(document, entry, entry.protocol))
         if (entry.compiled is None) is (entry.status is Status.OK):
             raise wire.WireError(f"{where}.compiled: expected with the status 'ok' and only then")
         if entry.compiled is not None:
-            check_compiled(entry.compiled, f"{where}.compiled")
-        if entry.place in seen:
-            raise wire.WireError(f"{where}: a second entry for {entry.dtype} {entry.payload}")
-        seen.add(entry.place)
-
-
-def _text(document: CompiledDocument) -> str:
-    entries = sorted(document.entries, key=lambda entry: entry.place)
-    return one_line_each(document, {"entries": entries})
+            with placed(f"{where}.compiled"):
+                model.check_compiled(entry.compiled)
+    return document
 
 
 def _entry(document: CompiledDocument, case: Case) -> CompiledEntry | None:
@@ -196,20 +153,9 @@ def _entry_of(one: AcceptedCompiled, date: str) -> CompiledEntry:
 
 
 def _baseline(case: Case, entry: CompiledEntry) -> CompiledBaseline:
-    return CompiledBaseline(
-        case=replace(case, protocol=entry.protocol),
-        compiled=entry.compiled,
-        date=entry.date,
-        release=entry.release,
-        needed_bytes=entry.needed_bytes,
-        available_bytes=entry.available_bytes,
-    )
+    return converted(CompiledBaseline, entry, case=replace(case, protocol=entry.protocol))
 
 
 COMPILED = Codec(
-    folder=FOLDER,
-    checked=_checked,
-    empty=_empty,
-    text=_text,
-    is_empty=lambda document: not document.entries,
+    kind=CompiledDocument, schema=SCHEMA, folder=files.COMPILED_FOLDER, checked=_checked
 )

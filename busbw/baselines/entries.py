@@ -1,11 +1,18 @@
-"""A Case and what was measured of it as an entry of a file, and an entry as a Baseline.
+"""What was measured of a case as an entry of a file, an entry as a Baseline, and how entries join.
 
-Values to values: seconds become microseconds of six digits here and nowhere else. No file is
-known, and nothing is decided.
+Values to values: seconds become microseconds of six digits here and nowhere else. No file is known,
+and what is refused is said in `updates`.
+
+A level may creep: each step too small for a verdict, and each accepted. So an entry has a pin, a
+level that later ones are held against. The level may lie above its pin by a budget, no more;
+the pin rises only when somebody accepts a loss with a reason. An improvement beyond the budget
+takes the pin down with it, or it could be lost again unseen; a smaller one leaves it, or noise
+would ratchet it down.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,15 +20,18 @@ from busbw.model import (
     Baseline,
     BaselineSession,
     Case,
-    CaseKey,
     EnvironmentKey,
     Measurement,
-    Protocol,
+    converted,
     payload_text,
 )
-from busbw.workloads import Collective
 
-from .document import SCHEMA, Document, Entry, Status, StoredFile, StoredLine, StoredSession
+from .document import Status
+from .timed import Entry, StoredSession
+
+# Enough launches to know the noise, and few enough that the pool follows the machine and a line can
+# still be read.
+MOST_SESSIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,29 +64,6 @@ class Accepted:
     memory_limit_bytes: int | None = None
 
 
-def case_of(
-    document: StoredFile, entry: StoredLine, protocol: Protocol, file_name: str = ""
-) -> Case:
-    """The Case that `entry` is about; whether it is a training step's, its file's name says."""
-    named = CaseKey.of_file(file_name)
-    kind = type(named.workload) if named is not None else Collective
-    return Case(
-        framework=document.framework,
-        payload_bytes=entry.payload_bytes,
-        workload=kind(
-            collective=document.collective,
-            reduce_op=entry.reduce_op,
-            placement=entry.placement,
-            axes=entry.axes,
-        ),
-        strategy=document.strategy,
-        dtype=entry.dtype,
-        ranks=document.environment.ranks,
-        mesh=document.environment.mesh,
-        protocol=protocol,
-    )
-
-
 def baseline_of(case: Case, entry: Entry) -> Baseline:
     """What is stored, with the protocol that it was measured with."""
     newest = entry.sessions[-1] if entry.sessions else entry
@@ -95,13 +82,11 @@ def baseline_of(case: Case, entry: Entry) -> Baseline:
 
 
 def _session_of(stored: StoredSession) -> BaselineSession:
-    return BaselineSession(
-        date=stored.date,
-        commit=stored.commit,
-        versions=stored.versions,
+    return converted(
+        BaselineSession,
+        stored,
         times_s=tuple(time_us / 1e6 for time_us in stored.times_us),
         anchors_s=tuple(anchor_us / 1e6 for anchor_us in stored.anchors_us),
-        surroundings=stored.surroundings,
     )
 
 
@@ -145,13 +130,49 @@ def rounded_us(time_us: float) -> float:
     return float(f"{time_us:.6g}")
 
 
-def empty_document(key: EnvironmentKey, case: Case) -> Document:
-    """The file of `case` on `key` before anything is in it."""
-    return Document(
-        schema=SCHEMA,
-        environment=key,
-        framework=case.framework,
-        collective=case.collective,
-        strategy=case.strategy,
-        entries=(),
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Joined:
+    """The entry as it would be written; `lost`: that takes a reason, for it loses too much."""
+
+    entry: Entry
+    lost: bool = False
+
+
+def level_us(entry: Entry) -> float | None:
+    """The median over sessions of each session's median launch; None without sessions."""
+    if not entry.sessions:
+        return None
+    return statistics.median(statistics.median(s.times_us) for s in entry.sessions)
+
+
+def beyond(level: float, pinned: float, budget: float) -> bool:
+    """Whether `level` is slower than `pinned`, in the same unit, by more than the fraction."""
+    return level > pinned * (1 + budget)
+
+
+def joined(old: Entry | None, new: Entry, *, append: bool, budget: float) -> Joined:
+    """`new`, with one session and no pin, in the place of `old` or, with `append`, joined to it.
+
+    Times of another protocol are not comparable: they take the place of the old ones and pin
+    their own level. Running out of memory where a time stands is a loss beyond any budget.
+    """
+    if old is None or old.status is Status.OOM or old.protocol != new.protocol:
+        return Joined(entry=pinned_at_level(new))
+    if new.status is Status.OOM:
+        return Joined(entry=new, lost=True)
+    sessions = (*old.sessions, *new.sessions)[-MOST_SESSIONS:] if append else new.sessions
+    entry = replace(new, sessions=sessions, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
+    level, pinned = level_us(entry), old.pinned_us
+    assert level is not None and pinned is not None
+    lost = beyond(level, pinned, budget)
+    if lost or beyond(pinned, level, budget):
+        entry = pinned_at_level(entry)
+    return Joined(entry=entry, lost=lost)
+
+
+def pinned_at_level(entry: Entry, date: str = "") -> Entry:
+    """`entry` pinned at its level, if it has one, on `date` or that of its newest session."""
+    level = level_us(entry)
+    if level is None:
+        return entry
+    return replace(entry, pinned_us=rounded_us(level), pinned_date=date or entry.sessions[-1].date)

@@ -1,25 +1,45 @@
-"""Find a case's baseline; save a session's accepted ones, merged with what is stored.
+"""Find what a case is held against: its baseline, or a figure that somebody published.
 
-Knows files and the layout; whether something deserves to be saved is decided elsewhere, and how
-much a baseline may lose in `pool`.
+Knows files and the layout, and writes none. Published figures were measured by another method: they
+are shown, never judged. They lie beside the baselines as
+``<device kind>/<ranks>r/published.<collective>.<name>.json``; no update touches them, and their
+schema is their own: a bandwidth per payload, with its source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model import Baseline, Case, CaseKey, EnvironmentKey
+from busbw import wire
+from busbw.model import Baseline, Case, CaseKey, EnvironmentKey, Reference
 
 from . import files
-from .changes import Change, Refusal, Saved, recorded
-from .document import Document, Entry
-from .draft import Draft
-from .entries import Accepted, Occasion, baseline_of, entry_of
-from .key import folder_of
-from .pool import joined
-from .timed import TIMED
+from .document import BaselineError, Status, case_of, check_payload, read_json
+from .entries import baseline_of
+from .files import folder_of, slug
+from .timed import TIMED, read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """Where the file's times hold, and its baselines, those that are out of memory too."""
+
+    key: EnvironmentKey
+    baselines: tuple[Baseline, ...]
+
+
+def contents_of(path: Path) -> Contents:
+    """What is in `path`, of whichever known schema. Raises BaselineError for any other file."""
+    document = read(path)
+    return Contents(
+        key=document.environment,
+        baselines=tuple(
+            baseline_of(case_of(document, entry, entry.protocol, path.name), entry)
+            for entry in document.entries
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,19 +54,6 @@ class FoundBaseline:
     other_strategy: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
-    """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
-
-    `accept_regression` writes also what loses more, and pins it. `only_new` leaves existing
-    entries alone.
-    """
-
-    budget: float
-    accept_regression: bool = False
-    only_new: bool = False
-
-
 def find(
     root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
 ) -> FoundBaseline:
@@ -56,13 +63,12 @@ def find(
     what is stored without any; never what is stored under another limit.
     """
     path = files.path_of(root, key, case)
-    there, entry = files.there(path), None
-    if there:
-        document = files.read_checked(TIMED, path, key, case)
-        entry = _entry(document, case, memory_limit_bytes) or _entry(document, case)
-    if entry is not None:
-        return FoundBaseline(baseline=baseline_of(case, entry))
-    nearest = "" if there else _nearest(root, key, case)
+    document = files.stored(TIMED, path, key, case)
+    if document is not None:
+        entry = document.entry(case, memory_limit_bytes) or document.entry(case)
+        if entry is not None:
+            return FoundBaseline(baseline=baseline_of(case, entry))
+    nearest = "" if document is not None else _nearest(root, key, case)
     return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 
@@ -88,15 +94,10 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     for path in sorted(folder.glob(f"{stem}.*.json")):
         strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
         other = replace(case, strategy=strategy)
-        if strategy != case.strategy and _entry(files.read_checked(TIMED, path, key, other), other):
+        document = files.stored(TIMED, path, key, other) if other != case else None
+        if document is not None and document.entry(other):
             return strategy
     return ""
-
-
-def _entry(document: Document, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
-    wanted = (case.key.entry, memory_limit_bytes)
-    found = (e for e in document.entries if (e.place, e.memory_limit_bytes) == wanted)
-    return next(found, None)
 
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
@@ -111,54 +112,85 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
 
 
-def save(
-    draft: Draft[Document], accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules
-) -> Saved:
-    """Put what was accepted into `draft`, each file with a line of history.
+SCHEMA = 1
 
-    Only the given entries are replaced. What `rules` forbid is not put there, and comes back as a
-    refusal. Raises BaselineError if a file cannot be read.
-    """
-    changes: list[Change] = []
-    refusals: list[Refusal] = []
-    documents: dict[Path, Document] = {}
-    for one in accepted:
-        path, document = draft.opened(one.key, one.measurement.case)
-        documents[path], done = _merged(documents.get(path, document), one, path, occasion, rules)
-        changes += [done] if isinstance(done, Change) else []
-        refusals += [done] if isinstance(done, Refusal) else []
-    for path in dict.fromkeys(change.path for change in changes):
-        own = [change for change in changes if change.path == path]
-        draft.put(path, recorded(documents[path], own, occasion))
-    return Saved(changes=tuple(changes), refusals=tuple(refusals))
+# A thousand times what any link or memory moves.
+_MOST_GB_PER_S = 1e7
 
 
-def _merged(
-    document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
-) -> tuple[Document, Change | Refusal | None]:
-    """`document` with one case's session, and what that did; None: it was left alone."""
-    case = one.measurement.case
-    new = entry_of(one, occasion)
-    old = _entry(document, case, new.memory_limit_bytes)
-    if rules.only_new and old is not None:
-        return document, None
-    step = joined(old, new, append=one.append, budget=rules.budget)
-    before = baseline_of(case, old) if old else None
-    after = baseline_of(case, step.entry)
-    if step.lost and not rules.accept_regression:
-        assert before is not None
-        return document, Refusal(
-            path=path, case=case, stored=before, wanted=after, budget=rules.budget
-        )
-    others = tuple(entry for entry in document.entries if not _replaced(entry, step.entry, one))
-    change = Change(path=path, case=case, before=before, after=after, lost=step.lost)
-    return replace(document, entries=(*others, step.entry)), change
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedEntry:
+    """One line: algbw in GB/s (10^9), or that the source says out of memory."""
+
+    payload: str
+    payload_bytes: int
+    status: Status
+    algbw_gb_per_s: float | None = None
+    doubt: str = ""
 
 
-def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
-    """Whether `entry` goes when `new` comes: the same one, and that under the session's limit.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """One published table for one device kind and number of ranks."""
 
-    What fits under an artificial limit is no longer out of memory under it.
-    """
-    limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
-    return entry.place == new.place and entry.memory_limit_bytes in limits
+    schema: int
+    source: str
+    method: str
+    slice: str
+    device_kind: str
+    ranks: int
+    collective: str
+    entries: tuple[PublishedEntry, ...]
+
+
+def read_published(path: Path) -> Published:
+    """The checked table in `path`; raises BaselineError."""
+    try:
+        table = wire.from_json(Published, read_json(path), "document")
+        _check_table(table, path)
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
+    return table
+
+
+def _check_table(table: Published, path: Path) -> None:
+    """Raises WireError for what no table can hold, and for one in another's place."""
+    if table.schema != SCHEMA:
+        raise wire.WireError(f"document.schema: expected {SCHEMA}, got {table.schema}")
+    wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
+    named = CaseKey.of_file(path.name)
+    of_name = named.collective if named is not None else ""
+    if wanted != (path.parent.parent.name, path.parent.name, of_name):
+        raise wire.WireError(f"the table is for {' '.join(wanted)}, its place for another")
+    seen = set()
+    for index, entry in enumerate(table.entries):
+        where = f"document.entries[{index}]"
+        check_payload(entry.payload, entry.payload_bytes, where)
+        algbw = entry.algbw_gb_per_s
+        if (algbw is None) is (entry.status is Status.OK):
+            raise wire.WireError(
+                f"{where}.algbw_gb_per_s: expected with the status 'ok' and only then"
+            )
+        if algbw is not None and not 0 < algbw <= _MOST_GB_PER_S:
+            raise wire.WireError(
+                f"{where}.algbw_gb_per_s: expected GB/s above 0, up to {_MOST_GB_PER_S:g}"
+            )
+        if entry.payload_bytes in seen:
+            raise wire.WireError(f"{where}: a second entry for {entry.payload}")
+        seen.add(entry.payload_bytes)
+
+
+def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
+    """What was published for this payload on this device kind and number of ranks, if anything."""
+    folder = root / slug(key.device_kind) / f"{key.ranks}r"
+    for path in sorted(folder.glob(f"published.{case.collective}.*.json")):
+        table = read_published(path)
+        for entry in table.entries:
+            if entry.payload_bytes == case.payload_bytes:
+                return Reference(
+                    source=f"{table.slice}: {table.source}",
+                    oom=entry.status is Status.OOM,
+                    algbw_gb_per_s=entry.algbw_gb_per_s,
+                    doubt=entry.doubt,
+                )
+    return None

@@ -1,22 +1,227 @@
-"""Files of times: how they are read, begun and written."""
+"""One file of times as values, at the door: its schema, its checks, its text.
+
+Schema history:
+1  the first: the launch times of one session per payload.
+2  the sessions of each payload with commit and anchors, the pinned level, the file's history.
+   A file of schema 1 is read as one session, pinned at its median, and written as schema 2.
+
+Everything that is written here is today's schema. What becomes of an entry is decided in `entries`.
+"""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from busbw import model, wire
+from busbw.model import Case, Protocol, variables
 
 from . import files
-from .document import Document, dumps
-from .entries import empty_document
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
 from .files import Codec
-from .reading import checked
 
-TIMED = Codec(
-    folder="",
-    checked=checked,
-    empty=empty_document,
-    text=dumps,
-    is_empty=lambda document: not document.entries,
-)
+SCHEMA = 2
+
+# No clock is finer, and what is compared is divided by it; nothing that is timed takes so long.
+LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSession:
+    """What one session added to an entry: one time, and perhaps one anchor, for each launch."""
+
+    date: str
+    commit: str = ""
+    times_us: tuple[float, ...]
+    anchors_us: tuple[float, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry(StoredLine):
+    """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
+
+    `pinned_us` is the level that the entry may not lose more than a budget against. With a
+    `memory_limit_bytes` it was out of memory under that artificial limit, and is an entry of its
+    own: it says nothing of sessions without it.
+    """
+
+    pinned_us: float | None = None
+    pinned_date: str = ""
+    sessions: tuple[StoredSession, ...] = ()
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    protocol: Protocol
+    date: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """With the limit: there may be a line for each."""
+        return (self.place, self.memory_limit_bytes or 0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Update:
+    """One line of the file's history: `entries` were written or removed.
+
+    `worst_percent` is the largest rise of a level, below 0 where all of them fell.
+    `accepted_regression` says that a loss beyond the budget was accepted, for the `reason`.
+    """
+
+    date: str
+    commit: str = ""
+    entries: int
+    worst_percent: float
+    reason: str = ""
+    accepted_regression: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document(StoredFile):
+    """One file of times: entries, and history."""
+
+    entries: tuple[Entry, ...]
+    history: tuple[Update, ...] = ()
+
+    def entry(self, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
+        """The line of `case`, out of memory under such an artificial limit; None: no such line."""
+        wanted = (case.key.entry, memory_limit_bytes)
+        found = (e for e in self.entries if (e.place, e.memory_limit_bytes) == wanted)
+        return next(found, None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryOne(StoredLine):
+    """An entry of schema 1: launch times of one session, of unknown commit and without anchors."""
+
+    times_us: tuple[float, ...] = ()
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    protocol: Protocol
+    date: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentOne(StoredFile):
+    """A file of schema 1."""
+
+    entries: tuple[EntryOne, ...]
+
+
+def checked(raw: Any) -> Document:
+    """The Document that JSON is, whichever known schema it has. Raises WireError."""
+    schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
+    if schema > 1:
+        return _whole(wire.from_json(Document, raw, "document"))
+    old = wire.from_json(DocumentOne, raw, "document")
+    entries = tuple(_renewed(entry) for entry in old.entries)
+    return _whole(model.converted(Document, old, schema=SCHEMA, entries=entries, history=()))
+
+
+def _whole(document: Document) -> Document:
+    """`document`, if all of it can be: raises WireError with the place."""
+    check_file(document)
+    for index, entry in enumerate(document.entries):
+        _check_entry(entry, f"document.entries[{index}]")
+        with placed(f"document.entries[{index}]"):
+            model.check_case(case_of(document, entry, entry.protocol))
+    for index, update in enumerate(document.history):
+        check_date(update.date, f"document.history[{index}].date")
+    return replace(document, entries=tuple(map(_masked, document.entries)))
+
+
+def _masked(entry: Entry) -> Entry:
+    """Values that earlier versions wrote down and that are nobody's business are gone at the door.
+
+    So they are not shown, and the next update leaves them out of the file.
+    """
+    sessions = (
+        replace(one, surroundings=variables.masked(one.surroundings)) for one in entry.sessions
+    )
+    return replace(entry, sessions=tuple(sessions))
+
+
+def _renewed(old: EntryOne) -> Entry:
+    """Times become one session, and what they amounted to is what later losses count against."""
+    entry = model.converted(
+        Entry, old, pinned_us=None, pinned_date="", sessions=(), memory_limit_bytes=None
+    )
+    if not old.times_us:
+        return entry
+    session = StoredSession(date=old.date, times_us=old.times_us, versions=old.versions)
+    pinned_us = statistics.median(old.times_us)
+    pinned = replace(entry, sessions=(session,), pinned_us=pinned_us, pinned_date=old.date)
+    return replace(pinned, date="", versions={})
+
+
+def _check_entry(entry: Entry, where: str) -> None:
+    """Raises WireError with the place of what no entry of a measurement can hold."""
+    if entry.memory_limit_bytes is not None and entry.memory_limit_bytes <= 0:
+        raise wire.WireError(
+            f"{where}.memory_limit_bytes: expected bytes above 0, got {entry.memory_limit_bytes}"
+        )
+    if entry.status is Status.OK:
+        _check_timed(entry, where)
+        return
+    for key in ("sessions", "pinned_us", "pinned_date"):
+        if getattr(entry, key):
+            raise wire.WireError(f"{where}.{key}: expected none with the status 'oom'")
+    if not entry.date:
+        raise wire.WireError(f"{where}.date: expected one with the status 'oom'")
+    check_date(entry.date, f"{where}.date")
+
+
+def _check_timed(entry: Entry, where: str) -> None:
+    if not entry.sessions:
+        raise wire.WireError(f"{where}.sessions: expected at least one, or the status 'oom'")
+    if entry.memory_limit_bytes is not None:
+        raise wire.WireError(f"{where}.memory_limit_bytes: expected only with the status 'oom'")
+    if entry.date or entry.versions:
+        key = "date" if entry.date else "versions"
+        raise wire.WireError(f"{where}.{key}: expected in the sessions, or the status 'oom'")
+    if entry.pinned_us is None or not entry.pinned_date:
+        key = "pinned_us" if entry.pinned_us is None else "pinned_date"
+        raise wire.WireError(f"{where}.{key}: missing")
+    for index, session in enumerate(entry.sessions):
+        _check_session(session, f"{where}.sessions[{index}]")
+    _check_microseconds(entry.pinned_us, f"{where}.pinned_us")
+    check_date(entry.pinned_date, f"{where}.pinned_date")
+
+
+def _check_session(session: StoredSession, where: str) -> None:
+    check_date(session.date, f"{where}.date")
+    if not session.times_us:
+        raise wire.WireError(f"{where}.times_us: expected at least one time")
+    for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):
+        for place, value_us in enumerate(values_us):
+            _check_microseconds(value_us, f"{where}.{key}[{place}]")
+    launches = len(session.times_us)
+    if session.anchors_us and len(session.anchors_us) != launches:
+        raise wire.WireError(
+            f"{where}.anchors_us: expected none, or one for each of {launches} launches, "
+            f"got {len(session.anchors_us)}"
+        )
+
+
+def _check_microseconds(value_us: float, where: str) -> None:
+    if value_us < LEAST_US:
+        raise wire.WireError(
+            f"{where}: expected microseconds above 0 (at least {LEAST_US:g}), got {value_us:g}"
+        )
+    if value_us > MOST_US:
+        raise wire.WireError(f"{where}: expected microseconds up to {MOST_US:g}, got {value_us:g}")
+
+
+TIMED = Codec(kind=Document, schema=SCHEMA, folder="", checked=checked)
 
 
 def read(path: Path) -> Document:

@@ -12,8 +12,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from .base import AbstractCollective, Blocks, Draw
-from .numbers import DTYPES, Dtype
+from .base import DTYPES, AbstractCollective, Draw
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")
@@ -30,7 +29,5 @@ __all__ = [
     "DTYPES",
     "REDUCE_OPS",
     "AbstractCollective",
-    "Blocks",
     "Draw",
-    "Dtype",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+from .base import AbstractCollective, Blocks, Draw, coded
 
 
 class AllGather(AbstractCollective):
@@ -29,14 +29,6 @@ class AllGather(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         """One from each rank."""
         return ranks
-
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Nothing is summed."""
-        return MOST_ROUNDS
-
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Numbers that tell the rank."""
-        return (coded(position, 0, draw.number),)
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """Every rank's block."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 
-from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw
-from .numbers import DTYPES
+from .base import DTYPES, MOST_ROUNDS, AbstractCollective, Blocks, Draw
 
 WEIGHTS = (1.0, 2.0, 4.0, 2.0)
 

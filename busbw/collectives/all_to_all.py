@@ -5,7 +5,7 @@ Not in place: two rounds would give back what was put in, as doing nothing does.
 
 from __future__ import annotations
 
-from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+from .base import AbstractCollective, Blocks, Draw, coded
 
 
 class AllToAll(AbstractCollective):
@@ -39,14 +39,6 @@ class AllToAll(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         """One from each rank."""
         return ranks
-
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Nothing is summed."""
-        return MOST_ROUNDS
-
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Numbers that tell the rank and the block."""
-        return tuple(coded(position, block, draw.number) for block in range(draw.ranks))
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """Transposed."""

@@ -1,13 +1,36 @@
 """What a collective has to say of itself: bytes, rates, its names, values that are known exactly.
 
 A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is
-the size of the group that one collective runs over, a position is a rank's place in it.
+the size of the group that one collective runs over, a position is a rank's place in it. Which
+numbers a dtype holds exactly stands here too.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dtype:
+    """Bytes of an element, significant bits, and the exponents of its powers of two.
+
+    Integers have no negative exponents: their least is 0.
+    """
+
+    size_bytes: int
+    bits: int
+    least_exponent: int
+    greatest_exponent: int
+
+
+DTYPES: Mapping[str, Dtype] = {
+    "float32": Dtype(size_bytes=4, bits=24, least_exponent=-126, greatest_exponent=127),
+    "bfloat16": Dtype(size_bytes=2, bits=8, least_exponent=-126, greatest_exponent=127),
+    "float16": Dtype(size_bytes=2, bits=11, least_exponent=-14, greatest_exponent=15),
+    "int32": Dtype(size_bytes=4, bits=31, least_exponent=0, greatest_exponent=30),
+}
 
 # One tuple of values per block: a period of it.
 Blocks = tuple[tuple[float, ...], ...]
@@ -90,13 +113,14 @@ class AbstractCollective(ABC):
         """(source, target) positions of a collective that sends to single ranks; else none."""
         return ()
 
-    @abstractmethod
     def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """How many chained rounds stay exact, `MOST_ROUNDS` at most; 0: not even one."""
+        """How many chained rounds stay exact; 0: not even one. All do where nothing is summed."""
+        return MOST_ROUNDS
 
-    @abstractmethod
     def start(self, draw: Draw, position: int) -> Blocks:
-        """What the rank at `position` puts in."""
+        """What the rank at `position` puts in: by default numbers that tell the rank and block."""
+        blocks = range(self.input_blocks(draw.ranks))
+        return tuple(coded(position, block, draw.number) for block in blocks)
 
     @abstractmethod
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:

@@ -5,7 +5,7 @@ Not in place: n rounds would give back what was put in, as doing nothing does.
 
 from __future__ import annotations
 
-from .base import MOST_ROUNDS, AbstractCollective, Blocks, Draw, coded
+from .base import AbstractCollective, Blocks, Draw, coded
 
 
 class Permute(AbstractCollective):
@@ -32,14 +32,6 @@ class Permute(AbstractCollective):
     def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
         """Each to the next one."""
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
-
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Nothing is summed."""
-        return MOST_ROUNDS
-
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Numbers that tell the rank."""
-        return (coded(position, 0, draw.number),)
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """The buffer of the rank before."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .base import MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw
-from .numbers import DTYPES
+from .base import DTYPES, MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw
 
 
 class ReduceScatter(AbstractCollective):

@@ -47,16 +47,13 @@ def group_size_of(line: str) -> GroupSize | None:
     listed = _LISTED.search(line)
     if listed is not None:
         sizes = {len(_numbers(text)) for text in _BRACED.findall(listed[1])}
-        return GroupSize(listed[1].count("{"), sizes.pop()) if _is_one_size(sizes) else None
+        one_size = len(sizes) == 1 and 0 not in sizes
+        return GroupSize(listed[1].count("{"), sizes.pop()) if one_size else None
     iota = _IOTA.search(line)
     if iota is not None:
         return _checked(iota["groups"], iota["size"])
     mesh = _MESH.search(line)
     return _mesh_size(mesh) if mesh is not None else None
-
-
-def _is_one_size(sizes: set[int]) -> bool:
-    return len(sizes) == 1 and 0 not in sizes
 
 
 def _mesh_size(match: re.Match[str]) -> GroupSize | None:

@@ -6,21 +6,16 @@ schedule says in which order and how many at once.
 """
 
 from .bundle import Bundle
-from .executor import Executor
-from .exit_status import Ended, failure_of
-from .group import Answers, Group
+from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
+from .group import Group
 from .local import LocalTransport, Worker
-from .machine_lock import BusyError, alone
-from .probe import ProbeCutShort, ProbeFailed, probe
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
-from .training import trained
-from .transport import Member, Reply, Request, Starter, Transport
+from .transport import Ended, Reply, Request, Starter
 
 __all__ = [
     "SCHEDULES",
     "AbstractSchedule",
-    "Answers",
     "Bundle",
     "BusyError",
     "Ended",
@@ -28,7 +23,6 @@ __all__ = [
     "Group",
     "Job",
     "LocalTransport",
-    "Member",
     "Parallel",
     "ProbeCutShort",
     "ProbeFailed",
@@ -38,11 +32,9 @@ __all__ = [
     "Side",
     "Stack",
     "Starter",
-    "Transport",
     "Worker",
     "alone",
     "cache_folder",
-    "failure_of",
     "probe",
     "trained",
 ]

@@ -1,7 +1,8 @@
-"""Starts groups of processes, asks them, ends them; counts what the time went to.
+"""All processes of a session, which has its machine alone: groups are started, asked, ended.
 
-Does not know what is measured or compiled. Whatever ends the work, no process is left: an executor
-is a context manager that ends all that live.
+The Executor counts what the time went to. Whatever ends the work, no process is left: it is a
+context manager that ends all that live. It does not know what is measured or compiled; what a whole
+group is asked once stands here too, to look for devices and to train a net.
 """
 
 from __future__ import annotations
@@ -13,13 +14,51 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-from busbw.model import ALONE, Cluster, Failure, FailureKind, LaunchId
+from busbw import locks
+from busbw.model import (
+    ALONE,
+    Cluster,
+    Failure,
+    FailureKind,
+    LaunchId,
+    Probe,
+    TrainingAnswer,
+    TrainingRequest,
+)
 
 from .group import Group
-from .transport import Starter, Transport
+from .transport import Request, Starter, Transport
 
 # Importing a framework takes long where nothing is cached.
 START_TIMEOUT_S = 180.0
+PROBE_TIMEOUT_S = 180.0
+
+_PROBE = LaunchId(name="probe")
+
+
+class BusyError(Exception):
+    """Another session has been measuring for as long as it was waited for, or might be."""
+
+
+@contextlib.contextmanager
+def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
+    """Hold the machine, after up to `wait_s` for another session's end; then raise BusyError.
+
+    `on_wait` is called before waiting, with who measures, such as ``pid 1234, started 03:12:08``.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))
+        except locks.Busy as error:
+            raise BusyError(
+                "another session has been measuring on this machine for "
+                f"{wait_s:g} s ({error.holder.text})"
+            ) from error
+        except OSError as error:
+            raise BusyError(
+                f"nobody can be kept from measuring on this machine: {error}"
+            ) from error
+        yield
 
 
 class Executor:
@@ -152,3 +191,71 @@ def stopped(failure: Failure) -> bool:
 def started_again(failure: Failure) -> str:
     """A note for the user: a launch was cut short, and there was another."""
     return f"launch {failure.launch}: {failure.message}; it was started once more"
+
+
+class ProbeFailed(Exception):
+    """A framework that could not be asked; the message says how its worker ended."""
+
+
+class ProbeCutShort(ProbeFailed):
+    """The worker hung or died of a signal, and so did another: that says nothing of the request."""
+
+
+def probe(starter: Starter, executor: Executor) -> Probe:
+    """What the framework of `starter` reaches.
+
+    Raises ProbeFailed with the end of the log, and ProbeCutShort for a second worker that hung or
+    died of a signal.
+    """
+    answer = _asked(starter, executor, _PROBE)
+    if isinstance(answer, Failure) and cut_short(answer):
+        executor.on_note(started_again(answer))
+        answer = _asked(starter, executor, _PROBE.again)
+        if isinstance(answer, Failure) and cut_short(answer):
+            raise ProbeCutShort(f"{_words(starter, answer)}; it was tried twice")
+    if isinstance(answer, Failure):
+        raise ProbeFailed(_words(starter, answer))
+    return answer
+
+
+def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
+    group = executor.start(starter, launch)
+    doing = f"looking for devices with {starter.framework}"
+    try:
+        failure = group.begin(PROBE_TIMEOUT_S, doing)
+        if failure is not None:
+            return failure
+        answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
+    finally:
+        executor.end(group)
+    assert isinstance(answer, (Probe, Failure))
+    return answer
+
+
+def _words(starter: Starter, failure: Failure) -> str:
+    return f"{starter.python}: {failure.message}: {failure.last_line}"
+
+
+def trained(
+    executor: Executor,
+    starter: Starter,
+    launch: LaunchId,
+    request: TrainingRequest,
+    timeout_s: float,
+) -> tuple[TrainingAnswer, ...] | Failure:
+    """What those answer that train, in the order of their roles; no process of theirs is left.
+
+    `timeout_s` is for the training alone. A group of which one is cut short before that is started
+    once more.
+    """
+    group = executor.opened(starter, launch, request.cluster)
+    if isinstance(group, Failure):
+        return group
+    try:
+        answers = group.ask_all(Request("train", {"training": request}), timeout_s, "training")
+    finally:
+        # A server never ends by itself.
+        executor.end(group)
+    if isinstance(answers, Failure):
+        return answers
+    return tuple(one for one in answers.values() if isinstance(one, TrainingAnswer))

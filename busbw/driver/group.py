@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from busbw.model import ALONE, Cluster, Failure, LaunchId, Role
 
-from .exit_status import Ended, failure_of
-from .transport import Answer, Member, Reply, Request, Starter, Transport
+from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport, failure_of
 
 Answers = Mapping[Role, Answer]
 Requests = Mapping[Role, Request | None]

@@ -3,7 +3,7 @@
 Requests and replies go over two private pipes; stdout and stderr go into a log file. The
 worker runs in a process group of its own, so that Ctrl-C in the terminal reaches the driver
 alone, and it is killed as a group. On Linux it dies with the thread that starts it, from before its
-first instruction on, even while it is stopped.
+first instruction on, even while it is stopped. Members of a cluster reach each other at free ports.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,11 +23,21 @@ from dataclasses import replace
 from busbw import wire
 from busbw.model import Cluster, LaunchId, Place
 
-from . import replies
-from .addresses import local_places
 from .bundle import Bundle
-from .exit_status import Ended, log_end, oom_kill_count
-from .transport import Member, Reply, Request, Starter, Transport
+from .transport import (
+    MOST_REPLY_BYTES,
+    Ended,
+    Member,
+    Reply,
+    Request,
+    Starter,
+    Transport,
+    checked_reply,
+    log_end,
+    oom_kill_count,
+)
+
+LOCAL_HOST = "127.0.0.1"
 
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
@@ -51,6 +62,27 @@ class LocalTransport(Transport):
     def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
         """A process of its own."""
         return Worker(starter, self._bundle, launch, place)
+
+
+def local_places(cluster: Cluster) -> tuple[Place, ...]:
+    """A place on this host for each role, on a port that is free now."""
+    roles = cluster.roles
+    addresses: dict[str, tuple[str, ...]] = {}
+    for role, port in zip(roles, free_ports(len(roles)), strict=True):
+        addresses[role.task] = (*addresses.get(role.task, ()), f"{LOCAL_HOST}:{port}")
+    return tuple(Place(role=role, addresses=addresses) for role in roles)
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """`count` different ports of this host that nobody listens on.
+
+    Nothing keeps them free until they are used: a member that finds its own taken fails.
+    """
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((LOCAL_HOST, 0))
+        return tuple(one.getsockname()[1] for one in sockets)
 
 
 def _command(
@@ -188,14 +220,14 @@ class Worker(Member):
             return self._gone()
         self._buffer += read
         if b"\n" not in read:
-            too_long = f"more than {replies.MOST_BYTES} bytes"
-            return self._refused(too_long) if len(self._buffer) > replies.MOST_BYTES else None
+            too_long = f"more than {MOST_REPLY_BYTES} bytes"
+            return self._refused(too_long) if len(self._buffer) > MOST_REPLY_BYTES else None
         line, _, more = bytes(self._buffer).partition(b"\n")
         self._buffer.clear()
         if more:
             return self._refused("more than one")
         try:
-            return replies.checked(line, self._asked)
+            return checked_reply(line, self._asked)
         except wire.WireError as error:
             return self._refused(str(error))
 

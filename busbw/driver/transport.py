@@ -1,28 +1,44 @@
-"""Where processes run: how a worker is started there, and what the driver needs of a running one.
+"""Where workers run, what they are asked, and what comes from one: a checked reply, or its end.
 
-One file for each kind of place implements this; groups and schedules know nothing else of it.
+One file for each kind of place implements Transport and Member; groups and schedules know nothing
+else of it. A worker runs code that is not ours, under an interpreter that is not ours: what is not
+the reply to what was asked ends the worker, and is never half of a result. Ends without a reply are
+told apart by how the process ended, by the kernel's count of processes killed for memory, and by
+the end of the log.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from busbw import wire
 from busbw.model import (
     Capability,
+    Clock,
     Cluster,
     Compiled,
     Compiler,
+    DeviceSet,
     Failure,
+    FailureKind,
+    FoundBy,
     LaunchId,
     Place,
     Probe,
     Run,
     TrainingAnswer,
+    TrainingRun,
+    check_compiled,
+    check_key,
+    check_seconds,
 )
-
-from .exit_status import Ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +58,6 @@ class Starter:
     defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 
-# What a worker answers: a value, how it went, or a mere yes.
-Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a worker is asked for by name, such as ``measure``, and the values that go with it."""
@@ -54,11 +66,40 @@ class Request:
     values: Mapping[str, object] = field(default_factory=dict)
 
 
+# What a worker answers: a value, how it went, or a mere yes.
+Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a worker answered, checked."""
 
     answer: Answer
+
+
+LOG_CHARACTERS = 4000
+_LOG_BYTES = 2**20
+
+# A framework that aborts or is hit by SIGSEGV after its allocator said so in the log.
+_MEMORY_LAST_WORDS = re.compile(
+    r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """A worker that gave no reply: it hung until the deadline, or its process is over.
+
+    `exit_code` is negative for a signal, as the operating system told; None for a hang, and where
+    the worker was ended for what it answered: `refused` says why that is no reply.
+    `oom_kills` is how many processes the kernel killed for memory meanwhile.
+    """
+
+    exit_code: int | None
+    log: str
+    oom_kills: int
+    waited_s: float
+    refused: str = ""
 
 
 class Member(ABC):
@@ -109,3 +150,165 @@ class Transport(ABC):
     @abstractmethod
     def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Member:
         """A worker at `place`; None: by itself."""
+
+
+# A Run of a thousand ranks has less than one.
+MOST_REPLY_BYTES = 16 * 2**20
+
+_TAKEN: Mapping[str, Any] = {"Run": Run, "Failure": Failure}
+# By request; "" is the one of a worker that has just been started.
+_NAMES: Mapping[str, Mapping[str, Any]] = {
+    "": {"ready": None},
+    "probe": {"probe": Probe},
+    "measure": _TAKEN,
+    "open": {"enough": bool, "Failure": Failure},
+    "turn": {"enough": bool, "Failure": Failure},
+    "close": _TAKEN,
+    "release": {"gone": None},
+    "describe": {"Compiler": Compiler},
+    "compile": {"Compiled": Compiled, "Failure": Failure},
+    "offer": {"offered": None, "Failure": Failure},
+    "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},
+}
+
+
+def checked_reply(line: bytes, request: str) -> Reply:
+    """What the reply in `line` to `request` says.
+
+    Raises WireError for anything that is no such reply, with what was expected.
+    """
+    document = wire.parsed(line)
+    if not isinstance(document, dict) or set(document) != {"reply", "value"}:
+        raise wire.WireError("expected an object with a reply and a value")
+    name = wire.from_json(str, document["reply"], "reply.reply")
+    accepted = _NAMES[request]
+    if name not in accepted:
+        raise wire.WireError(f"reply: expected {' or '.join(accepted)}, got {name[:60]!r}")
+    value = document["value"]
+    kind = accepted[name]
+    if kind is None:
+        if value is not None:
+            raise wire.WireError(f"{name}: expected no value")
+        return Reply(None)
+    found = wire.from_json(kind, value, name)
+    if kind in _CHECKS:
+        try:
+            _CHECKS[kind](found)
+        except ValueError as error:
+            raise wire.WireError(f"{name}.{error}") from error
+    return Reply(found)
+
+
+def _check_run(run: Run) -> None:
+    if run.clock not in [clock.value for clock in Clock]:
+        raise ValueError(f"clock: expected a clock, got {run.clock[:60]!r}")
+    if run.iterations < 1 or run.values_checked < 0:
+        raise ValueError("iterations: expected 1 or more, and no values_checked below 0")
+    if not run.samples_s:
+        raise ValueError("samples_s: expected one or more")
+    for name in ("samples_s", "anchors_s"):
+        for place, seconds in enumerate(getattr(run, name)):
+            check_seconds(f"{name}[{place}]", seconds)
+    if run.training is not None:
+        _check_trained(run.training)
+
+
+def _check_trained(run: TrainingRun) -> None:
+    if not run.epochs_s:
+        raise ValueError("epochs_s: expected one or more")
+    for place, seconds in enumerate(run.epochs_s):
+        check_seconds(f"epochs_s[{place}]", seconds)
+    if run.steps < 1:
+        raise ValueError("steps: expected 1 or more")
+
+
+def _check_probe(probe: Probe) -> None:
+    for place, devices in enumerate(probe.devices):
+        _check_devices(devices, f"devices[{place}]")
+
+
+def _check_compiler(compiler: Compiler) -> None:
+    if compiler.devices is not None:
+        _check_devices(compiler.devices, "devices")
+
+
+def _check_devices(devices: DeviceSet, where: str) -> None:
+    """They become the names of folders and files: kind, mesh and strategies above all."""
+    kind = devices.device_kind
+    if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
+        raise ValueError(f"{where}.device_kind: expected up to 100 characters, got {kind[:60]!r}")
+    if not devices.clocks:
+        raise ValueError(f"{where}.clocks: expected one or more")
+    for name in devices.strategies.values():
+        if not name.replace("_", "").isalnum():
+            raise ValueError(f"{where}.strategies: expected words, got {name[:60]!r}")
+    try:
+        check_key(devices.key)
+    except ValueError as error:
+        raise ValueError(f"{where}.{error}") from error
+
+
+_CHECKS: Mapping[Any, Callable[[Any], None]] = {
+    Run: _check_run,
+    TrainingAnswer: lambda answer: _check_trained(answer.run),
+    Probe: _check_probe,
+    Compiler: _check_compiler,
+    Compiled: check_compiled,
+}
+
+
+def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
+    """The Failure for the request under way; `doing` names it in the message."""
+    kind, message, found = _classified(ended)
+    return Failure(
+        kind=kind,
+        message=f"{message} while {doing}",
+        launch=launch,
+        exit_code=ended.exit_code,
+        log=ended.log,
+        found=found,
+    )
+
+
+def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
+    code = ended.exit_code
+    if ended.refused:
+        text = f"what the worker answered is no reply ({ended.refused})"
+        return FailureKind.CRASHED, text, None
+    if code is None:
+        waited = f"{round(ended.waited_s, 1):g} s"
+        return FailureKind.TIMEOUT, f"the worker did not answer within {waited}", None
+    if code == -signal.SIGKILL:
+        if ended.oom_kills:
+            text = "the kernel killed the worker for memory"
+            return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
+        return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
+    if code != 0 and _MEMORY_LAST_WORDS.search(ended.log):
+        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED
+    if code < 0:
+        return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
+    return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """How many processes the kernel has killed for memory since it started; 0 where unknown."""
+    if not vmstat.exists():
+        return 0
+    match = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def log_end(path: Path, begin: int) -> str:
+    """The last characters of a log from byte `begin` on; the rest of it is not read."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+        return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]

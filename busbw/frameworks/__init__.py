@@ -9,15 +9,15 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from .base import Framework
+from busbw.model import Framework
 
 
 def _found() -> dict[str, Framework]:
     """By name, those that are made up behind the others."""
     names = (one.name for one in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    found = [one.FRAMEWORK for one in modules if hasattr(one, "FRAMEWORK")]
-    return {one.name: one for one in sorted(found, key=lambda one: (one.scripted, one.name))}
+    found = sorted((one.FRAMEWORK for one in modules), key=lambda one: (one.scripted, one.name))
+    return {one.name: one for one in found}
 
 
 FRAMEWORKS: Mapping[str, Framework] = _found()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from busbw.model import Framework
 from busbw.workloads import DenseStep, Training
-
-from .base import Framework
 
 FRAMEWORK = Framework(
     name="fake",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import Capability
+from busbw.model import Capability, Framework
 from busbw.workloads import DenseStep
-
-from .base import Framework
 
 FRAMEWORK = Framework(
     name="jax",

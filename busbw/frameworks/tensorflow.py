@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import Capability
+from busbw.model import Capability, Framework
 from busbw.workloads import DenseStep, Training
-
-from .base import Framework
 
 # TensorFlow's CPU ring allocates its output anew each time. With oneDNN its allocator keeps the
 # memory, as in everyday use; without, every all-reduce would fault its pages in again.

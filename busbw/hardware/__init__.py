@@ -5,24 +5,14 @@ ceiling is better than an invented one. What was measured is judged elsewhere.
 """
 
 from .ceiling import ceiling_of
-from .chips import CHIPS, Chip, Confidence, Fabric, chip_of
-from .gpus import GPUS, Gpu
-from .slices import SLICES, Generation, wraps
-from .topologies import USUAL_TOPOLOGIES, known_topologies, topology_of
+from .chips import CHIPS
+from .topologies import GPUS, USUAL_TOPOLOGIES, topology_of, wraps
 
 __all__ = [
     "CHIPS",
     "GPUS",
-    "SLICES",
     "USUAL_TOPOLOGIES",
-    "Chip",
-    "Confidence",
-    "Fabric",
-    "Generation",
-    "Gpu",
     "ceiling_of",
-    "chip_of",
-    "known_topologies",
     "topology_of",
     "wraps",
 ]

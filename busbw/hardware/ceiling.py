@@ -30,7 +30,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Ceiling, EnvironmentKey, extents_of, rate_text
 
 from .chips import Chip, Confidence, Fabric, chip_of
-from .slices import wraps
+from .topologies import wraps
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB

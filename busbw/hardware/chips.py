@@ -53,17 +53,18 @@ class Chip:
     reduces_in_switch: bool = False
 
 
-def _tpu(
+def _chip(
     device_kind: str,
     vendor_name: str,
     *,
-    devices: int,
     memory: tuple[int, float],
     links: tuple[int, float | None],
-    axes: int,
     confidence: Confidence,
     source: str,
+    devices: int = 1,
+    fabric: Fabric = Fabric.SWITCH,
     doubt: str = "",
+    reduces_in_switch: bool = False,
 ) -> Chip:
     """`memory` in GiB and GB/s, `links` as how many and GB/s of all together."""
     return Chip(
@@ -74,35 +75,10 @@ def _tpu(
         memory_bytes_per_s=memory[1] * _GB_PER_S,
         links=links[0],
         link_bytes_per_s=None if links[1] is None else links[1] * _GB_PER_S,
-        fabric=Fabric.TORUS_2D if axes == 2 else Fabric.TORUS_3D,
-        confidence=confidence,
-        source=source,
-        doubt=doubt,
-    )
-
-
-def _gpu(
-    device_kind: str,
-    vendor_name: str,
-    *,
-    memory: tuple[int, float],
-    links: tuple[int, float],
-    confidence: Confidence,
-    source: str,
-    fabric: Fabric = Fabric.SWITCH,
-    reduces_in_switch: bool = False,
-) -> Chip:
-    return Chip(
-        device_kind=device_kind,
-        vendor_name=vendor_name,
-        devices=1,
-        memory_bytes=memory[0] * _GIB,
-        memory_bytes_per_s=memory[1] * _GB_PER_S,
-        links=links[0],
-        link_bytes_per_s=links[1] * _GB_PER_S,
         fabric=fabric,
         confidence=confidence,
         source=source,
+        doubt=doubt,
         reduces_in_switch=reduces_in_switch,
     )
 
@@ -110,84 +86,80 @@ def _gpu(
 _CLOUD = "https://cloud.google.com/tpu/docs/"
 
 CHIPS = (
-    _tpu(
+    _chip(
         "TPU v2",
         "Cloud TPU v2",
         devices=2,
         memory=(16, 700),
         links=(4, None),
-        axes=2,
+        fabric=Fabric.TORUS_2D,
         confidence=Confidence.LOW,
         source="secondary pages",
         doubt="public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
     ),
-    _tpu(
+    _chip(
         "TPU v3",
         "Cloud TPU v3",
         devices=2,
         memory=(32, 900),
         links=(4, None),
-        axes=2,
+        fabric=Fabric.TORUS_2D,
         confidence=Confidence.LOW,
         source=_CLOUD + "v3",
         doubt="no trusted figure of its links; that of its memory is",
     ),
-    _tpu(
+    _chip(
         "TPU v4",
         "Cloud TPU v4",
-        devices=1,
         memory=(32, 1200),
         links=(6, 270),
-        axes=3,
+        fabric=Fabric.TORUS_3D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v4 and https://jax-ml.github.io/scaling-book/tpus",
     ),
-    _tpu(
+    _chip(
         "TPU v5 lite",
         "Cloud TPU v5e",
-        devices=1,
         memory=(16, 819),
         links=(4, 200),
-        axes=2,
+        fabric=Fabric.TORUS_2D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v5e",
         doubt="200 GB/s is the official figure of the chip, the scaling book counts 4 x 45",
     ),
-    _tpu(
+    _chip(
         "TPU v5",
         "Cloud TPU v5p",
-        devices=1,
         memory=(95, 2765),
         links=(6, 600),
-        axes=3,
+        fabric=Fabric.TORUS_3D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v5p",
         doubt="600 GB/s is the official figure of the chip, the scaling book counts 6 x 90",
     ),
-    _tpu(
+    _chip(
         "TPU v6 lite",
         "Cloud TPU v6e",
-        devices=1,
         memory=(32, 1600),
         links=(4, 400),
-        axes=2,
+        fabric=Fabric.TORUS_2D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v6e",
         doubt="400 GB/s is the official figure of the chip, the scaling book counts 4 x 90",
     ),
-    _tpu(
+    _chip(
         "TPU7x",
         "Cloud TPU7x (Ironwood)",
         devices=2,
         memory=(192, 7380),
         links=(6, 600),
-        axes=3,
+        fabric=Fabric.TORUS_3D,
         confidence=Confidence.MEDIUM,
         source=_CLOUD + "tpu7x",
         doubt="600 GB/s is the official figure of the chip, a draft of the scaling book counts "
         "6 x 90",
     ),
-    _gpu(
+    _chip(
         "NVIDIA V100-SXM2",
         "NVLink 2",
         memory=(32, 900),
@@ -196,7 +168,7 @@ CHIPS = (
         source="NVIDIA NVLink generation table",
         fabric=Fabric.CUBE_MESH,
     ),
-    _gpu(
+    _chip(
         "NVIDIA A100-SXM4",
         "NVLink 3",
         memory=(80, 2039),
@@ -204,7 +176,7 @@ CHIPS = (
         confidence=Confidence.HIGH,
         source="NVIDIA A100 datasheet",
     ),
-    _gpu(
+    _chip(
         "NVIDIA H100 80GB HBM3",
         "NVLink 4",
         memory=(80, 3350),
@@ -213,7 +185,7 @@ CHIPS = (
         source="NVIDIA NVLink table",
         reduces_in_switch=True,
     ),
-    _gpu(
+    _chip(
         "NVIDIA H200",
         "NVLink 4",
         memory=(141, 4800),
@@ -222,7 +194,7 @@ CHIPS = (
         source="MLPerf inference v4.1 system file",
         reduces_in_switch=True,
     ),
-    _gpu(
+    _chip(
         "NVIDIA B200",
         "NVLink 5",
         memory=(180, 8000),
@@ -231,7 +203,7 @@ CHIPS = (
         source="NVIDIA NVLink table",
         reduces_in_switch=True,
     ),
-    _gpu(
+    _chip(
         "NVIDIA GB200",
         "NVLink 5",
         memory=(186, 8000),

@@ -1,13 +1,230 @@
-"""Names of topologies, such as ``v5e:2x4`` and ``h100:8``, and what a compiler is told of each."""
+"""Chips that need not be there: names of topologies, such as ``v5e:2x4`` and ``h100:8``.
+
+Which shapes each generation of TPUs is offered in, what a GPU is to a compiler, and the Topology
+that a compiler is told of. A shape counts chips along its axes, such as ``2x4``.
+
+Source of the slices: the pages on each generation at https://cloud.google.com/tpu/docs (system
+architecture, "TPU configurations"). The figures of GPUs are NVIDIA's: compute capabilities and what
+belongs to them from the CUDA programming guide (appendix "Compute Capabilities"), cores, caches,
+clocks and memory from the data sheets and as the driver reports them. XLA takes a GPU as a
+``GpuTargetConfigProto`` in text form; field names as in XLA's ``device_description.proto``.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from busbw.model import Device, Topology
+from busbw.model import Device, Topology, extents_of
 
-from .gpus import GPUS, Gpu
-from .slices import SLICES
+_FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_CUBES = (
+    "2x2x1",
+    "2x2x2",
+    "2x2x4",
+    "2x4x4",
+    "4x4x4",
+    "4x4x8",
+    "4x8x8",
+    "8x8x8",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generation:
+    """One generation of TPUs: its name in front of a shape, JAX's name, shapes, devices a chip.
+
+    `chip_config` is what libtpu calls the use of a chip's cores that JAX has on such a TPU, where
+    libtpu takes another one for a chip that is not there.
+    """
+
+    name: str
+    device_kind: str
+    devices: int
+    shapes: tuple[str, ...]
+    chip_config: str = ""
+
+    def ranks(self, shape: str) -> int:
+        """How many devices, hence ranks, a slice of `shape` has."""
+        return self.devices * math.prod(extents_of(shape))
+
+
+SLICES: Mapping[str, Generation] = {
+    one.name: one
+    for one in (
+        Generation(
+            name="v2",
+            device_kind="TPU v2",
+            devices=2,
+            shapes=("2x2", "4x4", "4x8", "8x8", "8x16", "16x16"),
+        ),
+        Generation(
+            name="v3",
+            device_kind="TPU v3",
+            devices=2,
+            shapes=("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32"),
+        ),
+        # Both cores as one device.
+        Generation(
+            name="v4", device_kind="TPU v4", devices=1, shapes=_CUBES, chip_config="megacore"
+        ),
+        Generation(name="v5e", device_kind="TPU v5 lite", devices=1, shapes=_FLAT),
+        Generation(name="v5p", device_kind="TPU v5", devices=1, shapes=_CUBES),
+        Generation(name="v6e", device_kind="TPU v6 lite", devices=1, shapes=_FLAT),
+        Generation(name="tpu7x", device_kind="TPU7x", devices=2, shapes=_CUBES),
+    )
+}
+
+
+def wraps(shape: str) -> tuple[bool, ...]:
+    """For each axis of a slice whether its ends are joined.
+
+    Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
+    axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
+    cubes.
+    """
+    extents = extents_of(shape)
+    if len(extents) == 2:
+        return tuple(extent == 16 for extent in extents)
+    whole_cubes = all(extent % 4 == 0 for extent in extents)
+    return (whole_cubes,) * len(extents)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    """One GPU: `name` in front of a topology, JAX's name of it, and the figures of the chip.
+
+    `memory_bytes` is what the driver reports. `shared_bytes` is shared memory of a multiprocessor,
+    of which a block may have all but 1 KiB.
+    """
+
+    name: str
+    device_kind: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    lanes: int
+    shared_bytes: int
+    cache_bytes: int
+    memory_bytes: int
+    memory_bytes_per_s: int
+    clock_ghz: float
+    links: int
+    most_ranks: int = 8
+    accelerated: bool = True
+
+    def target_config(self) -> str:
+        """The chip in the text form of XLA's ``GpuTargetConfigProto``."""
+        major, minor = self.capability
+        feature = "ACCELERATED_FEATURES" if self.accelerated else "NONE"
+        return f"""gpu_device_info {{
+  name: "{self.device_kind}"
+  device_vendor: "NVIDIA Corporation"
+  cuda_compute_capability {{ major: {major} minor: {minor} feature_extension: {feature} }}
+  core_count: {self.multiprocessors}
+  fpus_per_core: {self.lanes}
+  clock_rate_ghz: {self.clock_ghz:g}
+  device_memory_size: {self.memory_bytes}
+  memory_bandwidth: {self.memory_bytes_per_s}
+  l2_cache_size: {self.cache_bytes}
+  shared_memory_per_core: {self.shared_bytes}
+  shared_memory_per_block_optin: {self.shared_bytes - 1024}
+  shared_memory_per_block: {48 * 1024}
+  registers_per_core_limit: {64 * 1024}
+  registers_per_block_limit: {64 * 1024}
+  threads_per_warp: 32
+  threads_per_block_limit: 1024
+  threads_per_core_limit: 2048
+  thread_dim_limit_x: 1024
+  thread_dim_limit_y: 1024
+  thread_dim_limit_z: 64
+  block_dim_limit_x: {2**31 - 1}
+  block_dim_limit_y: {2**16 - 1}
+  block_dim_limit_z: {2**16 - 1}
+  device_interconnect_info {{ active_links: {self.links} }}
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 10 patch: 0 }}
+device_description_str: "{self.device_kind}"
+"""
+
+
+_KIB = 1024
+
+GPUS: Mapping[str, Gpu] = {
+    gpu.name: gpu
+    for gpu in (
+        Gpu(
+            name="a100",
+            device_kind="NVIDIA A100-SXM4-80GB",
+            capability=(8, 0),
+            multiprocessors=108,
+            lanes=64,
+            shared_bytes=164 * _KIB,
+            cache_bytes=40 * _KIB**2,
+            memory_bytes=85_100_068_864,
+            memory_bytes_per_s=2_039_000_000_000,
+            clock_ghz=1.41,
+            links=12,
+            most_ranks=16,
+            accelerated=False,
+        ),
+        Gpu(
+            name="h100",
+            device_kind="NVIDIA H100 80GB HBM3",
+            capability=(9, 0),
+            multiprocessors=132,
+            lanes=128,
+            shared_bytes=228 * _KIB,
+            cache_bytes=50 * _KIB**2,
+            memory_bytes=84_942_979_072,
+            memory_bytes_per_s=3_352_000_000_000,
+            clock_ghz=1.98,
+            links=18,
+        ),
+        Gpu(
+            name="h200",
+            device_kind="NVIDIA H200",
+            capability=(9, 0),
+            multiprocessors=132,
+            lanes=128,
+            shared_bytes=228 * _KIB,
+            cache_bytes=50 * _KIB**2,
+            memory_bytes=151_397_597_184,
+            memory_bytes_per_s=4_800_000_000_000,
+            clock_ghz=1.98,
+            links=18,
+        ),
+        Gpu(
+            name="b200",
+            device_kind="NVIDIA B200",
+            capability=(10, 0),
+            multiprocessors=148,
+            lanes=128,
+            shared_bytes=228 * _KIB,
+            cache_bytes=132_644_864,
+            memory_bytes=191_514_411_008,
+            memory_bytes_per_s=8_000_000_000_000,
+            clock_ghz=1.965,
+            links=18,
+        ),
+        Gpu(
+            name="gb200",
+            device_kind="NVIDIA GB200",
+            capability=(10, 0),
+            multiprocessors=152,
+            lanes=128,
+            shared_bytes=228 * _KIB,
+            cache_bytes=135_528_448,
+            memory_bytes=197_897_748_480,
+            memory_bytes_per_s=8_000_000_000_000,
+            clock_ghz=2.062,
+            links=18,
+            most_ranks=72,
+        ),
+    )
+}
 
 # One of each chip: of TPUs 8 ranks where that is a shape, of GPUs one host.
 USUAL_TOPOLOGIES = (

@@ -1,14 +1,14 @@
 """One case: its measurement against its baseline gives its verdict.
 
-Holds the order in which a case is looked at; how times are compared stands in `stored`, the
-numbers in `policy`.
+Holds the order in which a case is looked at, and which cases are measured again; how times are
+compared stands in `stored`, the numbers in `policy`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import metrics, stats
@@ -26,10 +26,9 @@ from busbw.model import (
     seconds_text,
 )
 
-from . import clocks
-from .failures import broken, memory_text, only_at_the_moment
 from .policy import Policy
 from .stored import Compared, compare, launches_of, now_of
+from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +47,11 @@ class Terms:
     accept_all: bool = False
     accept_new: bool = False
     memory_limit_bytes: int | None = None
+
+    @property
+    def missing_fails(self) -> bool:
+        """Whether a case fails for want of a baseline."""
+        return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
 def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
@@ -94,7 +98,7 @@ def judge_case(
     now = None
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
         now = summary_of_runs(measurement)
-    notes = clocks.disagreement(measurement.runs, terms.policy)
+    notes = clock_disagreement(measurement.runs, terms.policy)
     whole = replace(
         verdict, case=case, now=now, reference=reference, notes=(*verdict.notes, *notes)
     )
@@ -109,10 +113,6 @@ def _same_limit(baseline: Baseline, terms: Terms) -> bool:
 def summary_of_runs(measurement: Measurement) -> Summary:
     """The Summary of a measurement's runs, of which there is one at least."""
     now = summary_of(measurement.case, [stats.launch_time_s(run) for run in measurement.runs])
-    return _with_dispatch(now, measurement)
-
-
-def _with_dispatch(now: Summary, measurement: Measurement) -> Summary:
     calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
     return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
 
@@ -153,12 +153,9 @@ def _other_protocol(
 
 
 def _no_baseline(spec: Spec, terms: Terms, nearest: str) -> Verdict:
-    accepted = terms.accept_all or terms.accept_new
     text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
-    if terms.require_baselines and not accepted:
-        text += "; a baseline is required"
-    failed = terms.require_baselines and not accepted
-    return Verdict(spec=spec, outcome=Outcome.NO_BASELINE, failed=failed, text=text)
+    text += "; a baseline is required" if terms.missing_fails else ""
+    return Verdict(spec=spec, outcome=Outcome.NO_BASELINE, failed=terms.missing_fails, text=text)
 
 
 def _fits_now(spec: Spec, baseline: Baseline) -> Verdict:
@@ -182,10 +179,8 @@ def _out_of_memory(
         failure=worst,
     )
     if baseline is None:
-        accepted = terms.accept_all or terms.accept_new
         why = "no baseline" + (f"; {nearest}" if nearest else "")
-        failed = terms.require_baselines and not accepted
-        return replace(base, text=f"{base.text} ({why})", failed=failed)
+        return replace(base, text=f"{base.text} ({why})", failed=terms.missing_fails)
     if baseline.oom:
         text = f"{base.text} (expected: so it was on {baseline.date})"
         return replace(base, text=text, expected=True)
@@ -250,3 +245,43 @@ def ratio_text(
     if outcome is Outcome.IMPROVED:
         return f"{times}, {ratio}, {rates}; the baseline is stale ({bound})"
     return f"{times}, {ratio}, {rates} ({bound})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rerun:
+    """Rerun passes over the cases of `specs`; none when everything is decided."""
+
+    specs: tuple[Spec, ...]
+    passes: int
+
+
+def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
+    """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
+
+    `launches` is how many there are by now. Enough passes that the first case has what it wants.
+    """
+    lacking = {
+        spec: one.wanted - launches[spec]
+        for spec, one in judged.items()
+        if one.wanted is not None and one.wanted > launches[spec]
+    }
+    if not lacking:
+        return Rerun(specs=(), passes=0)
+    wanted = set(lacking)
+    for spec in lacking:
+        if judged[spec].suspected:
+            wanted.update(_neighbours(spec, judged))
+    ordered = tuple(spec for spec in judged if spec in wanted)
+    return Rerun(specs=ordered, passes=min(lacking.values()))
+
+
+def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
+    """The next smaller and the next larger payload of the same kind that were measured."""
+    alike = sorted(
+        other.payload_bytes
+        for other, one in judged.items()
+        if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
+    )
+    place = alike.index(spec.payload_bytes)
+    for size in alike[max(0, place - 1) : place] + alike[place + 1 : place + 2]:
+        yield replace(spec, payload_bytes=size)

@@ -25,23 +25,13 @@ from busbw.model import (
     plural,
 )
 
-from .session import failed_text
+from .session import session_verdict
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompilePolicy:
-    """When a compiled case fails.
-
-    Memory of one rank may grow by `memory_growth` of what it was, or by `least_growth_bytes`, the
-    larger of both: a compiler's scratch space changes by some KiB from release to release, and
-    a hundredth of a chip's memory decides about no payload in steps of two.
-    """
-
-    memory_growth: float = 0.01
-    least_growth_bytes: int = MIB
-
-
-COMPILE_POLICY = CompilePolicy()
+# Memory of one rank may grow by this part of what it was, or by so many bytes, the larger of both:
+# a compiler's scratch space changes by some KiB from release to release, and a hundredth of a
+# chip's memory decides about no payload in steps of two.
+_MEMORY_GROWTH = 0.01
+_LEAST_GROWTH_BYTES = MIB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +43,6 @@ class CompileTerms:
     names the other side.
     """
 
-    policy: CompilePolicy = COMPILE_POLICY
     require_baselines: bool = False
     accept_changes: bool = False
     accept_all: bool = False
@@ -150,9 +139,7 @@ def _program(
         )
     if baseline.compiled is None:
         return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
-    found = tuple(
-        _accepted(one, terms) for one in differences(baseline.compiled, now, terms.policy)
-    )
+    found = tuple(_accepted(one, terms) for one in differences(baseline.compiled, now))
     if not found:
         return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
     return verdict(
@@ -171,9 +158,7 @@ def _accepted(one: Difference, terms: CompileTerms) -> Difference:
 _MEMORY = ("temporary memory", "peak memory")
 
 
-def differences(
-    before: Compiled, now: Compiled, policy: CompilePolicy = COMPILE_POLICY
-) -> tuple[Difference, ...]:
+def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     """Everything that is not as it was, the algorithm first. Memory that shrank is no failure."""
     return (
         *_algorithm(before.algorithm, now.algorithm),
@@ -182,8 +167,8 @@ def differences(
         *_texts("started apart", _yes(before.starts), _yes(now.starts)),
         *_counts("in each turn of the loop beside it", before.around, now.around),
         *_counts("once in a call", before.around_loop, now.around_loop),
-        *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes, policy),
-        *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes, policy),
+        *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes),
+        *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes),
     )
 
 
@@ -213,10 +198,10 @@ def _yes(condition: bool) -> str:
     return "yes" if condition else "no"
 
 
-def _bytes(what: str, before: int, now: int, policy: CompilePolicy) -> Iterator[Difference]:
+def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
     if before == now:
         return
-    most = before + max(policy.memory_growth * before, policy.least_growth_bytes)
+    most = before + max(_MEMORY_GROWTH * before, _LEAST_GROWTH_BYTES)
     texts = bytes_text(before), bytes_text(now)
     if texts[0] == texts[1]:
         texts = f"{before} bytes", f"{now} bytes"
@@ -234,14 +219,10 @@ def judge_compiled_session(
     There is no verdict when nothing was compiled or a baseline was not held against anything:
     `missing` are the topologies that have baselines and no compiler, each with the reason.
     """
-    failed = failed_text(verdicts)
     reasons = tuple(_reasons(verdicts, asked_to_skip, missing))
-    parts = (*reasons, failed) if reasons else (failed, _compiled(verdicts))
-    return SessionVerdict(
-        outcome=SessionOutcome.NO_VERDICT if reasons else SessionOutcome.FINE,
-        text="; ".join(part for part in parts if part),
-        failed_cases=sum(verdict.failed for verdict in verdicts),
-    )
+    if reasons:
+        return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
+    return session_verdict(SessionOutcome.FINE, _compiled(verdicts), verdicts)
 
 
 def _reasons(
@@ -249,14 +230,11 @@ def _reasons(
 ) -> Iterator[str]:
     if asked_to_skip:
         yield f"asked not to run ({asked_to_skip})"
-    if not any(one.now or _as_expected(one) for one in verdicts):
+    expected = (one.expected and one.outcome is Outcome.OUT_OF_MEMORY for one in verdicts)
+    if not any(expected) and not any(one.now for one in verdicts):
         yield "nothing was compiled"
     if missing:
         yield f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
-
-
-def _as_expected(verdict: CompiledVerdict) -> bool:
-    return verdict.expected and verdict.outcome is Outcome.OUT_OF_MEMORY
 
 
 def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:

@@ -1,8 +1,8 @@
 """The line below all payloads: t(S) = latency + S / bandwidth, and by how much it has moved.
 
 One size alone is judged in `case`; here all sizes of one case together tell what a start costs
-and what a byte costs. Numbers in, numbers out: nothing here names a regression (`where` does),
-knows a policy or rounds a figure.
+and what a byte costs. Numbers in, numbers out: nothing here names a regression, which
+`regression_shape` does, knows a policy or rounds a figure.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from busbw import stats
 
 # Two parameters need more than two sizes, and sizes far enough apart to tell them apart.
 LEAST_SIZES = 4
@@ -75,18 +77,8 @@ class SizeShift:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shift:
-    """Relative change of the latency and of the time per byte (1/bandwidth), with their errors."""
-
-    latency_change: float
-    latency_error: float
-    transfer_change: float
-    transfer_error: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CurveChange:
-    """A relative change and its standard error."""
+    """A relative change of the latency, or of the time per byte (1/bandwidth), and its error."""
 
     relative: float
     error: float
@@ -137,7 +129,7 @@ def _robust(payloads: Sequence[int], log_times: Sequence[float]) -> tuple[float,
     half_bytes = _least(absolute, payloads)
     gaps = _gaps(half_bytes, payloads, log_times)
     location = statistics.median(gaps)
-    scale = 1.4826 * statistics.median(abs(gap - location) for gap in gaps)
+    scale = stats.robust_deviation(gaps)
     for _ in range(_REWEIGHTINGS):
         weights = [_huber_weight(gap - location, scale) for gap in gaps]
         half_bytes = _weighted(payloads, log_times, weights=weights)
@@ -188,24 +180,15 @@ def _least(loss: Callable[[float], float], payloads: Sequence[int]) -> float:
     return min(0.0, math.exp((low + high) / 2), key=loss)
 
 
-def shift_of(curve: Curve, sizes: Sequence[SizeShift]) -> Shift | None:
-    """By how much latency and 1/bandwidth have moved; None where the sizes cannot tell the two.
+def shift_of(curve: Curve, sizes: Sequence[SizeShift]) -> tuple[CurveChange, ...] | None:
+    """How latency and 1/bandwidth have moved, in this order; None where sizes cannot tell the two.
 
     Generalised least squares of the log ratios: a size's ratio is 1 + w a + (1 - w) b, where w is
     the latency's share of its time before, a the relative change of the latency, b that of
     1/bandwidth.
     """
     shares = [curve.latency_share(size.payload_bytes) for size in sizes]
-    changes = changes_of([shares, [1 - share for share in shares]], sizes)
-    if changes is None:
-        return None
-    latency, transfer = changes
-    return Shift(
-        latency_change=latency.relative,
-        latency_error=latency.error,
-        transfer_change=transfer.relative,
-        transfer_error=transfer.error,
-    )
+    return changes_of([shares, [1 - share for share in shares]], sizes)
 
 
 def changes_of(

@@ -1,20 +1,24 @@
-"""The candidate's launches against the reference's, measured in turn: no baseline, no drift."""
+"""The candidate's launches against the reference's, measured in turn: no baseline, no drift.
+
+The test is sequential: as many launches as it takes, looked at again and again, with stated rates
+of error. Given what the launches of one case say so far, in order, it decides or says how many it
+wants. Pure, so that recorded launches can be put through the very same rule.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from busbw import stats
 from busbw.model import Measurement, Outcome, Run, Spec, Summary, Verdict, plural, seconds_text
+from busbw.stats import Estimate, of_launches, shift_of_samples
 
-from . import clocks
 from .case import Ruling, Terms, summary_of_runs
-from .estimate import Estimate, of_launches, shift_of_samples
-from .failures import broken, memory_text
-from .sequential_test import Decision, Looks, decide
+from .policy import Looks
+from .validity import WHOSE, broken, clock_disagreement, memory_text
 
 # Two-sided, for what is shown.
 _SHOWN_LEVEL = 0.025
@@ -23,7 +27,60 @@ _SHOWN_LEVEL = 0.025
 _TAIL_LEVEL = 0.001
 _TAIL_GROWTH = math.log(1.2)
 
-_WHOSE = "the reference: "
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """PASS, REGRESSED or IMPROVED, or None and how many launches in all are wanted (None: no more).
+
+    `estimate` is of the log ratio; `limit` is the log ratio that would have been a suspicion.
+    `suspected`: it only waits for its confirmation.
+    """
+
+    outcome: Outcome | None
+    estimate: Estimate | None
+    limit: float | None = None
+    wanted: int | None = None
+    suspected: bool = False
+
+
+def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -> Decision:
+    """What `shifts`, one log ratio per launch in their order, say of one of `cases` cases.
+
+    Every look may err with the same part of the whole error, so that all of them together keep to
+    it (Bonferroni). The bounds are Student's. `floor` is the least fraction of slowdown for this
+    case.
+    """
+    estimate, limit = None, None
+    spent = 1 / len(looks.counts)
+    level = looks.false_alarms * spent / cases
+    for count in looks.counts:
+        if len(shifts) < count:
+            return Decision(outcome=None, estimate=estimate, limit=limit, wanted=count)
+        estimate = of_launches(shifts[:count])
+        limit = _limit(estimate, level, floor)
+        if estimate.mean > limit:
+            confirmed = count + looks.confirming
+            if len(shifts) < confirmed:
+                return Decision(
+                    outcome=None, estimate=estimate, limit=limit, wanted=confirmed, suspected=True
+                )
+            if _seen_again(shifts[count:confirmed], floor):
+                estimate = of_launches(shifts[:confirmed])
+                return Decision(outcome=Outcome.REGRESSED, estimate=estimate, limit=limit)
+        elif -estimate.mean > limit:
+            return Decision(outcome=Outcome.IMPROVED, estimate=estimate, limit=limit)
+        elif estimate.upper(looks.misses * spent) < math.log1p(max(looks.wanted, floor)):
+            return Decision(outcome=Outcome.PASS, estimate=estimate, limit=limit)
+    return Decision(outcome=None, estimate=estimate, limit=limit)
+
+
+def _limit(estimate: Estimate, level: float, floor: float) -> float:
+    """The log ratio beyond which both the noise and the effect say that it is slower."""
+    return max(estimate.mean - estimate.lower(level), math.log1p(floor))
+
+
+def _seen_again(shifts: Sequence[float], floor: float) -> bool:
+    return sum(shifts) / len(shifts) > math.log1p(floor)
 
 
 def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
@@ -35,13 +92,13 @@ def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms
         now = summary_of_runs(candidate)
     if reference.runs and verdict.outcome is not Outcome.FAILED:
         before = summary_of_runs(reference)
-    notes = (*verdict.notes, *clocks.disagreement(candidate.runs, terms.policy))
+    notes = (*verdict.notes, *clock_disagreement(candidate.runs, terms.policy))
     whole = replace(verdict, case=candidate.case, now=now, baseline=before, notes=notes)
     return replace(judged, verdict=whole)
 
 
 def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
-    found = broken(spec, candidate) or broken(spec, reference, _WHOSE)
+    found = broken(spec, candidate) or broken(spec, reference, WHOSE)
     if found is not None:
         return Ruling(verdict=found)
     if candidate.failures or reference.failures:
@@ -54,7 +111,7 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
     decision = decide(shifts, looks, cases=terms.cases, floor=floor)
     outcome = decision.outcome or Outcome.NOISY
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
-    estimate = decision.estimate or _estimate(shifts)
+    estimate = decision.estimate or (of_launches(shifts) if len(shifts) > 1 else None)
     tail = _tail_ratio(pairs)
     verdict = Verdict(
         spec=spec,
@@ -92,14 +149,10 @@ def _looks(terms: Terms) -> Looks:
     return replace(terms.policy.looks, counts=(first, *later))
 
 
-def _estimate(shifts: Sequence[float]) -> Estimate | None:
-    return of_launches(shifts) if len(shifts) > 1 else None
-
-
 def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
     """Memory that both lack is no difference; what fits only now is none to fear."""
     if not candidate.failures:
-        text = f"it fits; {_WHOSE}{memory_text(reference.failures[0])}"
+        text = f"it fits; {WHOSE}{memory_text(reference.failures[0])}"
         return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
     worst = candidate.failures[0]
     text = memory_text(worst)

@@ -1,6 +1,6 @@
 """Every threshold, each with its reason, in one frozen Policy per device class.
 
-Numbers and nothing else: how they are applied stands in `stored`, `paired` and `sequence`.
+Numbers and nothing else: how they are applied stands in `stored` and `paired`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from busbw.model import MIB, Device
-
-from .sequential_test import Looks
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
 # wrong count of iterations, a cut trace or a hidden copy shows as much more.
@@ -30,6 +28,24 @@ MOST_NOISY = 0.10
 # Vendors round their figures. What goes wrong in a measurement, such as collectives that are
 # counted but did not run, shows as much more.
 ABOVE_HARDWARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Looks:
+    """When it is looked, and with which errors.
+
+    `counts` are the launches after which it is looked. `false_alarms` is the probability that a
+    session of unchanged code has any regression, shared evenly by its cases; `misses` that a case
+    slower by `wanted`, a fraction of its time, passes. A suspicion must be seen again in
+    `confirming` fresh launches. What is slower by less than `floor` is no regression.
+    """
+
+    counts: tuple[int, ...]
+    confirming: int
+    false_alarms: float
+    misses: float
+    wanted: float
+    floor: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,25 +1,167 @@
-"""The whole session: whether what was asked for was measured, so that verdicts mean something.
+"""All cases of a session together: whether what was asked for was measured, and what they share.
 
-Says nothing of single cases; they have said it themselves.
+Sizes of one kind make a curve, cases that moved with the anchor a machine of another speed, and all
+of it the session's own verdict. Says nothing of single cases and changes no verdict of theirs; they
+have said it themselves.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw import stats
 from busbw.model import (
-    CompiledVerdict,
+    Case,
+    CaseVerdict,
     Measurement,
     Outcome,
     SessionOutcome,
     SessionVerdict,
+    Summary,
     Verdict,
     plural,
 )
 
-from .policy import MOST_NOISY
+from .curve import Curve, SizeShift, fit
+from .policy import MOST_NOISY, Policy
+from .regression_shape import LocatedRegression, curve_shift, locate
+
+# The errors of few launches are themselves uncertain; as if from this many degrees of freedom.
+_FREEDOM = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizeGroup:
+    """One framework, collective and strategy over its sizes.
+
+    `before` and `now` are None where no curve can be told, `located` where nothing got slower;
+    `shifted` is a shift that no single size shows.
+    """
+
+    case: Case
+    before: Curve | None
+    now: Curve | None
+    located: LocatedRegression | None
+    shifted: LocatedRegression | None
+
+
+def groups_of_cases(
+    verdicts: Sequence[Verdict], policy: Policy, *, paired: bool
+) -> tuple[SizeGroup, ...]:
+    """The groups of those verdicts that have a time, in their order."""
+    found: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.case is not None and verdict.now is not None:
+            alike = verdict.case.key.family, verdict.case.protocol
+            found.setdefault(alike, []).append(verdict)
+    level = policy.false_alarms / max(1, 2 * len(found))
+    quantile = stats.t_quantile(level, _FREEDOM)
+    return tuple(_group(alike, policy, quantile, paired=paired) for alike in found.values())
+
+
+def _group(
+    verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, paired: bool
+) -> SizeGroup:
+    now = fit(_points({v.spec.payload_bytes: v.now for v in verdicts}))
+    before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
+    compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
+    sizes = _sizes(compared, paired=paired)
+    tail = [v.spec.payload_bytes for v in compared if v.tail_ratio is not None]
+    floor = policy.looks.floor if paired else max(tier.floor for tier in policy.tiers)
+    certain = not any(v.provisional for v in compared)
+    case = verdicts[0].case
+    assert case is not None
+    return SizeGroup(
+        case=case,
+        before=before,
+        now=now,
+        located=locate(before, sizes, tail=tail) if sizes else None,
+        shifted=curve_shift(before, sizes, quantile=quantile, floor=floor)
+        if sizes and certain
+        else None,
+    )
+
+
+def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
+    return {
+        payload: summary.median_s for payload, summary in summaries.items() if summary is not None
+    }
+
+
+def _sizes(verdicts: Sequence[Verdict], *, paired: bool) -> list[SizeShift]:
+    """Sizes of one session share its mood, but not where two stacks were measured in turn."""
+    shared = 1.0 if paired else math.sqrt(len(verdicts))
+    return [
+        SizeShift(
+            payload_bytes=v.spec.payload_bytes,
+            log_ratio=math.log(v.ratio or 1.0),
+            standard_error=(v.ratio_error or 0.0) * shared,
+            significant=v.outcome is Outcome.REGRESSED,
+        )
+        for v in verdicts
+    ]
+
+
+# Fewer cases than this are no majority of anything.
+_LEAST_CASES = 3
+
+# A case moved with the anchor if it went the same way by half as much, in log time.
+_WITH_IT = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """How far a case and its anchor moved since the baseline, in log time."""
+
+    log_ratio: float
+    anchor_log_ratio: float
+
+
+def moved(
+    times_s: Sequence[float],
+    anchors_s: Sequence[float],
+    before_s: Sequence[float],
+    before_anchors_s: Sequence[float],
+) -> Moved:
+    """From launch times and anchors, now and before, at least one of each."""
+    return Moved(
+        log_ratio=math.log(statistics.median(times_s) / statistics.median(before_s)),
+        anchor_log_ratio=math.log(
+            statistics.median(anchors_s) / statistics.median(before_anchors_s)
+        ),
+    )
+
+
+def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
+    """A sentence if most cases and the anchor moved together, else nothing."""
+    if len(cases) < _LEAST_CASES:
+        return ""
+    anchor = statistics.median(one.anchor_log_ratio for one in cases)
+    if abs(anchor) <= math.log1p(policy.anchor_shift):
+        return ""
+    along = [one for one in cases if one.log_ratio * anchor > _WITH_IT * anchor * anchor]
+    if 2 * len(along) <= len(cases):
+        return ""
+    word = "slower" if anchor > 0 else "faster"
+    return (
+        f"the machine is {word} than with the baselines: the anchor, which has no collective, "
+        f"takes {math.exp(anchor):.2f} x the time, and with it moved {len(along)} of "
+        f"{len(cases)} cases"
+    )
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What is not as it was, such as ``jax 0.10.1 -> 0.10.2``; nothing that is unknown before."""
+    names = [name for name in now if name in before] + [name for name in before if name not in now]
+    return [
+        f"{name} {before[name]} -> {now.get(name, 'none')}"
+        for name in names
+        if before[name] != now.get(name)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,16 +197,21 @@ def judge_session(
     to skip: such a session is not green, whatever its cases say. Without any time a session is
     FINE only if every case ran out of memory as its baseline expects.
     """
-    failed = failed_text(verdicts)
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
-        outcome, text = SessionOutcome.NO_VERDICT, "; ".join(reasons)
-    elif about.shifted:
-        outcome, text = SessionOutcome.ENV_SHIFT, about.shifted
-    elif about.curve:
-        outcome, text = SessionOutcome.CURVE_SHIFT, "; ".join(about.curve)
-    else:
-        outcome, text = SessionOutcome.FINE, _measured(verdicts, measurements)
+        return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
+    if about.shifted:
+        return session_verdict(SessionOutcome.ENV_SHIFT, about.shifted, verdicts)
+    if about.curve:
+        return session_verdict(SessionOutcome.CURVE_SHIFT, "; ".join(about.curve), verdicts)
+    return session_verdict(SessionOutcome.FINE, _measured(verdicts, measurements), verdicts)
+
+
+def session_verdict(
+    outcome: SessionOutcome, text: str, verdicts: Sequence[CaseVerdict]
+) -> SessionVerdict:
+    """`text`, and how many cases failed; a session that would be FINE says that first."""
+    failed = _failed_text(verdicts)
     parts = (failed, text) if outcome is SessionOutcome.FINE else (text, failed)
     return SessionVerdict(
         outcome=outcome,
@@ -73,7 +220,7 @@ def judge_session(
     )
 
 
-def failed_text(verdicts: Sequence[Verdict] | Sequence[CompiledVerdict]) -> str:
+def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
     """How many cases failed, by outcome; empty where none did."""
     failed = Counter(verdict.outcome.value for verdict in verdicts if verdict.failed)
     if not failed:
@@ -93,7 +240,7 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
 
 
 def _launches(measurements: Sequence[Measurement]) -> str:
-    counts = {len(m.runs) + len(m.failures) for m in measurements}
+    counts = {measurement.launches for measurement in measurements}
     if len(counts) == 1:
         return plural(min(counts), "launch")
     return f"{min(counts)} to {max(counts)} launches"
@@ -124,9 +271,7 @@ def _reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> Iterator[str]:
     yield from _without_times(verdicts, measurements, about)
-    short = [
-        m.case.name for m in measurements if 0 < len(m.runs) + len(m.failures) < about.launches
-    ]
+    short = [m.case.name for m in measurements if 0 < m.launches < about.launches]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {about.launches} launches, first {short[0]}"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from busbw import stats
 from busbw.model import Baseline, Outcome, Run
+from busbw.stats import Estimate
 
-from .estimate import Estimate
 from .policy import Policy
 
 
@@ -150,16 +150,10 @@ def _noise(
     if count < max(2, policy.full_sessions):
         return None, math.sqrt(usual * (1 + 1 / count) + excess)
     freedom = policy.usual_freedom + count - 1
-    variance = policy.usual_freedom * usual + (count - 1) * _spread(levels) ** 2
+    variance = policy.usual_freedom * usual + (count - 1) * stats.robust_deviation(levels) ** 2
     error = math.sqrt(variance / freedom * (1 + 1 / count) + excess)
     bound = Estimate(mean=0.0, error=error, freedom=freedom)
     return bound.upper(policy.false_alarms / cases), error
-
-
-def _spread(levels: Sequence[float]) -> float:
-    """1.4826 x the median absolute deviation: one odd session among many does not count."""
-    middle = statistics.median(levels)
-    return 1.4826 * statistics.median(abs(level - middle) for level in levels)
 
 
 def _outcome(each: Sequence[float], limit: float, ceiling: float, noise: float | None) -> Outcome:

@@ -5,38 +5,50 @@ interpreter (Python 3.10 or newer) gets this package too. Inside there are only 
 bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
 """
 
-from .asked import Asked, GridError, NotHereError
-from .baseline import Baseline, BaselineSession
-from .case import Case, CaseKey, Spec, Workload
-from .cluster import ALONE, Cluster, Place, Role
-from .compiled import (
+from .case import Asked, Case, CaseKey, CompileSpec, GridError, NotHereError, Spec, Workload
+from .launch import (
     Compiled,
-    CompiledBaseline,
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
-    Difference,
-    Topology,
+    Failure,
+    Injection,
+    LaunchId,
+    Measurement,
+    OwnProcesses,
+    Plan,
+    Proof,
+    Run,
 )
-from .identity import LaunchId, Protocol
-from .limits import (
+from .machine import (
+    AXES,
+    VIRTUAL_RANKS,
+    Compiler,
+    DeviceSet,
+    Environment,
+    EnvironmentKey,
+    Framework,
+    Probe,
+    Protocol,
+    Topology,
+    check_axes,
+    extents_of,
+)
+from .stored import (
     LEAST_S,
     MOST_BYTES,
-    MOST_RANKS,
     MOST_S,
+    Baseline,
+    BaselineSession,
+    CompiledBaseline,
+    StoredCase,
+    StoredSpec,
     check_case,
     check_compiled,
     check_date,
     check_key,
     check_seconds,
+    converted,
 )
-from .machine import VIRTUAL_RANKS, DeviceSet, Environment, EnvironmentKey, Probe
-from .mesh import AXES, check_axes, extents_of, groups_of
-from .own_processes import OwnProcesses
-from .plan import Injection, Plan
-from .result import Failure, Measurement, Proof, Run
-from .stored import StoredCase, StoredSpec
-from .training_run import (
+from .training import (
+    ALONE,
     CNN,
     CNN_BATCH,
     CNN_BYTES,
@@ -45,14 +57,26 @@ from .training_run import (
     EXAMPLE_CLASSES,
     EXAMPLE_SIDE,
     PERCEPTRON_SHAPES,
+    Cluster,
     Net,
+    Place,
+    Role,
     TrainingAnswer,
     TrainingRequest,
     TrainingRun,
     TrainingStrategy,
     Updates,
 )
-from .verdict import CaseVerdict, Ceiling, Reference, SessionVerdict, Summary, Verdict
+from .verdict import (
+    CaseVerdict,
+    Ceiling,
+    CompiledVerdict,
+    Difference,
+    Reference,
+    SessionVerdict,
+    Summary,
+    Verdict,
+)
 from .words import (
     GIB,
     KIB,
@@ -89,7 +113,6 @@ __all__ = [
     "LEAST_S",
     "MIB",
     "MOST_BYTES",
-    "MOST_RANKS",
     "MOST_S",
     "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
@@ -117,6 +140,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "FoundBy",
+    "Framework",
     "GridError",
     "Injection",
     "LaunchId",
@@ -156,8 +180,8 @@ __all__ = [
     "check_date",
     "check_key",
     "check_seconds",
+    "converted",
     "extents_of",
-    "groups_of",
     "payload_text",
     "plural",
     "rate_text",

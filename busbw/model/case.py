@@ -1,7 +1,7 @@
-"""What is measured: a Workload, a Spec of it at collection, a Case on a machine, a key for files.
+"""What is asked for and what is measured: Asked, Workload, Spec at collection, Case on a machine.
 
-Knows no hardware, no result and no file. The workloads themselves are in `busbw.workloads`, a file
-each; here is what they have in common.
+Knows no result and no file; of the hardware what a probe found. The workloads themselves are in
+`busbw.workloads`, a file each; here is what they have in common.
 """
 
 from __future__ import annotations
@@ -11,11 +11,34 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
-from .asked import Asked
-from .identity import Protocol
-from .machine import DeviceSet, EnvironmentKey
-from .mesh import AXES, extents_of, groups_of
+from .machine import AXES, DeviceSet, EnvironmentKey, Protocol, extents_of, groups_of
 from .words import Clock, payload_text
+
+
+class GridError(ValueError):
+    """A selection that cannot be measured: an empty grid, a device that is not there."""
+
+
+class NotHereError(GridError):
+    """What the grid has for other machines than this one: no mistake, and nothing to measure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What the options ask for. `named` frameworks must know some of it, others may drop out."""
+
+    frameworks: tuple[str, ...]
+    named: bool
+    strategies: tuple[str, ...] = ("default",)
+    collectives: tuple[str, ...] = ("all_reduce",)
+    reduce_ops: tuple[str, ...] = ("sum",)
+    placements: tuple[str, ...] = ("default",)
+    dtypes: tuple[str, ...] = ("float32",)
+    payloads: tuple[int, ...] = ()
+    ranks: int | None = None
+    mesh: str = ""
+    axes: str = ""
+    clock: str = "default"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +87,9 @@ class Workload(ABC):
     def check(cls, asked: Asked) -> None:
         """Raise GridError for what is asked for and no such workload has."""
 
-    @abstractmethod
     def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """The Environment key of `spec` on the devices of `key`, as those lie."""
+        """The Environment key of `spec` on the devices of `key`: as those lie, or on its mesh."""
+        return replace(key, mesh=spec.mesh or key.mesh)
 
     @abstractmethod
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
@@ -133,6 +156,24 @@ class Spec(_HasWorkload):
         parts += [word for word, usual in named if word not in usual.split()]
         parts += [self.mesh, self.axes, self.strategy, self.dtype, payload_text(self.payload_bytes)]
         return "-".join(filter(None, parts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileSpec:
+    """One Spec on one topology by one compiler; `compiler` is empty for the only one.
+
+    Its id is the pytest id, such as ``v5e:2x4-jax-default-float32-1M``.
+    """
+
+    topology: str
+    spec: Spec
+    compiler: str = ""
+
+    @property
+    def id(self) -> str:
+        """The pytest id."""
+        compiler = f"-{self.compiler}" if self.compiler else ""
+        return f"{self.topology}{compiler}-{self.spec.id}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

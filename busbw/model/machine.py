@@ -1,17 +1,98 @@
-"""Where it is measured: what a probe finds, the key that baselines are found by.
+"""Where it is measured or compiled: devices, their key, how they are timed, how they lie.
 
-Only `EnvironmentKey` is ever matched; whatever else is recorded here is printed, never compared.
+What is known of a framework beforehand, what its probe or a compiler finds, the key that baselines
+are found by, and the arithmetic of meshes: ``2x4`` has the axes x (2) and y (4), and ranks are
+numbered with the last axis running fastest, as `jax.sharding.Mesh` lays devices out. Only
+`EnvironmentKey` and `Protocol` are ever matched; whatever else is recorded here is printed, never
+compared. Figures of chips are in `busbw.hardware`.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .words import Clock, Device
+from .words import Capability, Clock, Device
 
 # How many devices a CPU is split into where nobody says.
 VIRTUAL_RANKS = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """How a time is taken: the clock, the timed program, the allocator's settings.
+
+    Unlike is never compared with unlike. As text: ``host/chain2-two-buffers/hugepages``.
+    """
+
+    clock: Clock
+    program: str = ""
+    allocator: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Protocol:
+        """The Protocol that `text` stands for. Raises ValueError if it begins with no clock."""
+        clock, _, rest = text.partition("/")
+        known = [one.value for one in Clock]
+        if clock not in known:
+            raise ValueError(
+                f"expected a clock first, one of {', '.join(known)}, such as host/..., "
+                f"got {text[:60]!r}"
+            )
+        program, _, allocator = rest.rpartition("/") if "/" in rest else (rest, "", "")
+        return cls(clock=Clock(clock), program=program, allocator=allocator)
+
+    @property
+    def text(self) -> str:
+        """As it stands in files and results."""
+        return "/".join(filter(None, (self.clock.value, self.program, self.allocator)))
+
+    def __str__(self) -> str:
+        """The text, in messages."""
+        return self.text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Framework:
+    """What the parent knows of a framework without importing it; what it reaches, its probe says.
+
+    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the usual one
+    first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
+    over all ranks and nothing else. `steps` are the training steps that it has, and `ring` the
+    strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf`` in
+    ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
+    `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
+    can be given more to do than the case asks for. One that is `scripted` is always there, and
+    measured only where somebody names it. `environment` are variables that must stand before it
+    starts, by what it is asked for; where the user has set one, that holds.
+    """
+
+    name: str
+    strategies: tuple[str, ...]
+    only_strategy: str
+    steps: tuple[str, ...]
+    ring: str
+    extra: str
+    only_sums: bool = False
+    compiles: bool = False
+    learns_digits: bool = False
+    injects: bool = True
+    scripted: bool = False
+    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentKey:
+    """Where a time holds: baselines are found by it and by nothing else."""
+
+    device_kind: str
+    ranks: int
+    cores: int | None = None
+    mesh: str = ""
+    hosts: int = 1
+    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +118,18 @@ class DeviceSet:
     hosts: int = 1
     processes: int = 1
 
+    @property
+    def key(self) -> EnvironmentKey:
+        """Where times hold that all of them take part in."""
+        return EnvironmentKey(
+            device_kind=self.device_kind,
+            ranks=self.ranks,
+            cores=self.cores,
+            mesh=self.mesh,
+            hosts=self.hosts,
+            processes=self.processes,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
@@ -48,18 +141,6 @@ class Probe:
     missing: Mapping[str, str]
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EnvironmentKey:
-    """Where a time holds: baselines are found by it and by nothing else."""
-
-    device_kind: str
-    ranks: int
-    cores: int | None = None
-    mesh: str = ""
-    hosts: int = 1
-    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,3 +156,85 @@ class Environment:
     commit: str = ""
     load: float | None = None
     clock_mhz: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topology:
+    """Chips that a program can be compiled for without them, such as ``v5e:2x4``.
+
+    `layout` is what the compiler is told of how they lie, and `chip_config` how a TPU's cores are
+    used, where that is not what its compiler takes by itself; for a GPU `target_config` describes
+    the chip, and `memory_bytes` is what it has (None: the compiler knows).
+    """
+
+    name: str
+    device: Device
+    device_kind: str
+    layout: str
+    ranks: int
+    hosts: int = 1
+    chip_config: str = ""
+    target_config: str = ""
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compiler:
+    """A compiler as one worker has it for one topology.
+
+    `release` is the version of its package, such as ``libtpu 0.0.42.1``, `build` what it says of
+    itself, which decides whether two compilers are the same. `devices` are the topology's as the
+    framework sees them; None where `missing` says why there is no compiler.
+    """
+
+    topology: str
+    release: str = ""
+    build: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    devices: DeviceSet | None = None
+    missing: str = ""
+
+
+AXES = "xyzuvw"
+
+
+def extents_of(mesh: str) -> tuple[int, ...]:
+    """``2x4`` as (2, 4). Raises ValueError for anything else than whole numbers joined by x."""
+    words = mesh.split("x")
+    if not all(word.isdecimal() and int(word) > 0 for word in words) or len(words) > len(AXES):
+        raise ValueError(
+            f"{mesh!r} is not a mesh; accepted are up to {len(AXES)} whole numbers from 1, "
+            "joined by x, such as 2x4"
+        )
+    return tuple(map(int, words))
+
+
+def check_axes(axes: str, mesh: str) -> str:
+    """`axes`, such as ``y`` or ``x,z``, as names of axes of `mesh` in order, such as ``xz``.
+
+    Raises ValueError for an axis that the mesh has not, and for a group of fewer than two ranks.
+    """
+    extents = extents_of(mesh)
+    known = AXES[: len(extents)]
+    names = [word.strip() for word in axes.split(",")]
+    for name in names:
+        if len(name) != 1 or name not in known:
+            raise ValueError(f"{name!r} is no axis of the mesh {mesh}; it has {', '.join(known)}")
+    if math.prod(extents[known.index(name)] for name in set(names)) < 2:
+        raise ValueError(f"{axes!r}: one rank along these axes of {mesh} is not a collective")
+    return "".join(sorted(set(names), key=known.index))
+
+
+def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """The ranks of each group along `axes` of `mesh`; without axes all `ranks` are one group."""
+    if not axes:
+        return (tuple(range(ranks)),)
+    extents = extents_of(mesh)
+    numbers = {place: rank for rank, place in enumerate(itertools.product(*map(range, extents)))}
+    inner = [AXES.index(name) for name in axes]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, rank in numbers.items():
+        rest = tuple(at for axis, at in enumerate(place) if axis not in inner)
+        groups.setdefault(rest, []).append(rank)
+    return tuple(tuple(group) for group in groups.values())

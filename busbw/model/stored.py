@@ -1,14 +1,99 @@
-"""A Case and a Spec as results have them: flat, by the names that others read.
+"""What files hold of a case: its baselines, results' flat form of it, and what none of it can be.
 
-The fields of the workload stand beside the others; `step` is "" for a bare collective.
+What may be accepted as a baseline is decided elsewhere, and no file is known here. A value that we
+made needs no check; those at the end are for one that somebody else wrote. Beyond these limits
+formulas overflow and lists of ranks fill the memory. Each check raises ValueError whose message
+begins with the field.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from .case import Case, Spec, Workload
-from .identity import Protocol
+from .launch import Compiled
+from .machine import AXES, EnvironmentKey, Protocol, extents_of
+
+T = TypeVar("T")
+
+
+def converted(kind: type[T], value: object, **own: Any) -> T:
+    """A dataclass `kind` with the fields that `value` has by the same names, and its `own`."""
+    shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
+    return kind(**{name: getattr(value, name) for name in shared}, **own)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineSession:
+    """The launches that one session added to a baseline, seconds for each.
+
+    `anchors_s` has, for each launch, seconds for one pass of the launch's anchor workload for this
+    case, a memory copy without a collective that was measured beside it; it is empty where none
+    was. `commit` is empty where there was none. `surroundings` are the machine's load, its clock
+    frequency and the flags that steer the framework, as far as they are known.
+    """
+
+    date: str
+    commit: str
+    versions: Mapping[str, str]
+    times_s: tuple[float, ...]
+    anchors_s: tuple[float, ...] = ()
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """What a Case did on one Environment key: its sessions, oldest first, or `oom` and none.
+
+    `date` and `versions` are those of the newest session, or of the entry that says `oom`.
+    `pinned_s` is the pinned level in seconds, which the sum of all accepted small losses is
+    bounded against, and `pinned_date` when it was pinned; None and empty where it is `oom`.
+    `memory_limit_bytes` is the artificial limit that it was `oom` under; None: the machine's own.
+    """
+
+    case: Case
+    oom: bool
+    sessions: tuple[BaselineSession, ...]
+    date: str
+    versions: Mapping[str, str]
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    pinned_s: float | None = None
+    pinned_date: str = ""
+
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """All launches of all sessions, oldest first."""
+        return tuple(time_s for session in self.sessions for time_s in session.times_s)
+
+    @property
+    def level_s(self) -> float | None:
+        """The median over sessions of each session's median launch; None where it is `oom`.
+
+        A session counts once, however many launches it had: launches of one session are alike.
+        """
+        if not self.sessions:
+            return None
+        return statistics.median(statistics.median(s.times_s) for s in self.sessions)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledBaseline:
+    """What a compiler made of a Case when it was stored: a program, or out of memory and none."""
+
+    case: Case
+    compiled: Compiled | None
+    date: str
+    release: str
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+
 
 _BARE = "collective"
 
@@ -33,34 +118,12 @@ class StoredCase:
     @classmethod
     def of(cls, case: Case) -> StoredCase:
         """As `case` is written."""
-        return cls(
-            framework=case.framework,
-            payload_bytes=case.payload_bytes,
-            collective=case.collective,
-            strategy=case.strategy,
-            dtype=case.dtype,
-            reduce_op=case.reduce_op,
-            ranks=case.ranks,
-            mesh=case.mesh,
-            placement=case.placement,
-            protocol=case.protocol,
-            axes=case.axes,
-            step=_step(case.workload),
-        )
+        return converted(cls, case, step=_step(case.workload))
 
     @property
     def case(self) -> Case:
         """What was written. Raises ValueError for a `step` that is no workload's."""
-        return Case(
-            framework=self.framework,
-            payload_bytes=self.payload_bytes,
-            workload=_workload(self),
-            strategy=self.strategy,
-            dtype=self.dtype,
-            ranks=self.ranks,
-            mesh=self.mesh,
-            protocol=self.protocol,
-        )
+        return converted(Case, self, workload=_workload(self))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,34 +146,12 @@ class StoredSpec:
     @classmethod
     def of(cls, spec: Spec) -> StoredSpec:
         """As `spec` is written."""
-        return cls(
-            framework=spec.framework,
-            payload_bytes=spec.payload_bytes,
-            collective=spec.collective,
-            strategy=spec.strategy,
-            dtype=spec.dtype,
-            reduce_op=spec.reduce_op,
-            ranks=spec.ranks,
-            mesh=spec.mesh,
-            axes=spec.axes,
-            placement=spec.placement,
-            clock=spec.clock,
-            step=_step(spec.workload),
-        )
+        return converted(cls, spec, step=_step(spec.workload))
 
     @property
     def spec(self) -> Spec:
         """What was written. Raises ValueError for a `step` that is no workload's."""
-        return Spec(
-            framework=self.framework,
-            payload_bytes=self.payload_bytes,
-            workload=_workload(self),
-            strategy=self.strategy,
-            dtype=self.dtype,
-            ranks=self.ranks,
-            mesh=self.mesh,
-            clock=self.clock,
-        )
+        return converted(Spec, self, workload=_workload(self))
 
 
 def _step(workload: Workload) -> str:
@@ -128,3 +169,83 @@ def _workload(stored: StoredCase | StoredSpec) -> Workload:
         placement=stored.placement,
         axes=stored.axes,
     )
+
+
+MOST_RANKS = 1_000_000
+MOST_BYTES = 10**15
+# No clock is finer than the one; the other is a session of eleven days.
+LEAST_S, MOST_S = 1e-12, 1e6
+
+_LONGEST_MESH = 60
+
+
+def check_case(case: Case) -> None:
+    """Ranks, payload, mesh and axes are some that can be measured."""
+    _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
+    _check_count("ranks", case.ranks, MOST_RANKS)
+    _check_mesh(case.mesh)
+    if case.axes:
+        _check_axes(case)
+
+
+def _check_axes(case: Case) -> None:
+    if not case.mesh:
+        raise ValueError("axes: expected none without a mesh")
+    extents = extents_of(case.mesh)
+    known = AXES[: len(extents)]
+    if len(set(case.axes)) != len(case.axes) or not set(case.axes) <= set(known):
+        raise ValueError(f"axes: expected some of {known}, got {case.axes[:60]!r}")
+    if math.prod(extents) != case.ranks:
+        raise ValueError(f"mesh: {case.mesh} is not of {case.ranks} ranks")
+
+
+def check_key(key: EnvironmentKey) -> None:
+    """Ranks, cores, hosts and processes can be counted, and the mesh is one."""
+    for name in ("ranks", "hosts", "processes", "cores"):
+        count = getattr(key, name)
+        if count is not None:
+            _check_count(name, count, MOST_RANKS)
+    _check_mesh(key.mesh)
+
+
+def check_compiled(compiled: Compiled) -> None:
+    """Nothing is counted below 0."""
+    for name in ("argument", "output", "alias", "temporary", "peak"):
+        count = getattr(compiled, f"{name}_bytes")
+        if count < 0:
+            raise ValueError(f"{name}_bytes: expected 0 or more, got {count}")
+    for name in ("collectives", "around", "around_loop"):
+        for kind, count in getattr(compiled, name).items():
+            if count < 0:
+                raise ValueError(f"{name}.{kind[:60]}: expected 0 or more, got {count}")
+
+
+def check_seconds(name: str, seconds: float) -> None:
+    """A time that something took."""
+    if not LEAST_S <= seconds <= MOST_S:
+        raise ValueError(f"{name}: expected {LEAST_S:g} to {MOST_S:g} seconds, got {seconds:g}")
+
+
+def check_date(name: str, text: str) -> None:
+    """A day, such as 2026-01-31."""
+    try:
+        datetime.datetime.strptime(text, "%Y-%m-%d")
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: expected a date such as 2026-01-31, got {text[:60]!r}"
+        ) from error
+
+
+def _check_count(name: str, count: int, most: int) -> None:
+    if not 1 <= count <= most:
+        raise ValueError(f"{name}: expected 1 to {most}, got {count}")
+
+
+def _check_mesh(mesh: str) -> None:
+    if len(mesh) > _LONGEST_MESH:
+        raise ValueError(f"mesh: expected one such as 2x4, got {mesh[:60]!r}...")
+    if mesh:
+        try:
+            extents_of(mesh)
+        except ValueError as error:
+            raise ValueError(f"mesh: {error}") from error

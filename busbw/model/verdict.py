@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .case import Case, Spec
-from .result import Failure
+from .case import Case, CompileSpec, Spec
+from .launch import Compiled, Failure
+from .stored import CompiledBaseline
 from .words import Outcome, SessionOutcome
 
 
@@ -110,22 +111,15 @@ class Verdict(CaseVerdict):
 
     def explain(self) -> str:
         """The headline, and below it what is known of a failure, down to the end of its log."""
-        lines = [self.headline()]
-        if self.failure is not None:
-            lines += self._failure_lines(self.failure)
+        lines, failure = [self.headline()], self.failure
+        if failure is not None:
+            lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
+            if failure.exit_code is not None:
+                lines.append(f"exit code {failure.exit_code}")
+            if failure.log:
+                lines.append("end of the worker's log:")
+                lines += ["    " + row for row in failure.log.splitlines()]
         return "\n".join(lines)
-
-    @staticmethod
-    def _failure_lines(failure: Failure) -> list[str]:
-        lines = [f"launch {failure.launch}: {failure.kind.value}: {failure.message}"]
-        if failure.exit_code is not None:
-            lines.append(f"exit code {failure.exit_code}")
-        if failure.log:
-            lines += [
-                "end of the worker's log:",
-                *("    " + row for row in failure.log.splitlines()),
-            ]
-        return lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,3 +143,41 @@ class SessionVerdict:
         fine = self.outcome is SessionOutcome.FINE
         word = "FAILED" if fine and self.failed_cases else self.outcome.value
         return f"{word}: {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One thing that is not as it was: what, before, and now. `fails` says that it is no small one.
+
+    `accepted` says that it would have failed, had nobody accepted it.
+    """
+
+    what: str
+    before: str
+    now: str
+    fails: bool
+    accepted: bool = False
+
+    @property
+    def text(self) -> str:
+        """Such as ``strategy: StrategyND -> StrategyRing``."""
+        return f"{self.what}: {self.before or 'none'} -> {self.now or 'none'}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledVerdict(CaseVerdict):
+    """The answer for a Case that was compiled for one topology."""
+
+    spec: CompileSpec
+    release: str = ""
+    now: Compiled | None = None
+    baseline: CompiledBaseline | None = None
+    differences: tuple[Difference, ...] = ()
+
+    def explain(self) -> str:
+        """The headline, both sides of what changed, and what is known of a failure."""
+        lines = [self.headline(), *("    " + one.text for one in self.differences)]
+        if self.failure is not None:
+            lines.append(f"{self.failure.kind.value}: {self.failure.message}")
+            lines += ["    " + row for row in self.failure.log.splitlines()]
+        return "\n".join(lines)

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from busbw.model import Workload
 
 from .collective import Collective
-from .dense_step import LEARNING_RATE, Batch, DenseStep, Layer, layer_of
-from .step import STEP_PAYLOADS
+from .dense_step import LEARNING_RATE, STEP_PAYLOADS, Batch, DenseStep, Layer, layer_of
 from .training import Training
 
 for _one in pkgutil.iter_modules(__path__):

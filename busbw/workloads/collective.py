@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.model import (
@@ -31,10 +31,6 @@ class Collective(Workload):
     @classmethod
     def check(cls, asked: Asked) -> None:
         """Whatever the collectives know themselves."""
-
-    def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """With the mesh that is asked for."""
-        return replace(key, mesh=spec.mesh or key.mesh)
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """By the clock and the program that the devices have for collectives."""

@@ -1,15 +1,17 @@
 """A training step: one dense layer, data parallel, with the all-reduce of its gradient inside.
 
-What a framework makes of it is in its back end.
+What a framework makes of it is in its back end. What all training steps have in common stands here,
+too: sums in place of float32, timed by the host.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from busbw.collectives import DTYPES
 from busbw.model import (
+    MIB,
     Asked,
     Case,
     Clock,
@@ -23,7 +25,30 @@ from busbw.model import (
 )
 
 from .collective import case_with
-from .step import check_sums_in_place
+
+# Gradients where nobody asked for payloads: computing takes long where they are large.
+STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
+
+
+def check_sums_in_place(kind: str, asked: Asked) -> None:
+    """Raise GridError for what no step has.
+
+    That is another collective than the all-reduce of sums in place of float32, another clock than
+    the host's, and axes.
+    """
+    for what, given, accepted in (
+        ("collective", asked.collectives, ("all_reduce",)),
+        ("reduce op", asked.reduce_ops, ("sum",)),
+        ("placement", asked.placements, ("default", "in_place")),
+        ("dtype", asked.dtypes, ("float32",)),
+        ("clock", (asked.clock,), ("default", "host")),
+        ("axes", (asked.axes,), ("",)),
+    ):
+        for word in given:
+            if word not in accepted:
+                known = " or ".join(accepted) if any(accepted) else "none"
+                raise GridError(f"a {kind} training step has no {what} {word}; it has {known}")
+
 
 # Plain gradient descent moves the weights by so much of the mean gradient.
 LEARNING_RATE = 0.05
@@ -71,10 +96,6 @@ class DenseStep(Workload):
     def row_bytes(cls, dtype: str) -> int:
         """Bytes of the weights of one input: payloads are multiples of that."""
         return cls.outputs * DTYPES[dtype].size_bytes
-
-    def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """With the mesh that is asked for."""
-        return replace(key, mesh=spec.mesh or key.mesh)
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """Timed by the host, by a program that is none of the collectives' chains.

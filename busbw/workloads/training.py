@@ -1,11 +1,12 @@
 """Training a small net under a strategy: a whole step is timed, in a group of processes.
 
-How many ranks and processes take part follows from the strategy.
+How many ranks and processes take part follows from the strategy. What the processes answered is
+held against each other here, since no member can know the weights of another, and becomes one Run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import (
@@ -19,22 +20,25 @@ from busbw.model import (
     DeviceSet,
     EnvironmentKey,
     Failure,
+    FailureKind,
     GridError,
     LaunchId,
     Net,
     NotHereError,
     OwnProcesses,
+    Proof,
     Protocol,
     Run,
     Spec,
     TrainingAnswer,
     TrainingRequest,
+    TrainingRun,
     TrainingStrategy,
     Workload,
+    plural,
 )
 
-from . import training_answers
-from .step import check_sums_in_place
+from .dense_step import check_sums_in_place
 
 # Each rank is a process of its own.
 _OF_PROCESSES = (TrainingStrategy.MULTI_WORKER_MIRRORED, TrainingStrategy.PARAMETER_SERVER)
@@ -108,10 +112,10 @@ class Training(Workload, OwnProcesses):
         launch: LaunchId,
     ) -> Run | Failure:
         """A sample is the seconds of a step in an epoch."""
-        found = training_answers.checked(request, answers)
+        found = checked(request, answers)
         if isinstance(found, Failure):
             return replace(found, launch=launch)
-        return training_answers.run_of(case, found.run, launch)
+        return run_of(case, found.run, launch)
 
 
 def _check_device(strategy: TrainingStrategy, device: Device) -> None:
@@ -126,3 +130,108 @@ def _check_device(strategy: TrainingStrategy, device: Device) -> None:
             f"with {name} every worker would open all {where}s of this host: it is measured on "
             "CPUs alone"
         )
+
+
+_WEIGHTS = (("after the first step", "first_digests"), ("at the end", "last_digests"))
+
+
+def checked(
+    request: TrainingRequest, answers: Sequence[TrainingAnswer]
+) -> TrainingAnswer | Failure:
+    """One answer of all, if they agree in all and nothing was left out of an update."""
+    if request.has_copies and not all(one.run.reductions for one in answers):
+        name = request.strategy.value if request.strategy else request.name
+        message = f"{name}: no reduction of gradients was found in the graph"
+        return Failure(kind=FailureKind.NOT_A_COLLECTIVE, message=message)
+    wrong = _miscounted(request, answers) or _unlike(request, answers)
+    if wrong:
+        return Failure(kind=FailureKind.WRONG_RESULT, message=wrong)
+    return _merged(answers)
+
+
+def _miscounted(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
+    """Which count is not what every member's variables must have seen; empty if none is."""
+    gradients = sum(one.gradients for one in answers)
+    for one in answers:
+        run, steps = one.run, request.epochs * one.run.steps
+        expected = steps * request.updates_of_a_step
+        saw = f"the variables saw {run.updates} updates"
+        if len(run.epochs_s) != request.epochs or (
+            one.global_step is None and run.updates != expected
+        ):
+            epochs = plural(len(run.epochs_s), "epoch")
+            return f"{saw} in {epochs}, expected {expected} in {request.epochs}"
+        counted = "" if one.global_step is None else f" and the global step is {one.global_step}"
+        if (run.updates, gradients) != (expected, steps * request.ranks) or (
+            one.global_step not in (None, run.updates)
+        ):
+            wanted = f"expected {expected} of {steps * request.ranks}"
+            return f"{saw} of {gradients} gradients{counted}, {wanted}"
+    return ""
+
+
+def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
+    """Whose weights are others than they must be; empty if none are.
+
+    Where each rank has weights of its own, all must be the same bit for bit.
+    """
+    copies = request.ranks if request.has_copies else 1
+    for when, field in _WEIGHTS:
+        digests = _joined([getattr(one.run, field) for one in answers])
+        if len(digests) != copies:
+            have = plural(len(digests), "rank")
+            return f"{when} there are weights of {have}, expected of {copies}"
+        (first, digest), *others = digests.items()
+        for rank, other in others:
+            if other != digest:
+                return f"{when} the weights of {rank} are others than those of {first}"
+    return ""
+
+
+def _joined(digests: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {rank: digest for one in digests for rank, digest in one.items()}
+
+
+def _merged(answers: Sequence[TrainingAnswer]) -> TrainingAnswer:
+    """One of all: an epoch takes as long as for the slowest, reductions and gradients add up.
+
+    The rest is as the first one saw it.
+    """
+    runs = [one.run for one in answers]
+    kinds = dict.fromkeys(kind for run in runs for kind in run.reductions)
+    run = replace(
+        runs[0],
+        epochs_s=tuple(max(times) for times in zip(*(run.epochs_s for run in runs), strict=True)),
+        compile_s=max(run.compile_s for run in runs),
+        first_digests=_joined([run.first_digests for run in runs]),
+        last_digests=_joined([run.last_digests for run in runs]),
+        reductions={kind: sum(run.reductions.get(kind, 0) for run in runs) for kind in kinds},
+        replicas=sum(run.replicas for run in runs),
+    )
+    return replace(answers[0], run=run, gradients=sum(one.gradients for one in answers))
+
+
+def run_of(case: Case, trained: TrainingRun, launch: LaunchId) -> Run:
+    """The Run of `case`: a sample is the seconds of a step in an epoch after the first."""
+    copies = len(trained.last_digests)
+    return Run(
+        launch=launch,
+        iterations=trained.steps,
+        samples_s=tuple(epoch_s / trained.steps for epoch_s in trained.epochs_s[1:]),
+        compile_s=trained.compile_s,
+        # Bit for bit, where there are several copies; else there is nothing to compare with.
+        values_checked=copies * CNN_BYTES // 4 if copies > 1 else 0,
+        proof=Proof(
+            collectives=trained.reductions,
+            payload_copies=0,
+            algorithm=case.strategy,
+            array_bytes=trained.reduced_bytes,
+            groups=case.groups,
+            read_from="executed graph" if trained.reductions else "counted updates",
+        ),
+        clock=case.clock.value,
+        framework_path=trained.framework_path,
+        versions=trained.versions,
+        first_call_s=trained.epochs_s[0],
+        training=trained,
+    )

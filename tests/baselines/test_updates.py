@@ -10,7 +10,7 @@ import pytest
 
 from busbw import baselines
 from busbw.baselines import Accepted, Occasion, Rules, Saved
-from busbw.baselines.changes import MOST_UPDATES
+from busbw.baselines.updates import MOST_UPDATES
 from busbw.model import Baseline
 from tests import build
 

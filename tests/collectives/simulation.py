@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, Blocks, Draw
+from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, Draw
+from busbw.collectives.base import Blocks
 
 Buffer = list[float]
 

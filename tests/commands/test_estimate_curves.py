@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from busbw import report, wire
-from busbw.baselines.document import Document, Entry, Status, StoredSession, dumps
+from busbw.baselines.document import Status, dumps
+from busbw.baselines.timed import Document, Entry, StoredSession
 from busbw.model import MIB, EnvironmentKey, Protocol, payload_text
 from tests import build
 

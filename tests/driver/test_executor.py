@@ -10,17 +10,8 @@ from typing import Any
 
 import pytest
 
-from busbw.driver import (
-    Bundle,
-    Executor,
-    Group,
-    ProbeCutShort,
-    Side,
-    Starter,
-    Worker,
-    probe,
-    trained,
-)
+from busbw.driver import Bundle, Executor, ProbeCutShort, Side, Starter, Worker, probe, trained
+from busbw.driver.group import Group
 from busbw.driver.schedules.pairs import Pairs
 from busbw.driver.schedules.passes import Passes
 from busbw.model import Capability, Failure, FailureKind, LaunchId, Net, TrainingAnswer

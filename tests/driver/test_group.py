@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from busbw.driver import Bundle, Ended, Group, LocalTransport, Reply, Request, Starter, Worker
+from busbw.driver import Bundle, Ended, LocalTransport, Reply, Request, Starter, Worker
+from busbw.driver.group import Group
 from busbw.model import ALONE, Cluster, Failure, FailureKind, LaunchId, Place, Role, Run
 
 from .processes import processes, wait_until

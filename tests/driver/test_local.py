@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from busbw import wire
-from busbw.driver import Bundle, Ended, Reply, Starter, Worker, failure_of, local
-from busbw.driver.transport import Answer
+from busbw.driver import Bundle, Ended, Reply, Starter, Worker, local
+from busbw.driver.transport import Answer, failure_of
 from busbw.model import Capability, Failure, FailureKind, LaunchId, Place, Role, Run
 
 from .asking import answer_of, await_ready

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 
 from busbw import baselines, judge, report
-from busbw.baselines import BaselineError, compiled, files, published
-from busbw.baselines.document import Document, Entry, Status, StoredSession, Update, dumps
+from busbw.baselines import BaselineError, files, store
+from busbw.baselines.document import Status, dumps
+from busbw.baselines.timed import Document, Entry, StoredSession, Update
 from busbw.model import Case, CompileSpec, Device
 from tests import build
 
@@ -157,7 +158,7 @@ def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> 
 @fuzzed
 @given(content=documents(COMPILED))
 def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root: Path) -> None:
-    path = files.path_of(root / compiled.FOLDER, KEY, CASE)
+    path = files.path_of(root / files.COMPILED_FOLDER, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
@@ -178,5 +179,5 @@ def test_any_published_figures_are_shown_or_refused(content: bytes, root: Path) 
     path = root / kind / "8r" / "published.all_reduce.paper.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    _or_refused(root, path, lambda: published.read_published(path))
+    _or_refused(root, path, lambda: store.read_published(path))
     _or_refused(root, path, lambda: _held_against(root, CASE))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import judge, report, wire
-from busbw.driver import Reply, replies
+from busbw.driver import Reply, transport
 from busbw.driver.transport import Answer
 from busbw.model import (
     EXAMPLE_BYTES,
@@ -31,7 +31,7 @@ from busbw.model import (
 from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.serve import Channel, part
-from busbw.workloads import training_answers
+from busbw.workloads.training import checked, run_of
 from tests import build
 
 from .bounds import bounded, fuzzed, unchanged
@@ -79,11 +79,9 @@ def _taken(found: Answer) -> None:
     if isinstance(found, Run | Failure):
         _judged(found)
     if isinstance(found, TrainingAnswer):
-        answer = training_answers.checked(build.training_request(), [found])
+        answer = checked(build.training_request(), [found])
         if isinstance(answer, TrainingAnswer):
-            _judged(
-                training_answers.run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1"))
-            )
+            _judged(run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1")))
 
 
 def _judged(found: Run | Failure) -> None:
@@ -115,7 +113,7 @@ def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.
     line = data.draw(documents(*valid))
     with bounded():
         try:
-            reply = replies.checked(line, request_name)
+            reply = transport.checked_reply(line, request_name)
         except wire.WireError as error:
             assert str(error)
         else:
@@ -127,7 +125,7 @@ def test_what_is_not_damaged_is_a_reply() -> None:
     for request_name, valid in VALID.items():
         for name, value in valid:
             line = json.dumps(_reply(name, value)).encode()
-            assert replies.checked(line, request_name) == Reply(value)
+            assert transport.checked_reply(line, request_name) == Reply(value)
 
 
 REQUEST = {

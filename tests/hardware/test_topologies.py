@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.hardware import GPUS, USUAL_TOPOLOGIES, known_topologies, topology_of
+from busbw.hardware import GPUS, USUAL_TOPOLOGIES, topology_of
+from busbw.hardware.topologies import known_topologies
 from busbw.model import Device
 
 

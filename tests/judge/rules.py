@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from busbw import judge
-from busbw.judge import Looks, Policy, Ruling, Terms, Tier
+from busbw.judge import Ruling, Terms
+from busbw.judge.policy import Looks, Policy, Tier
 from busbw.model import MIB, Baseline, Measurement
 from tests import build
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge import Curve, Shift, SizeShift, fit, shift_of
+from busbw.judge import Curve, fit
+from busbw.judge.curve import CurveChange, SizeShift, shift_of
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
 SIZES = tuple(1024 * 4**step for step in range(9))
@@ -40,10 +41,11 @@ def _shifts(before: Mapping[int, float], now: Mapping[int, float]) -> list[SizeS
     ]
 
 
-def _shift(curve: Curve, sizes: list[SizeShift]) -> Shift:
+def _shift(curve: Curve, sizes: list[SizeShift]) -> tuple[CurveChange, CurveChange]:
     shift = shift_of(curve, sizes)
     assert shift is not None
-    return shift
+    latency, transfer = shift
+    return latency, transfer
 
 
 def test_times_on_a_curve_give_that_curve() -> None:
@@ -151,16 +153,16 @@ def test_a_machine_slower_by_a_factor_has_both_parts_slower_by_it(factor: float)
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.15, 4.0])
 def test_a_changed_latency_is_seen_as_that_and_nothing_else(factor: float) -> None:
-    shift = _shift(CURVE, _shifts(_points(), _points(latency_s=LATENCY_S * factor)))
-    assert pytest.approx(factor - 1, abs=1e-3) == shift.latency_change
-    assert pytest.approx(0, abs=1e-3) == shift.transfer_change
+    latency, transfer = _shift(CURVE, _shifts(_points(), _points(latency_s=LATENCY_S * factor)))
+    assert pytest.approx(factor - 1, abs=1e-3) == latency.relative
+    assert pytest.approx(0, abs=1e-3) == transfer.relative
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.15, 4.0])
 def test_a_changed_bandwidth_is_seen_as_time_per_byte(factor: float) -> None:
-    shift = _shift(CURVE, _shifts(_points(), _points(bandwidth=BANDWIDTH / factor)))
-    assert pytest.approx(factor - 1, abs=1e-3) == shift.transfer_change
-    assert pytest.approx(0, abs=1e-3) == shift.latency_change
+    latency, transfer = _shift(CURVE, _shifts(_points(), _points(bandwidth=BANDWIDTH / factor)))
+    assert pytest.approx(factor - 1, abs=1e-3) == transfer.relative
+    assert pytest.approx(0, abs=1e-3) == latency.relative
 
 
 def test_the_standard_errors_are_those_that_noise_makes() -> None:
@@ -168,9 +170,9 @@ def test_the_standard_errors_are_those_that_noise_makes() -> None:
     for seed in range(400):
         source = random.Random(seed)
         now = {size: t * math.exp(source.gauss(0, 0.03)) for size, t in _points().items()}
-        shift = _shift(CURVE, _shifts(_points(), now))
-        latencies.append(shift.latency_change / shift.latency_error)
-        transfers.append(shift.transfer_change / shift.transfer_error)
+        latency, transfer = _shift(CURVE, _shifts(_points(), now))
+        latencies.append(latency.relative / latency.error)
+        transfers.append(transfer.relative / transfer.error)
     for ratios in (latencies, transfers):
         assert pytest.approx(1, rel=0.15) == math.sqrt(sum(r * r for r in ratios) / len(ratios))
 
@@ -188,4 +190,5 @@ def test_a_curve_without_latency_tells_no_shift_of_it() -> None:
 def test_equal_launches_are_not_taken_for_certainty() -> None:
     sure = SizeShift(payload_bytes=1024, log_ratio=0.0, standard_error=0.0, significant=False)
     other = SizeShift(payload_bytes=2**26, log_ratio=0.0, standard_error=0.0, significant=False)
-    assert _shift(CURVE, [sure, other]).latency_error >= 1e-3
+    latency, _ = _shift(CURVE, [sure, other])
+    assert latency.error >= 1e-3

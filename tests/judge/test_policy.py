@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.judge import POLICIES, Policy, Tier
+from busbw.judge import POLICIES
+from busbw.judge.policy import Policy, Tier
 from busbw.model import MIB, Device
 
 from .rules import LOOKS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.judge import LocatedRegression, SizeShift, curve_shift, locate
+from busbw.judge.curve import SizeShift
+from busbw.judge.regression_shape import LocatedRegression, curve_shift, locate
 from busbw.model import KIB, MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge import Policy
+from busbw.judge.policy import Policy
 from busbw.judge.stored import Compared, SessionLaunches, compare, launches_of, now_of
 from busbw.model import MIB, Outcome
 from tests import build

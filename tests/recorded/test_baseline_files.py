@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw import wire
-from busbw.baselines import compiled, document, timed
-from busbw.baselines.contents import contents_of
+from busbw.baselines import compiled, document, files, timed
+from busbw.baselines.store import contents_of
 
 from .corpus import baseline_files
 
@@ -32,9 +32,9 @@ def test_a_file_that_was_written_once_is_written_the_same(
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    if Path(path).parts[0] == compiled.FOLDER:
+    if Path(path).parts[0] == files.COMPILED_FOLDER:
         stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
-        assert compiled._text(stored) == written
+        assert document.dumps(stored) == written
         return
     found = timed.read(file)
     assert document.dumps(found) == written

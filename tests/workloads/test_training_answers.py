@@ -19,7 +19,7 @@ from busbw.model import (
     TrainingStrategy,
 )
 from busbw.workloads import Training
-from busbw.workloads.training_answers import checked, run_of
+from busbw.workloads.training import checked, run_of
 from tests import build
 
 MIRRORED = TrainingStrategy.MIRRORED

@@ -1,7 +1,8 @@
 """What all schedules of measuring have in common: launches over cases, answers kept as they come.
 
 A case whose worker died is a Failure of its launch; a new process, a new launch, takes the rest.
-Results are kept as they come, so that what is interrupted still has what it measured.
+Results are kept as they come, so that what is interrupted still has what it measured. The order of
+cases in a launch, and what each costs in relation to others, stands here too.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from busbw.driver.executor import Executor
+from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
-from busbw.driver.training import trained
 from busbw.driver.transport import Answer, Request, Starter
 from busbw.model import (
     Capability,
@@ -29,8 +29,6 @@ from busbw.model import (
     Plan,
     Run,
 )
-
-from .order import LARGE_BYTES, bytes_of, cost
 
 
 class Side(str, enum.Enum):
@@ -293,3 +291,37 @@ class AbstractSchedule(ABC):
                 remaining_s=elapsed_s / self._done_cost * left if self._done_cost else None,
             )
         )
+
+
+LARGE_BYTES = 2**30
+_FIXED_COST = 2**26
+# Processes are started for such a case alone.
+_GROUP_COST = 2**31
+
+
+def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
+    """`cases` in random order, but the large ones together at one end, the largest outermost.
+
+    Large ones of one launch and of the next then meet, and each finds what the one before
+    released. Memory that was in use a moment ago is there at once; what a virtual machine gave back
+    to its host in between comes back at half a GiB a second (seen), which would be most of the
+    session.
+    """
+    small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
+    large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]
+    shuffler.shuffle(small)
+    shuffler.shuffle(large)
+    large.sort(key=bytes_of, reverse=large_first)
+    return large + small if large_first else small + large
+
+
+def bytes_of(case: Case) -> int:
+    """The payload on all ranks."""
+    return case.payload_bytes * case.ranks
+
+
+def cost(case: Case) -> int:
+    """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
+    if isinstance(case.workload, OwnProcesses):
+        return _GROUP_COST
+    return _FIXED_COST + case.payload_bytes

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from busbw.model import Case
 
-from .base import AbstractSchedule, Side
-from .order import shuffled
+from .base import AbstractSchedule, Side, shuffled
 
 
 @dataclass

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.driver.executor import Executor, started_again, stopped
+from busbw.driver.executor import Executor, ProbeCutShort, started_again, stopped
 from busbw.driver.group import Group
-from busbw.driver.probe import ProbeCutShort
 from busbw.driver.transport import Request, Starter
 from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from busbw.model import Case, OwnProcesses
 
-from .base import AbstractSchedule
-from .order import shuffled
+from .base import AbstractSchedule, shuffled
 
 
 @dataclass

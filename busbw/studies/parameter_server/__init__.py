@@ -25,7 +25,7 @@ from busbw.commands.command import (
     write_page,
 )
 from busbw.model import Capability, Failure, LaunchId, Net, TrainingRequest, TrainingStrategy
-from busbw.workloads.training_answers import checked
+from busbw.workloads.training import checked
 
 from .page import ParameterServerRow, PublishedRow, parameter_server_page
 

@@ -1,0 +1,250 @@
+"""What a session or a person does to stored times: save, prune, rebase; the Changes of it.
+
+All of it is put into a draft, each file with a line of history, and nothing is written here; a
+Refusal words itself. Whether something deserves to be saved is decided elsewhere, and how much a
+baseline may lose in `entries`. Pruning and rebasing are never done unasked, and measure nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw.model import Baseline, Case, EnvironmentKey, seconds_text
+
+from .document import case_of
+from .entries import (
+    Accepted,
+    Occasion,
+    baseline_of,
+    entry_of,
+    joined,
+    level_us,
+    pinned_at_level,
+    rounded_us,
+)
+from .files import Draft
+from .timed import Document, Entry, Update
+
+# A year of weekly updates; more is what version control is for.
+MOST_UPDATES = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One baseline before and after; None: there was none, or there is none any more.
+
+    `lost`: it lost more than the budget, and somebody accepted that with a reason.
+    """
+
+    path: Path
+    case: Case
+    before: Baseline | None
+    after: Baseline | None
+    lost: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """A baseline that was not written: `wanted` lies beyond what `stored` may lose."""
+
+    path: Path
+    case: Case
+    stored: Baseline
+    wanted: Baseline
+    budget: float
+
+    @property
+    def text(self) -> str:
+        """Which case, its level, its pin, the budget, and what accepts it all the same."""
+        return (
+            f"{self.case.name}: the baseline was not written: {self._loss}; "
+            '--accept-regression "why" accepts it'
+        )
+
+    @property
+    def _loss(self) -> str:
+        pinned_s, level_s = self.stored.pinned_s, self.wanted.level_s
+        assert pinned_s is not None
+        pin = f"{seconds_text(pinned_s)} pinned on {self.stored.pinned_date}"
+        if level_s is None:
+            return f"it is out of memory where there was a time, {pin}"
+        return (
+            f"its level would be {seconds_text(level_s)}, {100 * (level_s / pinned_s - 1):.1f} % "
+            f"above the {pin}; the budget is {100 * self.budget:g} %"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """What became of a session's times."""
+
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
+
+    `accept_regression` writes also what loses more, and pins it. `only_new` leaves existing
+    entries alone.
+    """
+
+    budget: float
+    accept_regression: bool = False
+    only_new: bool = False
+
+
+def save(
+    draft: Draft[Document], accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules
+) -> Saved:
+    """Put what was accepted into `draft`, each file with a line of history.
+
+    Only the given entries are replaced. What `rules` forbid is not put there, and comes back as a
+    refusal. Raises BaselineError if a file cannot be read.
+    """
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    documents: dict[Path, Document] = {}
+    for one in accepted:
+        path, document = draft.opened(one.key, one.measurement.case)
+        documents[path], done = _merged(documents.get(path, document), one, path, occasion, rules)
+        changes += [done] if isinstance(done, Change) else []
+        refusals += [done] if isinstance(done, Refusal) else []
+    for path in dict.fromkeys(change.path for change in changes):
+        own = [change for change in changes if change.path == path]
+        draft.put(path, recorded(documents[path], own, occasion))
+    return Saved(changes=tuple(changes), refusals=tuple(refusals))
+
+
+def _merged(
+    document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
+) -> tuple[Document, Change | Refusal | None]:
+    """`document` with one case's session, and what that did; None: it was left alone."""
+    case = one.measurement.case
+    new = entry_of(one, occasion)
+    old = document.entry(case, new.memory_limit_bytes)
+    if rules.only_new and old is not None:
+        return document, None
+    step = joined(old, new, append=one.append, budget=rules.budget)
+    before = baseline_of(case, old) if old else None
+    after = baseline_of(case, step.entry)
+    if step.lost and not rules.accept_regression:
+        assert before is not None
+        return document, Refusal(
+            path=path, case=case, stored=before, wanted=after, budget=rules.budget
+        )
+    others = tuple(entry for entry in document.entries if not _replaced(entry, step.entry, one))
+    change = Change(path=path, case=case, before=before, after=after, lost=step.lost)
+    return replace(document, entries=(*others, step.entry)), change
+
+
+def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
+    """Whether `entry` goes when `new` comes: the same one, and that under the session's limit.
+
+    What fits under an artificial limit is no longer out of memory under it.
+    """
+    limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
+    return entry.place == new.place and entry.memory_limit_bytes in limits
+
+
+Keyed = tuple[EnvironmentKey, Case]
+
+
+def prune(
+    draft: Draft[Document], keep: Sequence[Keyed], *, occasion: Occasion
+) -> tuple[Change, ...]:
+    """Remove, from the files of the cases in `keep`, every entry of another case; what went.
+
+    A file in which nothing is left is removed. Raises BaselineError if a file cannot be read.
+    """
+    return _revised(draft, keep, occasion, _kept)
+
+
+def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | None:
+    return entry if any(case.key.entry == entry.place for case in cases) else None
+
+
+def rebase(
+    draft: Draft[Document], cases: Sequence[Keyed], *, occasion: Occasion
+) -> tuple[Change, ...]:
+    """Move the pins of these cases to the levels that are stored now; what moved.
+
+    An entry of another protocol stays, and so does one that is out of memory. Raises
+    BaselineError if a file cannot be read.
+    """
+    return _revised(draft, cases, occasion, _at_level)
+
+
+def _at_level(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry:
+    own = (entry.place, entry.protocol)
+    level = level_us(entry)
+    if level is None or rounded_us(level) == entry.pinned_us:
+        return entry
+    wanted = any((case.key.entry, case.protocol) == own for case in cases)
+    return pinned_at_level(entry, occasion.date) if wanted else entry
+
+
+def _revised(
+    draft: Draft[Document],
+    keyed: Sequence[Keyed],
+    occasion: Occasion,
+    revise: Callable[[Entry, Sequence[Case], Occasion], Entry | None],
+) -> tuple[Change, ...]:
+    """Put what `revise` makes of each entry in the files of these cases into `draft`; what changed.
+
+    None: the entry goes.
+    """
+    changes: list[Change] = []
+    for path, document, cases in _there(draft, keyed):
+        entries = sorted(document.entries, key=lambda entry: entry.order)
+        pairs = [(entry, revise(entry, cases, occasion)) for entry in entries]
+        own = [_change(path, document, *pair) for pair in pairs if pair[0] != pair[1]]
+        if own:
+            left = tuple(after for _, after in pairs if after is not None)
+            draft.put(path, recorded(replace(document, entries=left), own, occasion))
+        changes += own
+    return tuple(changes)
+
+
+def _change(path: Path, document: Document, before: Entry, after: Entry | None) -> Change:
+    case = case_of(document, before, before.protocol, path.name)
+    now = baseline_of(case, after) if after is not None else None
+    return Change(path=path, case=case, before=baseline_of(case, before), after=now)
+
+
+def _there(
+    draft: Draft[Document], cases: Sequence[Keyed]
+) -> list[tuple[Path, Document, list[Case]]]:
+    """The files that there are of these cases, each read, and the cases that stand in it."""
+    found: dict[Path, tuple[Path, Document, list[Case]]] = {}
+    for key, case in cases:
+        path, document = draft.find(key, case)
+        if document is not None:
+            found.setdefault(path, (path, document, []))[2].append(case)
+    return list(found.values())
+
+
+def recorded(document: Document, changes: Sequence[Change], occasion: Occasion) -> Document:
+    """`document` with a line of history about `changes`, which are all of its file's."""
+    update = Update(
+        date=occasion.date,
+        commit=occasion.commit,
+        entries=len(changes),
+        worst_percent=round(max(map(_rise_percent, changes), default=0.0), 2),
+        reason=occasion.reason,
+        accepted_regression=any(change.lost for change in changes),
+    )
+    return replace(document, history=(*document.history, update)[-MOST_UPDATES:])
+
+
+def _rise_percent(change: Change) -> float:
+    """By how much the level rose; 0 where there is nothing to compare it with."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.case.protocol != after.case.protocol:
+        return 0.0
+    if before.level_s is None or after.level_s is None:
+        return 0.0
+    return 100 * (after.level_s / before.level_s - 1)

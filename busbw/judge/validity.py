@@ -1,0 +1,195 @@
+"""Whether what was measured can be judged at all, whatever it is held against.
+
+A launch that died or was wrong, memory that did not suffice, a rate above what the hardware allows:
+no record but an error. Clocks that disagree are a note. Figures of chips stand in `busbw.hardware`,
+tolerances in `policy`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from busbw import metrics
+from busbw.hardware import ceiling_of
+from busbw.model import (
+    Case,
+    Ceiling,
+    Clock,
+    EnvironmentKey,
+    Failure,
+    FailureKind,
+    FoundBy,
+    Measurement,
+    Outcome,
+    Run,
+    Spec,
+    Summary,
+    Verdict,
+    bytes_text,
+    rate_text,
+    seconds_text,
+)
+
+from .policy import ABOVE_HARDWARE, Policy
+
+
+def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
+    """FAILED for a dead or wrong launch and for memory that sufficed in some launches only.
+
+    `whose` measurement it is, such as ``the reference: ``, where that must be said.
+    """
+    failures, launches = measurement.failures, measurement.launches
+    hard = [f for f in failures if f.kind is not FailureKind.OUT_OF_MEMORY]
+    if launches == 0:
+        return Verdict(
+            spec=spec, outcome=Outcome.FAILED, failed=True, text=f"{whose}it was not measured"
+        )
+    if hard:
+        kind = hard[0].kind.value.lower().replace("_", " ")
+        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].message}"
+        return _failed(spec, text, hard[0])
+    if failures and measurement.runs:
+        text = (
+            f"{whose}out of memory in {len(failures)} of {launches} launches: {failures[0].message}"
+        )
+        return _failed(spec, text, failures[0])
+    return None
+
+
+def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
+    return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
+
+
+def memory_text(failure: Failure) -> str:
+    """Needed and available bytes, and how it was found."""
+    how = {
+        FoundBy.PREDICTED: "predicted before touching memory",
+        FoundBy.RAISED: "raised by the framework",
+        FoundBy.KILLED: "the kernel killed the worker",
+    }[failure.found or FoundBy.RAISED]
+    parts = []
+    if failure.needed_bytes is not None:
+        parts.append(f"needs {bytes_text(failure.needed_bytes)}")
+    if failure.available_bytes is not None:
+        parts.append(f"{bytes_text(failure.available_bytes)} available")
+    return f"{', '.join(parts) or failure.message} ({how})"
+
+
+def only_at_the_moment(failure: Failure) -> bool:
+    """A prediction that only the memory in use right now brought about."""
+    return (
+        failure.found is FoundBy.PREDICTED
+        and failure.needed_bytes is not None
+        and failure.capacity_bytes is not None
+        and failure.needed_bytes <= failure.capacity_bytes
+    )
+
+
+# What is said of the other side of a pair.
+WHOSE = "the reference: "
+
+
+def with_ceiling(
+    verdict: Verdict, key: EnvironmentKey, runs: Sequence[Run], *, paired: bool = False
+) -> Verdict:
+    """`verdict` with the ceiling of its case on `key`, whose mesh is the shape of the slice.
+
+    The best launch is held against it, not the median: a bound holds for every launch, and every
+    one would go into a baseline. Above what any algorithm can reach the case is FAILED, whatever
+    it was, and has no time; where the figures are not sure that is a note, and so is a rate that
+    only another algorithm or the switch can reach. If `paired`, a reference that is above fails
+    the case too: nothing can be compared with it. What has no time keeps its outcome.
+    """
+    case = verdict.case
+    ceiling = None if case is None else ceiling_of(key, case, _chosen(runs))
+    if case is None or ceiling is None:
+        return verdict
+    held = replace(verdict, ceiling=ceiling)
+    sides = [("", verdict.now), *([(WHOSE, verdict.baseline)] if paired else [])]
+    for whose, side in sides:
+        rate = _best_bytes_per_s(case, side)
+        if _above(rate, ceiling.most_bytes_per_s):
+            return _impossible(held, ceiling, rate, whose)
+    rate = _best_bytes_per_s(case, verdict.now)
+    if _above(rate, ceiling.bytes_per_s):
+        return _noted(held, _above_one_way(ceiling, rate))
+    return held
+
+
+def _chosen(runs: Sequence[Run]) -> Mapping[str, str]:
+    """What the compiler published of the algorithm, if it is the same in every launch."""
+    first = runs[0].proof.chosen if runs else {}
+    return first if all(run.proof.chosen == first for run in runs) else {}
+
+
+def _best_bytes_per_s(case: Case, side: Summary | None) -> float:
+    """The busbw of the best launch; 0 where there is no time."""
+    return 0.0 if side is None else metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+
+
+def _above(rate: float, bound: float) -> bool:
+    return rate > (1 + ABOVE_HARDWARE) * bound
+
+
+def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> Verdict:
+    """No number of such a case is shown or compared; what was seen is in the text."""
+    text = (
+        f"{whose}busbw {rate_text(rate)} in the best launch is above "
+        f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
+        f"algorithm ({ceiling.text}{', adding up in the switch' if ceiling.in_switch else ''})"
+    )
+    if not ceiling.sure:
+        return _noted(verdict, f"{text}: an error of measurement, or the chip's figures are wrong")
+    return Verdict(
+        spec=verdict.spec,
+        outcome=Outcome.FAILED,
+        failed=True,
+        text=f"{text}: an error of measurement, not a record",
+        case=verdict.case,
+        reference=verdict.reference,
+        ceiling=ceiling,
+        notes=verdict.notes,
+    )
+
+
+def _above_one_way(ceiling: Ceiling, rate: float) -> str:
+    """What a rate says that lies between both bounds."""
+    begin = f"busbw {rate_text(rate)} in the best launch is above"
+    if ceiling.in_switch:
+        return (
+            f"{begin} what links allow without adding up in the switch "
+            f"({rate_text(ceiling.bytes_per_s)}): the switch adds up"
+        )
+    return (
+        f"{begin} {rate_text(ceiling.bytes_per_s)} ({ceiling.text}), though not above the "
+        f"{rate_text(ceiling.most_bytes_per_s)} that some algorithm may reach: "
+        "it ran by another way than that"
+    )
+
+
+def _noted(verdict: Verdict, note: str) -> Verdict:
+    return replace(verdict, notes=(*verdict.notes, note))
+
+
+def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
+    """A sentence if the host's and the device's clock differ beyond the policy's limit.
+
+    Medians over the launches that read both; nothing where none did.
+    """
+    both = [
+        (run.clocks_s[Clock.HOST], run.clocks_s[Clock.DEVICE])
+        for run in runs
+        if {Clock.HOST.value, Clock.DEVICE.value} <= set(run.clocks_s)
+    ]
+    if not both:
+        return ()
+    ratio = statistics.median(host_s / device_s for host_s, device_s in both)
+    if 1 / policy.clock_ratio <= ratio <= policy.clock_ratio:
+        return ()
+    host_s, device_s = (statistics.median(times_s) for times_s in zip(*both))
+    return (
+        f"clocks disagree: host {seconds_text(host_s)}, device {seconds_text(device_s)}, "
+        f"{ratio:.2f} x (limit {policy.clock_ratio:.2f} x either way)",
+    )

@@ -1,0 +1,312 @@
+"""A launch: how hard it measures, what names it, what it gave.
+
+A Plan and an Injection never change what a case is. What was seen is a Run, a Compiled or a
+Failure; a Measurement has one of them for each launch. What that means is decided in `busbw.judge`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from .case import Case
+from .training import TrainingAnswer, TrainingRequest, TrainingRun
+from .words import MIB, Extra, FailureKind, FoundBy, payload_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How hard to measure. Never changes what is measured.
+
+    A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
+    of sampling are over. The anchor is sampled beside it for `anchor_budget_s` seconds, once at
+    least; 0: not at all.
+    """
+
+    launches: int = 3
+    samples: int = 10
+    min_sample_s: float = 0.01
+    budget_s: float = 0.12
+    anchor_budget_s: float = 0.03
+    timeout_s: float = 120.0
+    seed: int = 0
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Injection:
+    """More work than the case asks for, really done, so that the gate can be tried.
+
+    The amount is in seconds, seconds per byte of payload, or a `share` of the case's own time
+    (`delay`, `sleep`), a `share` of the payload (`payload`), or bytes (`memory`). Without
+    `payloads` it applies to all of them.
+    """
+
+    extra: Extra
+    seconds: float | None = None
+    seconds_per_byte: float | None = None
+    share: float | None = None
+    limit_bytes: int | None = None
+    payloads: tuple[int, ...] = ()
+
+    def applies_to(self, case: Case) -> bool:
+        """Whether `case` is one of those that it is for."""
+        return not self.payloads or case.payload_bytes in self.payloads
+
+    def delay_s(self, without_s: float, payload_bytes: int) -> float:
+        """How much longer what takes `without_s` is to take."""
+        return (
+            (self.seconds or 0.0)
+            + (self.seconds_per_byte or 0.0) * payload_bytes
+            + (self.share or 0.0) * without_s
+        )
+
+    @property
+    def text(self) -> str:
+        """As it is asked for, such as ``delay:5%@1M``."""
+        if self.share is not None:
+            amount = f"{100 * self.share:g}%"
+        elif self.seconds is not None:
+            amount = f"{1e6 * self.seconds:g}us"
+        elif self.seconds_per_byte is not None:
+            amount = f"{1e6 * MIB * self.seconds_per_byte:g}us/M"
+        else:
+            amount = payload_text(self.limit_bytes or 0)
+        where = "+".join(map(payload_text, self.payloads))
+        return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")
+
+
+_AGAIN = "again"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchId:
+    """Which worker process, or group of processes, gave a Run or a Failure.
+
+    `part` is the side of a pair, or the strategy of a group; `attempt` counts the launches that one
+    pass took, from 1 on; `is_again`: it took the place of one that was cut short while it started.
+    Outside of passes there is a `name` alone. As text: ``2.jax.reference``, ``1.jax.3.again``.
+    """
+
+    pass_number: int = 0
+    framework: str = ""
+    part: str = ""
+    attempt: int = 1
+    is_again: bool = False
+    member: str = ""
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> LaunchId:
+        """The LaunchId that `text` stands for; a text of another form is a name."""
+        first, *rest = text.split(".")
+        if not first.isdecimal() or not rest:
+            return cls(name=text)
+        framework, *words = rest
+        found = cls(pass_number=int(first), framework=framework)
+        for word in words:
+            if word == _AGAIN:
+                found = replace(found, is_again=True)
+            elif word.isdecimal():
+                found = replace(found, attempt=int(word))
+            elif found.part or found.is_again:
+                found = replace(found, member=word)
+            else:
+                found = replace(found, part=word)
+        return found if found.text == text else cls(name=text)
+
+    @property
+    def text(self) -> str:
+        """As it stands in results, messages and the names of logs; "" for none."""
+        words = [self.name] if self.name else []
+        if self.pass_number:
+            words += [str(self.pass_number), self.framework]
+        words += [self.part] if self.part else []
+        words += [str(self.attempt)] if self.attempt > 1 else []
+        words += [_AGAIN] if self.is_again else []
+        return ".".join([*words, *([self.member] if self.member else [])])
+
+    def __str__(self) -> str:
+        """The text, in messages."""
+        return self.text
+
+    @property
+    def again(self) -> LaunchId:
+        """The launch that takes the place of this one."""
+        return replace(self, is_again=True)
+
+    def of_member(self, role: str) -> LaunchId:
+        """One process of this group of processes."""
+        return replace(self, member=role)
+
+
+# Where nobody was launched, or nobody says which.
+NO_LAUNCH = LaunchId()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What the compiled program holds.
+
+    `collectives` counts those in one round of the loop by kind, `array_bytes` is what one of
+    them gives on one rank, `groups` the ranks that each runs over. `payload_copies` counts
+    copies of the payload between one collective and the next, `copies_per_call` those that a
+    call makes once, however many collectives it chains. `chosen` is what the compiler published
+    of how the collective is done, such as ``colors``. `read_from` is what it was read from.
+    """
+
+    collectives: Mapping[str, int]
+    payload_copies: int
+    algorithm: str
+    copies_per_call: int = 0
+    array_bytes: int | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    read_from: str = "optimised HLO"
+    chosen: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """What one launch saw for one Case. `samples_s` are seconds for one collective, in order.
+
+    The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
+    read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
+    `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
+    collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
+    slowest and the fastest rank of each collective, and by their mean; of a training step both are
+    the collective's inside of it, by the profiler, and `hidden_share` is how much of its own time
+    other instructions of the rank ran, 0 to 1, the median over collectives and ranks; None where
+    the recording does not tell, or nobody asked. `phases_s` says what the
+    launch spent its time on. `values_checked` counts elements that were compared with the exact
+    expected ones, over all ranks and samples; a Run exists only if every one was right.
+    `peak_memory_bytes` is the highest resident size of the worker during the case,
+    `predicted_memory_bytes` what was expected of it beforehand, `compiled_memory_bytes` what the
+    compiler says that one rank's part of the program takes; None where nobody tells.
+    `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
+    and writes the same buffers on the same ranks, taken beside the samples. `injected` names what
+    the launch was asked to do beyond the case. `training` is what training under a strategy gave;
+    the samples are then seconds of a step, one for each epoch after the first.
+    """
+
+    launch: LaunchId
+    iterations: int
+    samples_s: tuple[float, ...]
+    compile_s: float
+    values_checked: int
+    proof: Proof
+    clock: str
+    framework_path: str
+    versions: Mapping[str, str]
+    anchors_s: tuple[float, ...] = ()
+    injected: str = ""
+    clocks_s: Mapping[str, float] = field(default_factory=dict)
+    dispatch_s: float | None = None
+    first_call_s: float | None = None
+    rank_times_s: tuple[float, ...] = ()
+    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
+    hidden_share: float | None = None
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+    peak_memory_bytes: int | None = None
+    predicted_memory_bytes: int | None = None
+    compiled_memory_bytes: int | None = None
+    training: TrainingRun | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A request that gave no Run: a value, not an exception.
+
+    For OUT_OF_MEMORY: bytes needed, bytes that could be had at the moment, and
+    `capacity_bytes`, what could be had if nothing else used the machine's memory.
+    """
+
+    kind: FailureKind
+    message: str
+    launch: LaunchId = NO_LAUNCH
+    exit_code: int | None = None
+    log: str = ""
+    found: FoundBy | None = None
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    capacity_bytes: int | None = None
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its log, where a process mostly says why it ended."""
+        return self.log.splitlines()[-1] if self.log else "nothing in its log"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """A Case with one Run or one Failure per launch."""
+
+    case: Case
+    runs: tuple[Run, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def launches(self) -> int:
+        """How many there were."""
+        return len(self.runs) + len(self.failures)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compiled:
+    """What the compiler made of a Case. Bytes are those of one rank's part of the program.
+
+    `collectives` counts those of one turn of the loop by kind, `groups` is how many groups of how
+    many ranks each runs over, such as ``1x8``. `algorithm` is what the compiler published of its
+    choice, empty where it published nothing. `starts` says that the collective is started and
+    waited for apart, so that other work can go on meanwhile. `around` counts by kind what else goes
+    over the payload in a turn of the loop, `around_loop` what does so once in a call.
+    """
+
+    collectives: Mapping[str, int]
+    groups: str
+    algorithm: Mapping[str, str] = field(default_factory=dict)
+    starts: bool = False
+    around: Mapping[str, int] = field(default_factory=dict)
+    around_loop: Mapping[str, int] = field(default_factory=dict)
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    temporary_bytes: int = 0
+    peak_bytes: int = 0
+
+    @property
+    def algorithm_text(self) -> str:
+        """The algorithm in words, such as ``StrategyRing, colors 2``."""
+        if not self.algorithm:
+            return "not published"
+        words = [text if name in _NAMED else f"{name} {text}" for name, text in _sorted(self)]
+        return ", ".join(words)
+
+
+# Whose values say what they are.
+_NAMED = ("strategy", "emitter", "offload")
+
+
+def _sorted(compiled: Compiled) -> list[tuple[str, str]]:
+    order = {name: place for place, name in enumerate(("strategy", "emitter", "colors", "phases"))}
+    return sorted(compiled.algorithm.items(), key=lambda item: (order.get(item[0], 9), item[0]))
+
+
+class OwnProcesses(ABC):
+    """A workload each of whose launches is a group of processes, which train together."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
+        """What is asked for; `examples` is the path of the file that is learned from."""
+
+    @abstractmethod
+    def run_of(
+        self,
+        case: Case,
+        request: TrainingRequest,
+        answers: Sequence[TrainingAnswer],
+        launch: LaunchId,
+    ) -> Run | Failure:
+        """One Run of all answers, in the order of roles, if they agree; else why not."""

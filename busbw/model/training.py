@@ -1,0 +1,248 @@
+"""Training a small net in a group of processes: who takes part, what is asked for, what it gave.
+
+Values only. What a framework makes of it is in `busbw.worker.backends`, who starts whom in
+`busbw.driver`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .words import plural
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Role:
+    """What a process is to its group, such as the second worker: `task` ``worker``, `index` 1."""
+
+    task: str = "worker"
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The role in words, such as ``worker 1``."""
+        return f"{self.task} {self.index}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """How many processes there are of each task, such as chief 1, worker 2, ps 1; who does what.
+
+    Those of `offering` are there for the others before those of `asked` get a request.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=lambda: {"worker": 1})
+    asked: str = "worker"
+    offering: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Every process, by task and index."""
+        return tuple(
+            Role(task=task, index=index)
+            for task, count in self.counts.items()
+            for index in range(count)
+        )
+
+
+# A process that is by itself has neither role nor address; a single worker of a cluster has both.
+ALONE = Cluster(counts={})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices."""
+
+    role: Role
+    addresses: Mapping[str, tuple[str, ...]]
+
+
+class Net(str, enum.Enum):
+    """Which net is trained, and with it where its examples come from.
+
+    `cnn`: two convolutions and two dense layers; a file has its examples, and a batch is shared
+    out evenly to all ranks. `perceptron`: two dense layers; every rank draws the same examples,
+    and goes over all of them in batches of its own.
+    """
+
+    CNN = "cnn"
+    PERCEPTRON = "perceptron"
+
+
+CNN = Net.CNN.value
+
+# Examples of a step, over all ranks.
+CNN_BATCH = 128
+
+# An example as it is handed over: its pixels from 0 to 16, row by row, then its label, each a byte.
+EXAMPLE_SIDE = 8
+EXAMPLE_BYTES = EXAMPLE_SIDE**2 + 1
+EXAMPLE_CLASSES = 10
+
+# The net's variables, in the order of the forward pass: two convolutions of 3 x 3 with zeros
+# around, each halved by its maxima, and two dense layers.
+CNN_SHAPES: Mapping[str, tuple[int, ...]] = {
+    "first_filters": (3, 3, 1, 32),
+    "first_biases": (32,),
+    "second_filters": (3, 3, 32, 64),
+    "second_biases": (64,),
+    "hidden_weights": (2 * 2 * 64, 64),
+    "hidden_biases": (64,),
+    "weights": (64, EXAMPLE_CLASSES),
+    "biases": (EXAMPLE_CLASSES,),
+}
+
+# The gradient of the net, in float32.
+CNN_BYTES = 4 * sum(map(math.prod, CNN_SHAPES.values()))
+
+# In the order in which they are handed out to servers.
+PERCEPTRON_SHAPES: Mapping[str, tuple[int, ...]] = {
+    "hidden_weights": (28 * 28, 128),
+    "hidden_biases": (128,),
+    "weights": (128, 10),
+    "biases": (10,),
+}
+
+
+class TrainingStrategy(str, enum.Enum):
+    """How a net is trained by several, by the names of `tf.distribute`."""
+
+    ONE_DEVICE = "one_device"
+    MIRRORED = "mirrored"
+    MULTI_WORKER_MIRRORED = "multi_worker_mirrored"
+    PARAMETER_SERVER = "parameter_server"
+    CENTRAL_STORAGE = "central_storage"
+    TPU = "tpu"
+
+
+class Updates(str, enum.Enum):
+    """What an update of the variables is made of.
+
+    `single`: there is one rank and no server. `asynchronous`: each rank's gradient is an update of
+    its own. `synchronous`: an update is the mean of one gradient for each rank.
+    """
+
+    SINGLE = "single"
+    ASYNCHRONOUS = "asynchronous"
+    SYNCHRONOUS = "synchronous"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingRequest:
+    """Plain gradient descent of `net`, from the same starting values whoever trains.
+
+    `strategy` says how gradients get to the variables. None: by no strategy of `tf.distribute`,
+    which without `servers` leaves a single process, and with some the synchronous replication of
+    TF 1. `examples_path` is the file of those nets that learn from one: its last `unseen` examples
+    are kept for the accuracy. For other nets `examples` are drawn, and `unseen` more. An epoch has
+    as many whole batches as there are. `rate` is a power of two, so that the counter of updates is
+    exact.
+    """
+
+    net: Net
+    ranks: int
+    epochs: int
+    batch: int
+    unseen: int
+    strategy: TrainingStrategy | None = None
+    servers: int = 0
+    device: str = "cpu"
+    examples_path: str = ""
+    examples: int = 0
+    rate: float = 0.125
+    seed: int = 0
+
+    @property
+    def cluster(self) -> Cluster:
+        """Who takes part.
+
+        TF 2's coordinator trains by the workers, which only offer themselves; TF 1's workers do it
+        themselves, and offer too: each is asked for its part of the graph by the others.
+        """
+        workers = {"worker": self.ranks}
+        if self.servers:
+            counts, offering = {**workers, "ps": self.servers}, ("worker", "ps")
+            if self.strategy is None:
+                return Cluster(counts=counts, asked="worker", offering=offering)
+            return Cluster(counts={"chief": 1, **counts}, asked="chief", offering=offering)
+        if self.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:
+            return Cluster(counts=workers, asked="worker")
+        return Cluster(counts={"chief": 1}, asked="chief")
+
+    @property
+    def updates(self) -> Updates:
+        """What an update of the variables is made of."""
+        if self.ranks == 1 and not self.servers:
+            return Updates.SINGLE
+        separate = self.strategy is TrainingStrategy.PARAMETER_SERVER
+        return Updates.ASYNCHRONOUS if separate else Updates.SYNCHRONOUS
+
+    @property
+    def updates_of_a_step(self) -> int:
+        """Without a common update each rank's gradient is an update of its own."""
+        return self.ranks if self.updates is Updates.ASYNCHRONOUS else 1
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether every rank has weights of its own, which must agree after every step."""
+        return self.strategy in (
+            TrainingStrategy.MIRRORED,
+            TrainingStrategy.MULTI_WORKER_MIRRORED,
+            TrainingStrategy.TPU,
+        )
+
+    @property
+    def name(self) -> str:
+        """In words, such as ``1 ps, 2 workers, synchronous``."""
+        if self.updates is Updates.SINGLE:
+            return "single process"
+        return f"{self.servers} ps, {plural(self.ranks, 'worker')}, {self.updates.value}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingRun:
+    """What training gave, as one process saw it or, put together, as all did.
+
+    `epochs_s` are seconds for each epoch, of `steps` steps; the first holds tracing and warming up.
+    `updates` counts what the variables really saw: one of them has a gradient of exactly -1 on
+    every rank, whose mean over ranks is what an update must bring; its value tells.
+    `first_digests` and `last_digests` are SHA-256 of all variables after the first step and at the
+    end, by rank where each has its own, such as ``worker 1, replica 0``, else by ``all``.
+    `reductions` counts the operations by which gradients are added up in one step, by kind, on all
+    ranks of the process, which are its `replicas`; `reduced_bytes` is what one rank hands to them.
+    Those of a coordinator are the workers that it trains by.
+    """
+
+    api: str
+    epochs_s: tuple[float, ...]
+    steps: int
+    accuracy: float
+    loss: float
+    updates: int
+    first_digests: Mapping[str, str]
+    last_digests: Mapping[str, str]
+    compile_s: float
+    framework_path: str
+    versions: Mapping[str, str]
+    reductions: Mapping[str, int] = field(default_factory=dict)
+    reduced_bytes: int | None = None
+    replicas: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingAnswer:
+    """A `run`, and what is not kept with its case: what was counted beside it, and where.
+
+    `gradients` is how many were computed, `global_step` what the framework counted, None where it
+    counts nothing. `server_bytes` are the bytes of variables on each server.
+    """
+
+    run: TrainingRun
+    gradients: int
+    processor: str
+    cores: int
+    global_step: int | None = None
+    server_bytes: Mapping[str, int] = field(default_factory=dict)

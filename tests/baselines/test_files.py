@@ -1,0 +1,155 @@
+"""Where a baseline lies, and that what another program changes meanwhile stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import baselines
+from busbw.baselines import Accepted, AcceptedCompiled, BaselineError, Occasion, Rules, files
+from busbw.baselines.files import folder_of, slug
+from busbw.model import Case, EnvironmentKey
+from tests import build
+
+from .written import written
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("TPU v5 lite", "tpu-v5-lite"),
+        ("NVIDIA H200", "nvidia-h200"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-r-xeon-r-cpu-2.20ghz"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a/b\\c:d", "a-b-c-d"),
+    ],
+)
+def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
+    assert name == slug(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "folder"),
+    [
+        ({}, "tpu-v5-lite/16r"),
+        ({"cores": 2}, "tpu-v5-lite-2c/16r"),
+        ({"mesh": "4x4"}, "tpu-v5-lite/16r-4x4"),
+        ({"hosts": 4, "processes": 4}, "tpu-v5-lite/16r-4h4p"),
+        ({"mesh": "4x4", "hosts": 2, "processes": 8}, "tpu-v5-lite/16r-4x4-2h8p"),
+        ({"processes": 2}, "tpu-v5-lite/16r-1h2p"),
+    ],
+)
+def test_a_folder_names_everything_that_a_time_depends_on(
+    changes: dict[str, Any], folder: str
+) -> None:
+    key = EnvironmentKey(**{"device_kind": "TPU v5 lite", "ranks": 16, **changes})
+    assert folder == folder_of(key).as_posix()
+
+
+def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
+    assert build.case().key.file_name == "jax.all_reduce.psum.json"
+
+
+def test_a_training_step_s_file_is_no_collective_s() -> None:
+    name = build.case(step="dense").key.file_name
+    assert name == "jax.dense_step.all_reduce.psum.json"
+
+
+OCCASION = Occasion(date="2026-03-04", commit="abc")
+RULES = Rules(budget=0.10)
+KEY = build.key()
+SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)
+OTHER = build.case(payload_bytes=4096, strategy="other")
+
+
+def save(root: Path, *cases: Case) -> None:
+    measured = [
+        build.measurement(1e-3, payload_bytes=case.payload_bytes, strategy=case.strategy)
+        for case in cases
+    ]
+    accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
+    written(baselines.save, root, accepted, occasion=OCCASION, rules=RULES)
+
+
+def save_compiled(root: Path, *cases: Case) -> None:
+    accepted = [
+        AcceptedCompiled(key=KEY, case=one, now=build.compiled(), release="1") for one in cases
+    ]
+    baselines.save_compiled(root, accepted, date="2026-03-04")
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def changing(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, change: Callable[[Path], None]
+) -> None:
+    """Have another program, without our lock, `change` a file right after it was first read."""
+    real: Any = getattr(module, name)
+    done: list[Path] = []
+
+    def read(codec: Any, path: Path, *rest: Any) -> Any:
+        found = real(codec, path, *rest)
+        if not done:
+            done.append(path)
+            change(path)
+        return found
+
+    monkeypatch.setattr(module, name, read)
+
+
+def appended(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n")
+
+
+@pytest.mark.parametrize("before", [(), (SMALL,), (SMALL, OTHER)], ids=["none", "one", "two"])
+def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[Case, ...]
+) -> None:
+    there = contents(tmp_path)
+    save(tmp_path, *before)
+    there = contents(tmp_path)
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match=r"json: another program changed it while"):
+        save(tmp_path, LARGE, OTHER)
+    changed = contents(tmp_path)
+    assert len(changed) == max(1, len(there))
+    assert sum(there.get(path) != text for path, text in changed.items()) == 1
+
+
+def test_a_file_that_went_since_it_was_read_is_not_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, SMALL)
+    changing(monkeypatch, files, "stored", Path.unlink)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save(tmp_path, LARGE)
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
+def test_upkeep_leaves_it_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
+) -> None:
+    save(tmp_path, SMALL, LARGE)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        written(act, tmp_path, [(KEY, SMALL)], occasion=OCCASION)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]
+
+
+def test_compiled_baselines_are_left_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_compiled(tmp_path, SMALL)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save_compiled(tmp_path, LARGE)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]

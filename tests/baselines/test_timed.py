@@ -1,0 +1,218 @@
+"""One baseline file: a round trip, lines fit for review, and hand-edited nonsense refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.baselines import BaselineError
+from busbw.baselines.document import Status, dumps
+from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
+from busbw.model import Protocol
+from tests import build
+
+SESSION = StoredSession(
+    date=build.DATE, commit="abc", times_us=(812.4, 799.0), versions=build.VERSIONS
+)
+ENTRY = Entry(
+    dtype="float32",
+    reduce_op="sum",
+    placement="in_place",
+    payload="4K",
+    payload_bytes=4096,
+    status=Status.OK,
+    pinned_us=790.0,
+    pinned_date=build.DATE,
+    sessions=(SESSION, replace(SESSION, anchors_us=(10.5, 11.0))),
+    protocol=Protocol.parse("host/chain1"),
+)
+LARGE = replace(
+    ENTRY,
+    payload="1M",
+    payload_bytes=2**20,
+    status=Status.OOM,
+    sessions=(),
+    pinned_us=None,
+    pinned_date="",
+    needed_bytes=2**33,
+    date=build.DATE,
+    versions=build.VERSIONS,
+)
+UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
+DOCUMENT = Document(
+    schema=2,
+    environment=build.key(),
+    framework="jax",
+    collective="all_reduce",
+    strategy="psum",
+    entries=(ENTRY, LARGE),
+    history=(UPDATE, replace(UPDATE, accepted_regression=True)),
+)
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "jax.all_reduce.psum.json"
+    path.write_text(text)
+    return path
+
+
+def _edited(folder: Path, **entry: Any) -> Path:
+    """The document with keys of its first entry changed."""
+    document = json.loads(dumps(DOCUMENT))
+    document["entries"][0].update(entry)
+    return _written(folder, json.dumps(document))
+
+
+def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read(_written(tmp_path, dumps(DOCUMENT))) == DOCUMENT
+
+
+def test_a_document_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
+    empty = replace(DOCUMENT, entries=(), history=())
+    assert empty == read(_written(tmp_path, dumps(empty)))
+
+
+def test_each_payload_stands_on_one_line_in_order() -> None:
+    backwards = replace(DOCUMENT, entries=(LARGE, ENTRY))
+    assert dumps(DOCUMENT) == dumps(backwards)
+    rows = [row for row in dumps(DOCUMENT).splitlines() if '"payload"' in row]
+    assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
+
+
+def test_another_time_changes_one_line_only() -> None:
+    slower = replace(DOCUMENT, entries=(replace(ENTRY, pinned_us=900.0), LARGE))
+    pairs = zip(dumps(DOCUMENT).splitlines(), dumps(slower).splitlines(), strict=True)
+    assert sum(before != after for before, after in pairs) == 1
+
+
+def test_the_text_ends_with_one_newline() -> None:
+    assert dumps(DOCUMENT).endswith("}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", ":1:1: not JSON"),
+        ('{\n  "schema": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
+        ('{"schema": 1', ":1:13: not JSON"),
+        ('{"schema": 1, "schema": 1}', ": the key 'schema' stands twice"),
+        ("[]", ": document: expected an object, got []"),
+        ("null", ": document: expected an object, got None"),
+    ],
+)
+def test_what_is_no_document_is_refused_with_file_and_place(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    path = _written(tmp_path, text)
+    with pytest.raises(BaselineError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}{place}")
+
+
+def test_bytes_that_are_no_text_are_refused_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(b"\xff\xfe{")
+    with pytest.raises(BaselineError, match=r"bad\.json: "):
+        read(path)
+
+
+def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match=r"gone\.json: "):
+        read(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize("schema", [0, 3, "1", 1.5, True, None])
+def test_another_schema_is_refused_and_the_known_ones_are_named(
+    tmp_path: Path, schema: Any
+) -> None:
+    document = {**json.loads(dumps(DOCUMENT)), "schema": schema, "novelty": True}
+    with pytest.raises(BaselineError, match="schema: this version reads 1 to 2, got"):
+        read(_written(tmp_path, json.dumps(document)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sessions": []}, r"entries\[0\]\.sessions: expected at least one, or the status 'oom'"),
+        ({"sessions": {}}, r"entries\[0\]\.sessions: expected a list"),
+        ({"pinned_us": None}, r"entries\[0\]\.pinned_us: missing"),
+        ({"pinned_us": 0}, r"entries\[0\]\.pinned_us: expected microseconds above 0"),
+        ({"pinned_date": ""}, r"entries\[0\]\.pinned_date: missing"),
+        ({"date": build.DATE}, r"entries\[0\]\.date: expected in the sessions"),
+        ({"status": "oom"}, r"entries\[0\]\.sessions: expected none with the status 'oom'"),
+        ({"status": "good"}, r"entries\[0\]\.status: expected one of ok, oom, got 'good'"),
+        ({"payload": "8K"}, r"entries\[0\]\.payload: '8K' is not 4096 bytes; expected '4K'"),
+        ({"payload_bytes": 4097}, r"entries\[0\]\.payload: '4K' is not 4097 bytes"),
+        ({"payload": "0", "payload_bytes": 0}, r"entries\[0\]\.payload: '0' is not 0 bytes"),
+        ({"payload_bytes": "4096"}, r"entries\[0\]\.payload_bytes: expected a whole number"),
+        ({"speed": 1}, r"entries\[0\]\.speed: unknown key; accepted are dtype"),
+        ({"versions": {"jax": 10}}, r"entries\[0\]\.versions\.jax: expected a string"),
+        ({"payload": "1M", "payload_bytes": 2**20}, r"entries\[1\]: a second entry for float32 1M"),
+    ],
+)
+def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    path = _edited(tmp_path, **changes)
+    with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"times_us": [812.4, "fast"]}, r"times_us\[1\]: expected a number"),
+        ({"times_us": [812.4, -1]}, r"times_us\[1\]: expected microseconds above 0"),
+        ({"times_us": [0]}, r"times_us\[0\]: expected microseconds above 0"),
+        ({"times_us": [10**400]}, r"times_us\[0\]: expected a number"),
+        ({"times_us": [float("nan")]}, r"times_us\[0\]: expected a finite number"),
+        ({"times_us": 812.4}, r"times_us: expected a list"),
+        ({"times_us": []}, r"times_us: expected at least one time"),
+        ({"anchors_us": [1.0]}, r"anchors_us: expected none, or one for each of 2 launches, got 1"),
+        ({"anchors_us": [1.0, 0.0]}, r"anchors_us\[1\]: expected microseconds above 0"),
+        ({"speed": 1}, r"speed: unknown key; accepted are date"),
+        ({"versions": {"jax": 10}}, r"versions\.jax: expected a string"),
+    ],
+)
+def test_a_nonsensical_session_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    document["entries"][0]["sessions"][1].update(changes)
+    path = _written(tmp_path, json.dumps(document))
+    with pytest.raises(
+        BaselineError, match=rf"psum\.json: document\.entries\[0\]\.sessions\[1\]\.{words}"
+    ):
+        read(path)
+
+
+def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
+    rows = [row.strip() for row in dumps(DOCUMENT).splitlines() if "worst_percent" in row]
+    assert [json.loads(row.rstrip(",")) for row in rows] == [
+        {
+            "date": build.DATE,
+            "entries": 2,
+            "worst_percent": 2.5,
+            "reason": "a slower switch",
+            **more,
+        }
+        for more in ({}, {"accepted_regression": True})
+    ]
+
+
+def test_out_of_memory_needs_its_date(tmp_path: Path) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    del document["entries"][1]["date"]
+    with pytest.raises(BaselineError, match=r"entries\[1\]\.date: expected one with the status"):
+        read(_written(tmp_path, json.dumps(document)))
+
+
+def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    del document["entries"][1]["protocol"]
+    with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):
+        read(_written(tmp_path, json.dumps(document)))

@@ -1,0 +1,165 @@
+"""Groups that train: who is started, what they answer, who is named; really with TensorFlow too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from busbw.driver import Bundle, Executor, Starter, Worker, trained
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import (
+    Capability,
+    Failure,
+    FailureKind,
+    LaunchId,
+    Net,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingStrategy,
+)
+from busbw.workloads.training import checked
+from tests import build
+from tests.worker.backends.real import needs
+
+from .processes import processes, wait_until
+from .watched import Watched
+
+LONG_S = 120.0
+SERVED = TrainingStrategy.PARAMETER_SERVER
+LAUNCH = LaunchId.parse("1")
+
+SINGLE = build.training_request(Net.PERCEPTRON)
+SYNCHRONOUS = replace(SINGLE, ranks=2, servers=1)
+ASYNCHRONOUS = replace(SYNCHRONOUS, strategy=SERVED)
+MIRRORED = build.training_request(strategy=TrainingStrategy.MIRRORED, ranks=2)
+WORKERS = build.training_request(strategy=TrainingStrategy.MULTI_WORKER_MIRRORED, ranks=2)
+
+
+class Trainers:
+    """Starts those that train with a framework, and knows who was started, by launch."""
+
+    def __init__(self, bundle: Bundle, framework: str, script: str = "{}") -> None:
+        self.started: dict[str, Worker] = {}
+        self._executor = Executor(Watched(bundle, self._keep))
+        self._starter = Starter(
+            python=sys.executable,
+            framework=framework,
+            capability=Capability.TRAIN,
+            defaults=FRAMEWORKS[framework].environment,
+            environment={"BUSBW_FAKE": script},
+            device="cpu",
+        )
+
+    def train(
+        self, request: TrainingRequest, timeout_s: float = LONG_S
+    ) -> TrainingAnswer | Failure:
+        """What all their answers come to."""
+        answers = trained(self._executor, self._starter, LAUNCH, request, timeout_s)
+        return answers if isinstance(answers, Failure) else checked(request, answers)
+
+    def _keep(self, worker: Worker, event: str) -> None:
+        if event == "start":
+            self.started[worker.launch.text] = worker
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (SINGLE, {"1.chief0"}),
+        (ASYNCHRONOUS, {"1.chief0", "1.worker0", "1.worker1", "1.ps0"}),
+        (SYNCHRONOUS, {"1.worker0", "1.worker1", "1.ps0"}),
+        (MIRRORED, {"1.chief0"}),
+        (WORKERS, {"1.worker0", "1.worker1"}),
+    ],
+    ids=["single", "asynchronous", "synchronous", "mirrored", "multi_worker_mirrored"],
+)
+def test_each_way_has_its_roles_and_one_answer(
+    bundle: Bundle, request_: TrainingRequest, expected: set[str]
+) -> None:
+    trainers = Trainers(bundle, "fake")
+    answer = trainers.train(request_)
+    assert isinstance(answer, TrainingAnswer), answer
+    assert set(trainers.started) == expected
+    assert answer.gradients == 2 * answer.run.steps * request_.ranks
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+def test_every_member_knows_its_place(bundle: Bundle, request_: TrainingRequest) -> None:
+    trainers = Trainers(bundle, "fake", script='{"roles": {"worker 1": "kill"}}')
+    failure = trainers.train(request_)
+    assert isinstance(failure, Failure)
+    assert failure.message.startswith("worker 1: the worker was killed (SIGKILL) while ")
+    assert failure.launch.member == "worker1"
+    assert not processes(bundle.path)
+
+
+def test_an_interrupt_of_a_training_leaves_no_member(bundle: Bundle) -> None:
+    def interrupted(worker: Worker, event: str) -> None:
+        if event == "train":
+            raise KeyboardInterrupt
+
+    begin = Starter(python=sys.executable, framework="fake", capability=Capability.TRAIN)
+    with pytest.raises(KeyboardInterrupt):
+        trained(Executor(Watched(bundle, interrupted)), begin, LAUNCH, SYNCHRONOUS, LONG_S)
+    assert not processes(bundle.path)
+
+
+REAL = "tensorflow"
+
+
+@needs(REAL)
+def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
+    answer = Trainers(bundle, REAL).train(SINGLE)
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert answer.gradients == answer.run.updates == answer.global_step == 20
+    assert (answer.run.api, answer.server_bytes) == ("tf.function, no strategy", {})
+
+
+@needs(REAL)
+@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
+    bundle: Bundle, request_: TrainingRequest
+) -> None:
+    answer = Trainers(bundle, REAL).train(replace(request_, servers=2))
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
+    assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
+    assert answer.server_bytes == {"ps 0": 406532, "ps 1": 552}
+    assert not processes(bundle.path)
+
+
+@needs(REAL)
+@pytest.mark.parametrize(
+    ("request_", "trainer", "victim"),
+    [
+        # A server of asynchronous ones is killed in the tests of strategies.
+        (ASYNCHRONOUS, "chief 0", "worker 1"),
+        (SYNCHRONOUS, "worker 0", "ps 0"),
+    ],
+    ids=["worker", "server"],
+)
+def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
+    bundle: Bundle, request_: TrainingRequest, trainer: str, victim: str
+) -> None:
+    endless = replace(request_, epochs=100_000)
+    trainers = Trainers(bundle, REAL)
+
+    def kill() -> None:
+        log = bundle.log_path(f"1.{trainer.replace(' ', '')}.{REAL}")
+        if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
+            os.kill(trainers.started[f"1.{victim.replace(' ', '')}"].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    failure = trainers.train(endless, 2 * LONG_S)
+    killer.join()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.KILLED
+    assert failure.message == f"{victim}: the worker was killed (SIGKILL) while training"
+    assert not processes(bundle.path)
