@@ -90,13 +90,12 @@ def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     """A strategy other than the case's that there is an entry of, on the same key."""
     folder = root / folder_of(key)
-    stem = case.key.stem
-    for path in sorted(folder.glob(f"{stem}.*.json")):
-        strategy = path.name.removesuffix(".json").removeprefix(f"{stem}.")
-        other = replace(case, strategy=strategy)
+    for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
+        named = CaseKey.of_file(path.name)
+        other = replace(case, strategy=named.strategy) if named is not None else case
         document = files.stored(TIMED, path, key, other) if other != case else None
         if document is not None and document.entry(other):
-            return strategy
+            return other.strategy
     return ""
 
 

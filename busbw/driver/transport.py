@@ -155,9 +155,9 @@ class Transport(ABC):
 # A Run of a thousand ranks has less than one.
 MOST_REPLY_BYTES = 16 * 2**20
 
-_TAKEN: Mapping[str, Any] = {"Run": Run, "Failure": Failure}
+_TAKEN: Mapping[str, type | None] = {"Run": Run, "Failure": Failure}
 # By request; "" is the one of a worker that has just been started.
-_NAMES: Mapping[str, Mapping[str, Any]] = {
+_NAMES: Mapping[str, Mapping[str, type | None]] = {
     "": {"ready": None},
     "probe": {"probe": Probe},
     "measure": _TAKEN,
@@ -190,7 +190,7 @@ def checked_reply(line: bytes, request: str) -> Reply:
         if value is not None:
             raise wire.WireError(f"{name}: expected no value")
         return Reply(None)
-    found = wire.from_json(kind, value, name)
+    found: Answer = wire.from_json(kind, value, name)
     if kind in _CHECKS:
         try:
             _CHECKS[kind](found)
@@ -248,7 +248,7 @@ def _check_devices(devices: DeviceSet, where: str) -> None:
         raise ValueError(f"{where}.{error}") from error
 
 
-_CHECKS: Mapping[Any, Callable[[Any], None]] = {
+_CHECKS: Mapping[type, Callable[[Any], None]] = {
     Run: _check_run,
     TrainingAnswer: lambda answer: _check_trained(answer.run),
     Probe: _check_probe,

@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .case import Case, Spec, Workload
 from .launch import Compiled
@@ -22,7 +22,7 @@ from .machine import AXES, EnvironmentKey, Protocol, extents_of
 T = TypeVar("T")
 
 
-def converted(kind: type[T], value: object, **own: Any) -> T:
+def converted(kind: type[T], value: object, **own: object) -> T:
     """A dataclass `kind` with the fields that `value` has by the same names, and its `own`."""
     shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
     return kind(**{name: getattr(value, name) for name in shared}, **own)
