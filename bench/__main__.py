@@ -32,9 +32,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=PAGE, help=f"default: {PAGE.name}")
     options = parser.parse_args()
     check_output(parser, options.output, TITLE)
-    text = "\n".join(_page(options.processes)) + "\n"
-    print(text)
-    writing.write(options.output, text)
+    lines = []
+    for line in _page(options.processes):
+        # What took minutes is not lost with what fails after it.
+        print(line, flush=True)
+        lines.append(line)
+    writing.write(options.output, "\n".join(lines) + "\n")
 
 
 def _page(processes: int) -> Iterator[str]:

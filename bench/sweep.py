@@ -18,15 +18,17 @@ _LOOK_S = 0.1
 def measured(options: Sequence[str]) -> dict[str, Any]:
     """One `pytest perf/` with `options`: its results, wall time, and how often pytest ran."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "results.json"
+        path, baselines = Path(folder) / "results.json", Path(folder) / "baselines"
+        # Without any: what is stored here has nothing to do with where the time goes.
+        baselines.mkdir()
         command = [sys.executable, "-m", "pytest", "perf/", "-q", f"--results={path}", *options]
-        command += [f"--baselines={folder}/none", "-p", "no:cacheprovider"]
+        command += [f"--baselines={baselines}", "-p", "no:cacheprovider"]
         begun_s = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        quiet, looks = _watch(process)
-        wall_s = time.monotonic() - begun_s
-        assert process.stdout is not None
-        output = process.stdout.read().decode()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            quiet, looks = _watch(process)
+            wall_s = time.monotonic() - begun_s
+            assert process.stdout is not None
+            output = process.stdout.read().decode()
         if process.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{output[-2000:]}")
         return {
@@ -75,14 +77,15 @@ def lines(name: str, found: dict[str, Any]) -> Iterator[str]:
     measuring_s = results["measuring_s"]
     split = {
         "compiling and proving": phases["compiling"],
-        "bringing memory in": phases["bringing_memory_in"],
+        "prefaulting memory": phases["bringing_memory_in"],
         "laying out values": phases["laying_out"],
         "warming up and calibrating": phases["warming_up"],
         "sampling": phases["sampling"],
+        "measuring the anchor": phases["anchoring"],
         "checking values": phases["checking"],
         "starting workers": spent["starting"],
         "ending workers": spent["ending"],
-        "giving memory back, channel": spent["measuring"] - sum(phases.values()),
+        "releasing memory, channel": spent["measuring"] - sum(phases.values()),
         "the driver, between requests": measuring_s - sum(spent.values()),
         "before and after (collection, probes, report)": found["wall_s"] - measuring_s,
     }
