@@ -199,12 +199,13 @@ class Worker(Member):
 
     def send(self, request: Request | None) -> None:
         """Send `request` (None: just listen) and wait for nothing: what it gives is `received`."""
-        self._log_begin = self._log.stat().st_size
-        self._oom_kills = oom_kill_count()
         self._begun_s = self._clock()
         self._asked = request.name if request else ""
         if request is None:
+            # One that ended as it started may have said why already.
             return
+        self._log_begin = self._log.stat().st_size
+        self._oom_kills = oom_kill_count()
         # A worker that is no more is seen at the end of its replies, with how it ended.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._requests, _line(request))

@@ -19,7 +19,7 @@ from busbw.driver.transport import Answer, failure_of
 from busbw.model import Capability, Failure, FailureKind, LaunchId, Place, Role, Run
 
 from .asking import answer_of, await_ready
-from .processes import processes, wait_until
+from .processes import processes, state, wait_until
 from .scripts import measure as request
 from .scripts import starter
 
@@ -171,6 +171,18 @@ def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: 
         answer = measure(worker)
     assert isinstance(answer, Ended)
     assert answer.exit_code == -signal.SIGKILL
+
+
+def test_one_that_ends_before_anybody_listens_has_said_why(bundle: Bundle, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho too old >&2\nexit 1\n")
+    python.chmod(0o755)
+    worker = Worker(starter(str(python)), bundle, LaunchId.parse("1.fake"))
+    assert wait_until(lambda: state(worker.pid) == "Z", LONG_S)
+    answer = answer_of(worker, None, LONG_S)
+    worker.kill()
+    assert isinstance(answer, Ended)
+    assert (answer.exit_code, answer.log) == (1, "too old")
 
 
 def test_what_a_worker_prints_is_log_and_never_a_reply(bundle: Bundle) -> None:
