@@ -1,6 +1,6 @@
 """The loops that busbw's number is held against, each written as a person would for the purpose.
 
-A loop lays out its input (`fresh`), and runs so many all-reduces in one call (`run`). Nothing of
+A loop lays out its input (`fresh`) and runs several all-reduces in one call (`run`). Nothing of
 busbw is used, nothing is checked and nothing proved.
 """
 

@@ -15,7 +15,7 @@ from busbw.workloads import Collective
 
 @dataclass(frozen=True)
 class Opened:
-    """A framework on so many virtual devices."""
+    """A framework on that number of virtual devices."""
 
     framework: str
     ranks: int

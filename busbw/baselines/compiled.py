@@ -90,7 +90,7 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 def save_compiled(
     root: Path, accepted: Sequence[AcceptedCompiled], *, date: str, only_new: bool = False
 ) -> tuple[CompiledChange, ...]:
-    """Write what was accepted below `root`; what is as it was is not written again.
+    """Write what was accepted below `root`; what did not change is not written again.
 
     Files are read again under a lock, only the given entries replaced, and all files replaced or
     none. With `only_new` existing entries stay. Raises BaselineError if a file cannot be read and

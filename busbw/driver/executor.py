@@ -111,7 +111,7 @@ class Executor:
         """`group` when it is ready, or the one that took its place.
 
         Where the first was cut short, killed, crashed or hung, it is started once more: such an
-        end says nothing of what is to be measured, and would cost every case of the launch. A
+        end says nothing of what is measured, and would cost every case of the launch. A
         process that ended by itself has said why, and would do so again.
         """
         failure = group.begin(START_TIMEOUT_S)

@@ -27,7 +27,7 @@ from busbw.model import (
 
 from .session import session_verdict
 
-# Memory of one rank may grow by this part of what it was, or by so many bytes, the larger of both:
+# Memory of one rank may grow by this fraction, or by this number of bytes, the larger of both:
 # a compiler's scratch space changes by some KiB from release to release, and a hundredth of a
 # chip's memory decides about no payload in steps of two.
 _MEMORY_GROWTH = 0.01
@@ -159,7 +159,7 @@ _MEMORY = ("temporary memory", "peak memory")
 
 
 def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
-    """Everything that is not as it was, the algorithm first. Memory that shrank is no failure."""
+    """Everything that changed, the algorithm first. Memory that shrank is no failure."""
     return (
         *_algorithm(before.algorithm, now.algorithm),
         *_counts("collectives", before.collectives, now.collectives),

@@ -155,7 +155,7 @@ def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What is not as it was, such as ``jax 0.10.1 -> 0.10.2``; nothing that is unknown before."""
+    """What changed, such as ``jax 0.10.1 -> 0.10.2``; nothing that is unknown before."""
     names = [name for name in now if name in before] + [name for name in before if name not in now]
     return [
         f"{name} {before[name]} -> {now.get(name, 'none')}"

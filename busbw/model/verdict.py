@@ -147,7 +147,7 @@ class SessionVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """One thing that is not as it was: what, before, and now. `fails` says that it is no small one.
+    """One thing that changed: what, before, and now. `fails` says that the case fails for it.
 
     `accepted` says that it would have failed, had nobody accepted it.
     """

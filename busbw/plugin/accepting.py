@@ -49,7 +49,7 @@ def takes_slower(
 
 
 def accepted(judged: Judged) -> _Outcome:
-    """Written, once, and the exit code that it calls for; None: as it was."""
+    """Written, once, and the exit code that it calls for; None: the session's own."""
     nothing = Written(judged=judged)
     if not judged.settings.writes_baselines:
         return nothing, None

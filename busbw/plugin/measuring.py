@@ -278,7 +278,7 @@ def _fallen_back(resolved: Resolved) -> tuple[str, ...]:
 
 
 def _shifted(measured: Measured) -> str:
-    """Whether the whole machine runs at another speed, and what else is not as it was."""
+    """Whether the whole machine runs at another speed, and what else changed."""
     resolved, moved, before = measured.resolved, [], None
     for spec, job in resolved.jobs.items():
         stored, runs = job.stored.baseline, measured.measurements[spec].runs

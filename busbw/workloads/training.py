@@ -171,7 +171,7 @@ def _miscounted(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> 
 
 
 def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
-    """Whose weights are others than they must be; empty if none are.
+    """Whose weights differ from what they must be; empty where none do.
 
     Where each rank has weights of its own, all must be the same bit for bit.
     """
@@ -184,7 +184,7 @@ def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
         (first, digest), *others = digests.items()
         for rank, other in others:
             if other != digest:
-                return f"{when} the weights of {rank} are others than those of {first}"
+                return f"{when} the weights of {rank} differ from those of {first}"
     return ""
 
 

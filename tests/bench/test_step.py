@@ -1,4 +1,4 @@
-"""The page of the step's pieces from made-up times: ratios by turn, and the words made of them."""
+"""The page of the step's pieces from synthetic times: ratios by turn, and the words for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BARE = [1e-4, 2e-4, 4e-4]
 
 
 def _variants(**factors: Sequence[float]) -> Mapping[str, Sequence[float]]:
-    """Three turns, in which a variant takes so many times as long as the bare chain."""
+    """Three turns, in which a variant takes a multiple of the bare chain's time."""
     named = {"fresh": (1.0,) * 3, "touched": (1.5,) * 3, "product": (2.0,) * 3}
     named |= {"busy": (1.0,) * 3, "idle": (0.5,) * 3, "step": (3.0,) * 3}
     found = {

@@ -33,7 +33,7 @@ def afters(collective: AbstractCollective, draw: Draw, rounds: int) -> list[Buff
 
 
 def simulated(name: str, reduce_op: str, held: Sequence[Buffer], rounds: int = 1) -> list[Buffer]:
-    """What all ranks hold after the collective has been run over `held` so many times."""
+    """What all ranks hold after the collective has been run that number of times over `held`."""
     result = list(held)
     for _ in range(rounds):
         result = _ROUNDS[name](result, _REDUCE[reduce_op])

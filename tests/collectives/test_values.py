@@ -254,7 +254,7 @@ def test_in_the_last_exact_round_every_partial_sum_is_exact_too(dtype: str, rank
 def test_groups_that_work_at_once_differ_from_their_neighbours(
     name: str, reduce_op: str, ranks: int
 ) -> None:
-    # A group has the draw that is so many further on as the group's number.
+    # A group's draw is as many places further on as the group's number.
     collective = COLLECTIVES[name]
     for one, other in [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3), (1, 3)]:
         mine, others = (_draw("bfloat16", reduce_op, ranks, n) for n in (one, other))

@@ -1,4 +1,4 @@
-"""A command in a process of its own, and folders of made-up recordings for `trace`.
+"""A command in a process of its own, and folders of synthetic recordings for `trace`.
 
 No test lives here. The recordings of 2019 are as the TPU profiler of that time wrote them: a file
 for each host, a process for each core, the collective on the line of XLA's instructions and

@@ -1,4 +1,4 @@
-"""`python -m busbw parameter-server` with a made-up trainer: the page, and every end."""
+"""`python -m busbw parameter-server` with the fake trainer: the page, and every end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 from busbw import driver
 
 from .asked import Answer, command
+
+# Each is a command that starts groups of processes.
+pytestmark = pytest.mark.slow
 
 EARLIER = "# A page\n\n<!-- Written by `python -m busbw parameter-server`, not by hand. -->\n"
 

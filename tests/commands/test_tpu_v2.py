@@ -1,4 +1,4 @@
-"""`python -m busbw tpu-v2` with a made-up compiler: the page, and every end with its exit code."""
+"""`python -m busbw tpu-v2` with the fake compiler: the page, and every end with its exit code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from .asked import Answer, command
+
+# Each is a command that starts a compiler.
+pytestmark = pytest.mark.slow
 
 PUBLISHED_OOM = [
     {"topology": "v2:8x8", "payload_bytes": 1024 << 20, "rows": 16384},

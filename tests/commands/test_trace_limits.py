@@ -21,7 +21,7 @@ MIB = 2**20
 
 
 def _packed(*parts: tuple[bytes, int]) -> bytes:
-    """Gzip of parts, each so many times; it unpacks to their sum."""
+    """Gzip of parts, each repeated as often as is said; it unpacks to their sum."""
     return b"".join(gzip.compress(part, mtime=0) * times for part, times in parts)
 
 

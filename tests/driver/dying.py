@@ -1,4 +1,4 @@
-"""Interpreters that are killed before they begin, in launches of a name and so many times."""
+"""Interpreters that are killed before they begin: launches of one name, as often as is said."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LONG_S = 60.0
 LAUNCH = LaunchId.parse("1.fake")
 
 
-# Of a launch so many starts are stopped.
+# A launch, and how many of its starts are stopped.
 Stops = Callable[[str, int], None]
 
 

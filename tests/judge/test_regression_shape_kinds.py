@@ -12,6 +12,9 @@ from busbw.judge.regression_shape import curve_shift, locate
 from busbw.model import MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
+# Thousands of simulated curves.
+pytestmark = pytest.mark.slow
+
 THREE = (MIB, 4 * MIB, 16 * MIB)
 SEEDS = 500
 

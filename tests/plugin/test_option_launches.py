@@ -1,4 +1,4 @@
-"""--launches: so many worker processes, each with its own samples."""
+"""--launches: that number of worker processes, each with its own samples."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ TOPOLOGY = ("--topology=v5e:2x4", "--compile-cache=none")
 
 
 def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
-    """What the made-up compiler does from now on."""
+    """What the fake compiler does from now on."""
     folder.environment.setenv("BUSBW_FAKE_COMPILER", json.dumps({"cases": cases, **fields}))
 
 
 def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
-    """A small session with the made-up compiler."""
+    """A small session with the fake compiler."""
     own = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
     return folder.pytest(
         *("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider"),
@@ -249,7 +249,7 @@ def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) ->
 
 @pytest.fixture
 def two_releases(folder: Folder) -> tuple[str, ...]:
-    """Options for two made-up libraries, of releases 1.0 and 2.0."""
+    """Options for two fake libraries, of releases 1.0 and 2.0."""
     for version in ("1.0", "2.0"):
         package = folder.path / version / "libtpu"
         package.mkdir(parents=True)

@@ -29,7 +29,7 @@ def _outcomes(ran: Ran) -> dict[str, str]:
 
 
 def _script(folder: Folder, **strategies: dict[str, Any]) -> None:
-    """Steps of so many milliseconds that the floor for a difference decides nothing."""
+    """Steps long enough that the least difference decides nothing."""
     slow = {name: {"step_s": 0.01, **strategies.pop(name, {})} for name in ALL[:-1]}
     folder.script(strategies={**slow, **strategies})
 
@@ -143,7 +143,7 @@ def test_ranks_that_end_with_other_weights_fail(folder: Folder) -> None:
     case = _by_strategy(ran)["multi_worker_mirrored"]
     assert case["outcome"] == "FAILED"
     assert case["failure"]["kind"] == "WRONG_RESULT"
-    assert "the weights of worker 1, replica 0 are others than those of worker 0" in case["text"]
+    assert "the weights of worker 1, replica 0 differ from those of worker 0" in case["text"]
 
 
 def test_updates_that_the_weights_did_not_see_fail(folder: Folder) -> None:

@@ -1,4 +1,4 @@
-"""What memory is left, read from made-up /proc and control groups of both versions."""
+"""What memory is left, read from synthetic /proc and control groups of both versions."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_members_that_agree_have_no_disagreement(
                 _answer("worker 0", gradients=20),
                 _answer("worker 1", gradients=20, last={"worker 1": "other"}),
             ],
-            "at the end the weights of worker 1 are others than those of worker 0",
+            "at the end the weights of worker 1 differ from those of worker 0",
         ),
     ],
 )

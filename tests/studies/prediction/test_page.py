@@ -1,4 +1,4 @@
-"""Predicted and measured communication from made-up rows: ratios, and the words made of them."""
+"""Predicted and measured communication from synthetic rows: ratios, and the words made of them."""
 
 from __future__ import annotations
 

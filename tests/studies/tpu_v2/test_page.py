@@ -1,4 +1,4 @@
-"""The TPU v2 page from made-up cells: what it says of each kind of agreement and difference."""
+"""The TPU v2 page from synthetic cells: what it says of each kind of agreement and difference."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from busbw.model import EXAMPLE_CLASSES, EXAMPLE_SIDE
 
 
 def written(path: Path, count: int) -> Path:
-    """A file of so many examples at `path`, the same ones for the same number."""
+    """A file of that number of examples at `path`, the same ones for the same number."""
     generator = np.random.default_rng(count)
     pictures = generator.integers(0, 17, (EXAMPLE_CLASSES, EXAMPLE_SIDE**2))
     labels = generator.integers(0, EXAMPLE_CLASSES, count)

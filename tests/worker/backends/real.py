@@ -56,7 +56,7 @@ def is_there(module: str) -> bool:
 
 
 def starter(framework: str, ranks: int) -> driver.Starter:
-    """The framework of this interpreter on so many virtual CPU devices."""
+    """The framework of this interpreter on that number of virtual CPU devices."""
     return driver.Starter(
         python=sys.executable,
         framework=framework,

@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from busbw import locks
 from tests.worker.backends.real import TIMEOUT_S, needs
+
+# Each copies the package and runs sessions with the copy.
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 NEW = Path(__file__).with_name("seams")

@@ -25,7 +25,7 @@ def _values(step: Layer) -> StepValues:
 
 
 def _trained(values: StepValues, step: Layer, number: int, steps: int, rows: Any) -> Any:
-    """Weights after so many steps on `rows` alone, in float32, taken one by one."""
+    """Weights after that number of steps on `rows` alone, in float32, taken one by one."""
     repeats = -(-step.inputs // PERIOD)
     weights = np.tile(values.start(number), (repeats, 1))[: step.inputs].copy()
     given, labels = values.rows[rows], values.labels[rows]

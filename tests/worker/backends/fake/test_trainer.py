@@ -1,4 +1,4 @@
-"""The made-up trainer: what a real one would say, or what its script says."""
+"""The fake trainer: what a real one would say, or what its script says."""
 
 from __future__ import annotations
 

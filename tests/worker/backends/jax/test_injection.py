@@ -14,7 +14,7 @@ from tests.worker.backends.real import Sabotage
 
 pytestmark = real.needs("jax")
 
-# Between laying out and running: the input buffers change their sign so many times.
+# Between laying out and running: the input buffers change their sign that number of times.
 ANCHORED = """
 right = program.CollectiveProgram.fresh
 def fresh(self):

@@ -22,7 +22,7 @@ def fresh(self):
 put(program.CollectiveProgram, "fresh", fresh)
 """
 
-# Of an anchor of so many passes every rank's values come out with their signs changed as often.
+# Every pass of the anchor changes the sign of every rank's values.
 REALLY_DONE = """
 import numpy
 import tensorflow as tf
