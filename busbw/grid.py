@@ -23,7 +23,7 @@ from busbw.model import (
     Spec,
     Workload,
 )
-from busbw.workloads import WORKLOADS, Collective
+from busbw.workloads import Collective
 
 _REASON_CHARACTERS = 120
 
@@ -56,14 +56,13 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
     return tuple(dict.fromkeys(grid))
 
 
-def step_specs(kind: str, asked: Asked) -> tuple[Spec, ...]:
+def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
     """The training steps of this kind; none where what is asked for is of others alone.
 
     Frameworks and strategies that it has not drop out. Raises GridError for what no such step has.
     """
-    step = WORKLOADS[kind]
     step.check(asked)
-    frameworks = tuple(name for name in asked.frameworks if kind in FRAMEWORKS[name].steps)
+    frameworks = tuple(name for name in asked.frameworks if step in FRAMEWORKS[name].workloads)
     if step.own_strategies:
         return tuple(_own_specs(step, frameworks, asked))
     # Those strategies of collectives that the frameworks have together.

@@ -24,7 +24,7 @@ FRAMEWORK = Framework(
         "tpu",
     ),
     only_strategy="tensorflow",
-    steps=(DenseStep.kind, Training.kind),
+    workloads=(DenseStep, Training),
     ring="ring",
     extra="tf",
     only_sums=True,

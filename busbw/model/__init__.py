@@ -5,7 +5,17 @@ interpreter (Python 3.10 or newer) gets this package too. Inside there are only 
 bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
 """
 
-from .case import Asked, Case, CaseKey, CompileSpec, GridError, NotHereError, Spec, Workload
+from .case import (
+    Asked,
+    Case,
+    CaseKey,
+    CompileSpec,
+    Framework,
+    GridError,
+    NotHereError,
+    Spec,
+    Workload,
+)
 from .launch import (
     Compiled,
     Failure,
@@ -24,7 +34,6 @@ from .machine import (
     DeviceSet,
     Environment,
     EnvironmentKey,
-    Framework,
     Probe,
     Protocol,
     Topology,

@@ -1,4 +1,4 @@
-"""What is asked for and what is measured: Asked, Workload, Spec at collection, Case on a machine.
+"""What is asked for and what is measured: Asked, Workload, Framework; Spec at collection, Case.
 
 Knows no result and no file; of the hardware what a probe found. The workloads themselves are in
 `busbw.workloads`, a file each; here is what they have in common.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 from .machine import AXES, DeviceSet, EnvironmentKey, Protocol, extents_of, groups_of
-from .words import Clock, payload_text
+from .words import Capability, Clock, payload_text
 
 
 class GridError(ValueError):
@@ -97,6 +98,35 @@ class Workload(ABC):
 
         `only` is the strategy of collectives that have no other. Raises GridError.
         """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Framework:
+    """What the parent knows of a framework without importing it; what it reaches, its probe says.
+
+    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the usual one
+    first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
+    over all ranks and nothing else. `workloads` are those that it has besides the bare collective,
+    and `ring` the strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf``
+    in ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
+    `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
+    can be given more to do than the case asks for. One that is `scripted` is always installed, and
+    measured only if it is named. `environment` are variables to set before it starts, by what it
+    is asked for; one that the user has set stays.
+    """
+
+    name: str
+    strategies: tuple[str, ...]
+    only_strategy: str
+    workloads: tuple[type[Workload], ...]
+    ring: str
+    extra: str
+    only_sums: bool = False
+    compiles: bool = False
+    learns_digits: bool = False
+    injects: bool = True
+    scripted: bool = False
+    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 
 class _HasWorkload:

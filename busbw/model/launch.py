@@ -175,9 +175,9 @@ class Run:
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
     slowest and the fastest rank of each collective, and by their mean; of a training step both are
-    the collective's inside of it, by the profiler, and `hidden_share` is how much of its own time
-    other instructions of the rank ran, 0 to 1, the median over collectives and ranks; None where
-    the recording does not tell, or nobody asked. `phases_s` says what the
+    the collective's inside of it, by the profiler, and `overlap_fraction` is how much of its own
+    time other instructions of the rank ran, 0 to 1, the median over collectives and ranks; None
+    where the recording does not tell, or nobody asked. `phases_s` says what the
     launch spent its time on. `values_checked` counts elements that were compared with the exact
     expected ones, over all ranks and samples; a Run exists only if every one was right.
     `peak_memory_bytes` is the highest resident size of the worker during the case,
@@ -205,7 +205,7 @@ class Run:
     first_call_s: float | None = None
     rank_times_s: tuple[float, ...] = ()
     over_ranks_s: Mapping[str, float] = field(default_factory=dict)
-    hidden_share: float | None = None
+    overlap_fraction: float | None = None
     phases_s: Mapping[str, float] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None

@@ -1,6 +1,6 @@
 """Where it is measured or compiled: devices, their key, how they are timed, how they lie.
 
-What is known of a framework beforehand, what its probe or a compiler finds, the key that baselines
+What a framework's probe or a compiler finds, the key that baselines
 are found by, and the arithmetic of meshes: ``2x4`` has the axes x (2) and y (4), and ranks are
 numbered with the last axis running fastest, as `jax.sharding.Mesh` lays devices out. Only
 `EnvironmentKey` and `Protocol` are ever matched; whatever else is recorded here is printed, never
@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .words import Capability, Clock, Device
+from .words import Clock, Device
 
 # How many devices a CPU is split into where nobody says.
 VIRTUAL_RANKS = 4
@@ -52,35 +52,6 @@ class Protocol:
     def __str__(self) -> str:
         """The text, in messages."""
         return self.text
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Framework:
-    """What the parent knows of a framework without importing it; what it reaches, its probe says.
-
-    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the usual one
-    first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
-    over all ranks and nothing else. `steps` are the training steps that it has, and `ring` the
-    strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf`` in
-    ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
-    `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
-    can be given more to do than the case asks for. One that is `scripted` is always there, and
-    measured only where somebody names it. `environment` are variables that must stand before it
-    starts, by what it is asked for; where the user has set one, that holds.
-    """
-
-    name: str
-    strategies: tuple[str, ...]
-    only_strategy: str
-    steps: tuple[str, ...]
-    ring: str
-    extra: str
-    only_sums: bool = False
-    compiles: bool = False
-    learns_digits: bool = False
-    injects: bool = True
-    scripted: bool = False
-    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from busbw import baselines, driver, hardware, writing
-from busbw.frameworks import COMPILED
+from busbw.frameworks import COMPILED, FRAMEWORKS, Framework
 from busbw.model import Device, Topology
 
 from .parsing import checked, flag
@@ -99,10 +99,10 @@ def compile_settings_of(
     libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
     if len(libtpus) > 1 and config.getoption("update_baselines"):
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    framework = "fake" if texts["frameworks"] == "fake" else "jax"
+    framework = _compiling(texts["frameworks"])
     others = bool(set(pythons) & set(COMPILED))
-    everywhere = others or bool(libtpus) or framework == "fake"
-    promised = functools.partial(baselines.has_compiled, root, framework=framework)
+    everywhere = others or bool(libtpus) or framework.scripted
+    promised = functools.partial(baselines.has_compiled, root, framework=framework.name)
     words = {word.strip() for word in texts["topology"].split(",")}
     return CompileSettings(
         topologies=checked(
@@ -115,6 +115,12 @@ def compile_settings_of(
         cache=checked("compile_cache", _cache, texts["compile_cache"]),
         accept_changes=config.getoption("accept_compiled_changes"),
     )
+
+
+def _compiling(text: str) -> Framework:
+    """The one of the frameworks in `text` that compiles; where none of them does, the usual one."""
+    words = {word.strip() for word in text.split(",")}
+    return FRAMEWORKS[next((name for name in COMPILED if name in words), COMPILED[0])]
 
 
 def _cache(text: str) -> Path | None:

@@ -26,6 +26,7 @@ from busbw.model import (
     Spec,
     payload_text,
 )
+from busbw.workloads import WORKLOADS
 
 from .items import SessionItem
 from .session import SESSION, Collected, collected_of, spec_of, under_xdist
@@ -90,7 +91,7 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
 def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
     """Whether a test of training has nothing of what is asked for, while others may have it."""
     try:
-        return not _of_training(settings, **training.kwargs)
+        return not _of_training(settings, training)
     except GridError:
         # Told when the grid is made.
         return False
@@ -133,7 +134,7 @@ def _with_specs(
     if marker is None:
         specs = more = grid.specs(_asked(settings))
     else:
-        specs = _of_training(settings, **marker.kwargs)
+        specs = _of_training(settings, marker)
         more = () if marker.kwargs.get("alone") else specs
     found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *more))))
     asked = settings.compile
@@ -147,16 +148,17 @@ def _with_specs(
     )
 
 
-def _of_training(settings: Settings, *, step: str, alone: bool = False) -> tuple[Spec, ...]:
-    """The steps, or with `alone` their collectives by themselves.
+def _of_training(settings: Settings, marker: pytest.Mark) -> tuple[Spec, ...]:
+    """The steps that `marker` names, or with `alone` their collectives by themselves.
 
-    The latter are no part of the grid that is asked of collectives: none of their baselines is to
-    go because steps have other payloads.
+    The latter do not belong to the grid of collectives: steps have other payloads, and
+    --prune-baselines would remove the baselines of payloads that the grid lacks.
     """
     if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
         raise GridError("--inject: a second collective is for all-reduces, not for steps")
-    steps = grid.step_specs(step, replace(_asked(settings), payloads=settings.step_payloads))
-    return grid.collectives_alone(steps) if alone else steps
+    asked = replace(_asked(settings), payloads=settings.step_payloads)
+    steps = grid.step_specs(WORKLOADS[marker.kwargs["step"]], asked)
+    return grid.collectives_alone(steps) if marker.kwargs.get("alone") else steps
 
 
 def _asked(settings: Settings) -> Asked:

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 SCHEMA = 6
 _COMPILED_SCHEMA = 1
 
+# What the schema calls by another name than the code.
+_KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
+
 # Of a compiled case, in the order in which the document has them.
 _COMPILED_FIELDS = (
     *("spec", "outcome", "failed", "text", "case", "release", "now", "baseline", "differences"),
@@ -138,7 +141,7 @@ def compiled_document(
 
 def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
     """Some fields of a frozen value, in this order."""
-    return {name: _plain(getattr(value, name)) for name in names}
+    return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
 
 
 def _session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
@@ -164,5 +167,5 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return fields_of(value)
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {_KEYS.get(key, key): _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value

@@ -34,7 +34,7 @@ _STEP_COLUMNS = (
     Column("alone_share", "of step", unit="%", text=percent_text, width=10),
     Column("last_s", "last", text=seconds_text, width=10),
     Column("first_s", "first", text=seconds_text, width=10),
-    Column("hidden_share", "hidden", unit="%", text=percent_text, width=10),
+    Column("overlap_fraction", "hidden", unit="%", text=percent_text, width=10),
 )
 _STEP_NOTES = (
     "alone: the all-reduce by itself. last, first: inside of the step, by the profiler, on the",
@@ -87,7 +87,7 @@ def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str
     # Medians over launches. Nobody waits on the rank that comes last: its all-reduce is the
     # shortest. Not every launch knows the share that computing hid.
     inside = [run.over_ranks_s for run in runs if run.over_ranks_s]
-    hidden = [run.hidden_share for run in runs if run.hidden_share is not None]
+    hidden = [run.overlap_fraction for run in runs if run.overlap_fraction is not None]
     return {
         "payload_bytes": case.payload_bytes,
         "step_s": step_s,
@@ -95,7 +95,7 @@ def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str
         "alone_share": None if alone_s is None else alone_s / step_s,
         "last_s": statistics.median(one["fastest"] for one in inside) if inside else None,
         "first_s": statistics.median(one["slowest"] for one in inside) if inside else None,
-        "hidden_share": statistics.median(hidden) if hidden else None,
+        "overlap_fraction": statistics.median(hidden) if hidden else None,
     }
 
 

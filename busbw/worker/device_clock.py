@@ -37,8 +37,8 @@ class Recorded:
     """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
     `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
-    and by the mean over ranks. `hidden_share` is the median over collectives and ranks of how much
-    of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
+    and by the mean over ranks. `overlap_fraction` is the median over collectives and ranks of how
+    much of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
     `calls_s` are whole calls by the host's clock.
     """
 
@@ -46,7 +46,7 @@ class Recorded:
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
-    hidden_share: float | None = None
+    overlap_fraction: float | None = None
     calls_s: tuple[float, ...] = ()
 
 
@@ -125,11 +125,11 @@ def times(
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
-        hidden_share=_hidden_share([one for ones in counted for one in ones]),
+        overlap_fraction=_overlap_fraction([one for ones in counted for one in ones]),
     )
 
 
-def _hidden_share(found: Sequence[RecordedCollective]) -> float | None:
+def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:
     """The median; None as soon as it is not known of one. No rounding takes it above 1."""
     shares = [
         min(1.0, one.hidden_s / one.duration_s)

@@ -110,7 +110,7 @@ class MeasureSession:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
         predicted = self._predicted_peak_bytes(need) if need is not None else None
-        with phases.of("bringing_memory_in"):
+        with phases.of("prefaulting"):
             if need is not None:
                 self._bring_in(need)
         counted = predicted is not None and host.reset_peak()
@@ -176,7 +176,7 @@ class MeasureSession:
         run = replace(run, rank_times_s=recorded.rank_times_s, over_ranks_s=recorded.over_ranks_s)
         if case.clock is Clock.DEVICE:
             return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
-        return replace(run, hidden_share=recorded.hidden_share)
+        return replace(run, overlap_fraction=recorded.overlap_fraction)
 
     def _recorded(
         self, case: Case, sampler: Sampler, slopes: Sampled

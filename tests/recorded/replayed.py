@@ -83,13 +83,13 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         measurements={
             spec: Measurement(
                 case=job.case,
-                runs=_all(Run, rows[spec]["launches"]),
+                runs=_runs(rows[spec]["launches"]),
                 failures=_all(Failure, rows[spec]["failures"]),
             )
             for spec, job in jobs.items()
         },
         references={
-            spec: Measurement(case=job.case, runs=_all(Run, rows[spec]["reference_launches"]))
+            spec: Measurement(case=job.case, runs=_runs(rows[spec]["reference_launches"]))
             for spec, job in jobs.items()
         },
     )
@@ -200,6 +200,12 @@ def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[
         for spec, row in zip(specs, rows, strict=True)
         if row is not None
     }
+
+
+def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
+    """The launches of a case, of which the schema calls one field by another name."""
+    names = {"hidden_share": "overlap_fraction"}
+    return _all(Run, [{names.get(key, key): one for key, one in row.items()} for row in rows])
 
 
 def _all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ def test_verdicts_come_before_steps_and_these_before_curves() -> None:
     step = build.verdict(spec=build.spec(step="dense"), case=build.case(step="dense"))
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     tables = session_tables([step], {}, [CurveGroup(name="jax", now=curve)])
-    assert [table.columns[-1].id for table in tables] == ["outcome", "hidden_share", "curve"]
+    assert [table.columns[-1].id for table in tables] == ["outcome", "overlap_fraction", "curve"]
 
 
 def test_a_session_without_verdicts_has_no_tables() -> None:

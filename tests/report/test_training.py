@@ -59,7 +59,7 @@ def test_inside_is_the_median_over_launches_of_the_last_and_of_the_first_rank() 
 def test_hidden_is_the_median_over_the_launches_that_know_it() -> None:
     inside = {"slowest": 1e-3, "mean": 4e-4, "fastest": 2e-4}
     runs = tuple(
-        build.run(over_ranks_s=inside, hidden_share=share) for share in (0.25, None, 0.0, 1.0)
+        build.run(over_ranks_s=inside, overlap_fraction=share) for share in (0.25, None, 0.0, 1.0)
     )
     measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
     row = step_lines([_step()], measured)[4]

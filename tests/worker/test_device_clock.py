@@ -210,10 +210,10 @@ def _hidden(*shares: float | None) -> float | None:
         for one, share in zip(_of_rank(0, [[2.0] * (1 + len(shares))]), (None, *shares))
     ]
     said = device_clock.times(found, ranks=1, calls=1, iterations=1 + len(shares))
-    return said.hidden_share
+    return said.overlap_fraction
 
 
-def test_the_hidden_share_is_the_median_without_the_warm_up_s() -> None:
+def test_the_overlap_fraction_is_the_median_without_the_warm_up_s() -> None:
     assert _hidden(0.0, 0.25, 1.0) == 0.25
 
 
@@ -239,4 +239,4 @@ def test_what_a_rank_did_beside_is_read_where_it_is_asked_for(
     found = device_clock.read(partial(read_files, tmp_path), "all_reduce", beside=beside)
     said = device_clock.times(found, ranks=1, calls=1, iterations=2)
     assert said.samples_s == pytest.approx((4e-4,))
-    assert said.hidden_share == (None if hidden is None else pytest.approx(hidden))
+    assert said.overlap_fraction == (None if hidden is None else pytest.approx(hidden))

@@ -82,7 +82,7 @@ def test_every_value_of_a_case_is_counted() -> None:
 def test_a_run_says_what_its_time_went_to() -> None:
     phases_s = _run_of(Program(lambda _: 1.0)).phases_s
     assert list(phases_s) == [
-        "bringing_memory_in",
+        "prefaulting",
         "compiling",
         "warming_up",
         "laying_out",

@@ -16,7 +16,7 @@ ASKED = Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))
 
 
 def _steps(**changes: Any) -> tuple[Spec, ...]:
-    return grid.step_specs("dense", replace(ASKED, **changes))
+    return grid.step_specs(DenseStep, replace(ASKED, **changes))
 
 
 def _resolved(devices: DeviceSet, spec: Spec) -> Any:

@@ -9,7 +9,6 @@ import pytest
 
 from busbw import grid
 from busbw.model import (
-    CNN,
     CNN_BYTES,
     Asked,
     Case,
@@ -34,7 +33,7 @@ ALL = (
 
 
 def _specs(**changes: Any) -> tuple[Spec, ...]:
-    return grid.step_specs(CNN, replace(ASKED, **changes))
+    return grid.step_specs(Training, replace(ASKED, **changes))
 
 
 def _on(strategy: str, device: Device = Device.CPU, **found: Any) -> tuple[Case, EnvironmentKey]:

@@ -45,8 +45,8 @@ def test_the_all_reduce_inside_of_a_step_is_read_from_the_profiler(
     assert 0 < run.over_ranks_s["fastest"] <= run.over_ranks_s["slowest"]
     assert len(run.rank_times_s) == 4
     # The update waits for the sum; unknown would mean that the recording had nothing else.
-    assert run.hidden_share is not None
-    assert run.hidden_share < 0.5
+    assert run.overlap_fraction is not None
+    assert run.overlap_fraction < 0.5
 
 
 _STEP = """
