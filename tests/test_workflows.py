@@ -146,7 +146,7 @@ def test_the_gate_takes_the_first_python_that_runs_and_leaves_nothing_behind(
     tmp_path: Path, running: tuple[str, ...], taken: str
 ) -> None:
     done = _gate(tmp_path, *running)
-    lines = [f"-m venv with {taken}", "-m pip install tox", "-m tox -p -o"]
+    lines = [f"-m venv with {taken}", "-m pip install tox tox-uv", "-m tox -p -o"]
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 

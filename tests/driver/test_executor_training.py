@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 from dataclasses import replace
 
 import pytest
@@ -15,7 +12,6 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
     Failure,
-    FailureKind,
     LaunchId,
     Net,
     TrainingAnswer,
@@ -26,7 +22,7 @@ from busbw.workloads.training import checked
 from tests import build
 from tests.worker.backends.real import needs
 
-from .processes import processes, wait_until
+from .processes import processes
 from .watched import Watched
 
 LONG_S = 120.0
@@ -131,35 +127,4 @@ def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
     assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
     assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
     assert answer.server_bytes == {"ps 0": 406532, "ps 1": 552}
-    assert not processes(bundle.path)
-
-
-@needs(REAL)
-@pytest.mark.parametrize(
-    ("request_", "trainer", "victim"),
-    [
-        # A server of asynchronous ones is killed in the tests of strategies.
-        (ASYNCHRONOUS, "chief 0", "worker 1"),
-        (SYNCHRONOUS, "worker 0", "ps 0"),
-    ],
-    ids=["worker", "server"],
-)
-def test_a_member_that_is_killed_in_mid_epoch_is_a_failure_of_the_training(
-    bundle: Bundle, request_: TrainingRequest, trainer: str, victim: str
-) -> None:
-    endless = replace(request_, epochs=100_000)
-    trainers = Trainers(bundle, REAL)
-
-    def kill() -> None:
-        log = bundle.log_path(f"1.{trainer.replace(' ', '')}.{REAL}")
-        if wait_until(lambda: log.exists() and "epoch 2:" in log.read_text(), LONG_S):
-            os.kill(trainers.started[f"1.{victim.replace(' ', '')}"].pid, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    failure = trainers.train(endless, 2 * LONG_S)
-    killer.join()
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.KILLED
-    assert failure.message == f"{victim}: the worker was killed (SIGKILL) while training"
     assert not processes(bundle.path)
