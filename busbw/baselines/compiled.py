@@ -103,7 +103,7 @@ def save_compiled(
             old, new = _entry(document, one.case), _entry_of(one, date)
             if old is not None and (only_new or replace(old, date=date) == new):
                 continue
-            others = [entry for entry in document.entries if entry.place != new.place]
+            others = [entry for entry in document.entries if entry.line_key != new.line_key]
             draft.put(path, replace(document, entries=(*others, new)))
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
@@ -130,7 +130,7 @@ def _checked(raw: Any) -> CompiledDocument:
 
 
 def _entry(document: CompiledDocument, case: Case) -> CompiledEntry | None:
-    return next((entry for entry in document.entries if entry.place == case.key.entry), None)
+    return next((entry for entry in document.entries if entry.line_key == case.key.line_key), None)
 
 
 def _entry_of(one: AcceptedCompiled, date: str) -> CompiledEntry:

@@ -42,14 +42,14 @@ class StoredLine:
     status: Status
 
     @property
-    def place(self) -> tuple[str, str, str, str, int]:
+    def line_key(self) -> tuple[str, str, str, str, int]:
         """What the line is about, and its place among the others."""
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property
     def order(self) -> tuple[object, ...]:
         """What no other line of its file has, and what lines are sorted by."""
-        return self.place
+        return self.line_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

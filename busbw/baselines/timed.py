@@ -63,7 +63,7 @@ class Entry(StoredLine):
     @property
     def order(self) -> tuple[object, ...]:
         """With the limit: there may be a line for each."""
-        return (self.place, self.memory_limit_bytes or 0)
+        return (self.line_key, self.memory_limit_bytes or 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +91,8 @@ class Document(StoredFile):
 
     def entry(self, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
         """The line of `case`, out of memory under such an artificial limit; None: no such line."""
-        wanted = (case.key.entry, memory_limit_bytes)
-        found = (e for e in self.entries if (e.place, e.memory_limit_bytes) == wanted)
+        wanted = (case.key.line_key, memory_limit_bytes)
+        found = (e for e in self.entries if (e.line_key, e.memory_limit_bytes) == wanted)
         return next(found, None)
 
 

@@ -147,7 +147,7 @@ def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
     What fits under an artificial limit is no longer out of memory under it.
     """
     limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
-    return entry.place == new.place and entry.memory_limit_bytes in limits
+    return entry.line_key == new.line_key and entry.memory_limit_bytes in limits
 
 
 Keyed = tuple[EnvironmentKey, Case]
@@ -164,7 +164,7 @@ def prune(
 
 
 def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | None:
-    return entry if any(case.key.entry == entry.place for case in cases) else None
+    return entry if any(case.key.line_key == entry.line_key for case in cases) else None
 
 
 def rebase(
@@ -179,11 +179,11 @@ def rebase(
 
 
 def _at_level(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry:
-    own = (entry.place, entry.protocol)
+    own = (entry.line_key, entry.protocol)
     level = level_us(entry)
     if level is None or rounded_us(level) == entry.pinned_us:
         return entry
-    wanted = any((case.key.entry, case.protocol) == own for case in cases)
+    wanted = any((case.key.line_key, case.protocol) == own for case in cases)
     return pinned_at_level(entry, occasion.date) if wanted else entry
 
 
