@@ -207,8 +207,8 @@ def _check_run(run: Run) -> None:
     if not run.samples_s:
         raise ValueError("samples_s: expected one or more")
     for name in ("samples_s", "anchors_s"):
-        for place, seconds in enumerate(getattr(run, name)):
-            check_seconds(f"{name}[{place}]", seconds)
+        for index, seconds in enumerate(getattr(run, name)):
+            check_seconds(f"{name}[{index}]", seconds)
     if run.training is not None:
         _check_trained(run.training)
 
@@ -216,15 +216,15 @@ def _check_run(run: Run) -> None:
 def _check_trained(run: TrainingRun) -> None:
     if not run.epochs_s:
         raise ValueError("epochs_s: expected one or more")
-    for place, seconds in enumerate(run.epochs_s):
-        check_seconds(f"epochs_s[{place}]", seconds)
+    for index, seconds in enumerate(run.epochs_s):
+        check_seconds(f"epochs_s[{index}]", seconds)
     if run.steps < 1:
         raise ValueError("steps: expected 1 or more")
 
 
 def _check_probe(probe: Probe) -> None:
-    for place, devices in enumerate(probe.devices):
-        _check_devices(devices, f"devices[{place}]")
+    for index, devices in enumerate(probe.devices):
+        _check_devices(devices, f"devices[{index}]")
 
 
 def _check_compiler(compiler: Compiler) -> None:
@@ -232,20 +232,22 @@ def _check_compiler(compiler: Compiler) -> None:
         _check_devices(compiler.devices, "devices")
 
 
-def _check_devices(devices: DeviceSet, where: str) -> None:
+def _check_devices(devices: DeviceSet, location: str) -> None:
     """They become the names of folders and files: kind, mesh and strategies above all."""
     kind = devices.device_kind
     if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
-        raise ValueError(f"{where}.device_kind: expected up to 100 characters, got {kind[:60]!r}")
+        raise ValueError(
+            f"{location}.device_kind: expected up to 100 characters, got {kind[:60]!r}"
+        )
     if not devices.clocks:
-        raise ValueError(f"{where}.clocks: expected one or more")
+        raise ValueError(f"{location}.clocks: expected one or more")
     for name in devices.strategies.values():
         if not name.replace("_", "").isalnum():
-            raise ValueError(f"{where}.strategies: expected words, got {name[:60]!r}")
+            raise ValueError(f"{location}.strategies: expected words, got {name[:60]!r}")
     try:
         check_key(devices.key)
     except ValueError as error:
-        raise ValueError(f"{where}.{error}") from error
+        raise ValueError(f"{location}.{error}") from error
 
 
 _CHECKS: Mapping[type, Callable[[Any], None]] = {
