@@ -191,10 +191,10 @@ def holder_of_folder(path: Path) -> Holder:
         table = Path("/proc/locks").read_text()
     except OSError:
         return Holder()
-    place = f"{os.major(folder.st_dev):02x}:{os.minor(folder.st_dev):02x}:{folder.st_ino}"
+    inode = f"{os.major(folder.st_dev):02x}:{os.minor(folder.st_dev):02x}:{folder.st_ino}"
     for words in map(str.split, table.splitlines()):
         # 1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF; who waits has an arrow before FLOCK.
-        if words[1] == "FLOCK" and words[5] == place:
+        if words[1] == "FLOCK" and words[5] == inode:
             return _holder(int(words[4]))
     return Holder()
 

@@ -21,10 +21,10 @@ SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)
 def quantile(values: Sequence[float], q: float) -> float:
     """The q-quantile (0 to 1) of at least one value, linear between order statistics."""
     ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    below = int(place)
+    position = q * (len(ordered) - 1)
+    below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def launch_time_s(run: Run) -> float:
@@ -94,7 +94,7 @@ def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
         return statistics.median(math.log(b / a) for a in before for b in now)
     ratios = [math.log(b / a) for a, b in zip(before, now)]
     return statistics.median(
-        (one + other) / 2 for place, one in enumerate(ratios) for other in ratios[place:]
+        (one + other) / 2 for position, one in enumerate(ratios) for other in ratios[position:]
     )
 
 
@@ -136,9 +136,9 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 def _fraction(a: float, b: float, x: float, terms: int = 300) -> float:
     """1 + d1/(1 + d2/(1 + ...)), from its far end."""
     value = 1.0
-    for place in range(terms, 0, -1):
-        half = place // 2
-        if place % 2:
+    for position in range(terms, 0, -1):
+        half = position // 2
+        if position % 2:
             d = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
         else:
             d = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))

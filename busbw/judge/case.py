@@ -282,6 +282,6 @@ def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
         for other, one in judged.items()
         if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
     )
-    place = alike.index(spec.payload_bytes)
-    for size in alike[max(0, place - 1) : place] + alike[place + 1 : place + 2]:
+    index = alike.index(spec.payload_bytes)
+    for size in alike[max(0, index - 1) : index] + alike[index + 1 : index + 2]:
         yield replace(spec, payload_bytes=size)

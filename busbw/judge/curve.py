@@ -169,7 +169,7 @@ def _least(loss: Callable[[float], float], payloads: Sequence[int]) -> float:
     """The half payload of the least loss: the best of a coarse grid, narrowed by golden section."""
     lowest, highest = payloads[0] / _MARGIN, payloads[-1] * _MARGIN
     count = math.ceil(math.log(highest / lowest, _STEP)) + 1
-    best = min((lowest * _STEP**place for place in range(count)), key=loss)
+    best = min((lowest * _STEP**power for power in range(count)), key=loss)
     low, high = math.log(best / _STEP), math.log(best * _STEP)
     for _ in range(_NARROWINGS):
         inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)

@@ -120,13 +120,13 @@ def judged(programs: Programs, skip: str) -> Judged:
     for spec in sorted(resolved.jobs, key=lambda one: labels.index(one.compiler)):
         job, now = resolved.jobs[spec], programs.results[spec]
         release = resolved.compilers[spec.compiler, spec.topology].release
-        place = (spec.topology, spec.spec.id)
-        first = place not in previous
-        before = job.stored if first else previous[place]
+        case_key = (spec.topology, spec.spec.id)
+        first = case_key not in previous
+        before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
         terms = _terms(resolved.settings, other, stored=first)
         found[spec] = judge.judge_compiled(spec, job.case, now, before, terms, release=release)
-        previous[place] = _as_baseline(job.case, now, release)
+        previous[case_key] = _as_baseline(job.case, now, release)
     verdicts = {spec: found[spec] for spec in resolved.specs}
     session = judge.judge_compiled_session(
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)

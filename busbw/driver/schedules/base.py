@@ -210,7 +210,7 @@ class AbstractSchedule(ABC):
 
     def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
         """Measure each; those that are left when a worker has died."""
-        for place, case in enumerate(cases):
+        for index, case in enumerate(cases):
             self._tell(case)
             in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
             with self.executor.counted("measuring"):
@@ -218,7 +218,7 @@ class AbstractSchedule(ABC):
                 measure(groups, case)
             self._count(case)
             if any(group.is_over for group in groups.values()):
-                return list(cases[place + 1 :])
+                return list(cases[index + 1 :])
         return []
 
     def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
