@@ -1,7 +1,6 @@
-"""Samples to launch times to quantiles and spread; what a few launches say of a mean.
+"""Launch times, quantiles and spread of samples; the mean of a few launches with its error.
 
-Numbers in, numbers out. Nothing here drops a sample, knows a unit other than the one it is given,
-or judges.
+Numbers in, numbers out. Drops no sample, converts no unit, judges nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def quantiles_s(run: Run) -> dict[str, float]:
 
 
 def robust_deviation(values: Sequence[float]) -> float:
-    """1.4826 x the median absolute deviation: one odd value among many does not count."""
+    """1.4826 x the median absolute deviation, which a single outlier does not change much."""
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values)
 
@@ -77,7 +76,7 @@ class Estimate:
 
 
 def of_launches(values: Sequence[float]) -> Estimate:
-    """Of at least two values, one per launch: Student's own."""
+    """The mean of at least two values, one per launch, with its standard error."""
     error = statistics.stdev(values) / math.sqrt(len(values))
     return Estimate(mean=statistics.fmean(values), error=error, freedom=len(values) - 1)
 
