@@ -104,7 +104,7 @@ def _command(
 
 
 def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
-    """The environment of this process, with byte code enabled: imports take seconds more without it.
+    """The environment of this process, with byte code enabled to import faster.
 
     An interpreter other than `sys.executable` does not get our PYTHONPATH and PYTHONHOME, unless
     the starter has one for it. An activated venv does no harm: it only changes PATH.
