@@ -41,9 +41,9 @@ class Group:
             if cluster == ALONE:
                 self._members[Role()] = transport.start(starter, launch, None)
                 return
-            for place in transport.places(cluster):
-                member = launch.of_member(f"{place.role.task}{place.role.index}")
-                self._members[place.role] = transport.start(starter, member, place)
+            for member in transport.cluster_members(cluster):
+                name = launch.of_member(f"{member.role.task}{member.role.index}")
+                self._members[member.role] = transport.start(starter, name, member)
         except BaseException:
             self.kill()
             raise

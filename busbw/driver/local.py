@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from busbw import wire
-from busbw.model import Cluster, LaunchId, Place
+from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .bundle import Bundle
 from .transport import (
@@ -55,22 +55,22 @@ class LocalTransport(Transport):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
-    def places(self, cluster: Cluster) -> tuple[Place, ...]:
+    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """On the loopback, at ports that are free now."""
-        return local_places(cluster)
+        return local_members(cluster)
 
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         """A new process."""
-        return Worker(starter, self._bundle, launch, place)
+        return Worker(starter, self._bundle, launch, member)
 
 
-def local_places(cluster: Cluster) -> tuple[Place, ...]:
-    """A place on this host for each role, on a port that is free now."""
+def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
+    """A member on this host for each role, on a port that is free now."""
     roles = cluster.roles
     addresses: dict[str, tuple[str, ...]] = {}
     for role, port in zip(roles, free_ports(len(roles)), strict=True):
         addresses[role.task] = (*addresses.get(role.task, ()), f"{LOCAL_HOST}:{port}")
-    return tuple(Place(role=role, addresses=addresses) for role in roles)
+    return tuple(ClusterMember(role=role, addresses=addresses) for role in roles)
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -91,14 +91,14 @@ def _command(
     launch: LaunchId,
     requests: int,
     replies: int,
-    place: Place | None = None,
+    member: ClusterMember | None = None,
 ) -> list[str]:
     """The worker's command line; the descriptors are its ends of the pipes."""
     command = [starter.python, str(bundle.path), f"--framework={starter.framework}"]
     command += [f"--capability={starter.capability.value}"]
     command += [f"--device={starter.device}"] if starter.device else []
     command += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
-    command += [f"--place={json.dumps(wire.to_json(place))}"] if place is not None else []
+    command += [f"--member={json.dumps(wire.to_json(member))}"] if member is not None else []
     command += [f"--launch={launch}", f"--parent={os.getpid()}"]
     return [*command, f"--requests={requests}", f"--replies={replies}"]
 
@@ -149,7 +149,7 @@ class Worker(Member):
         starter: Starter,
         bundle: Bundle,
         launch: LaunchId,
-        place: Place | None = None,
+        member: ClusterMember | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch
@@ -162,7 +162,7 @@ class Worker(Member):
         self._begun_s = clock()
         requests_out, self._requests = os.pipe()
         self._replies, replies_in = os.pipe()
-        command = _command(starter, bundle, launch, requests_out, replies_in, place)
+        command = _command(starter, bundle, launch, requests_out, replies_in, member)
         try:
             environment = _environment(starter, bundle)
             self._process = self._started(command, environment, (requests_out, replies_in))

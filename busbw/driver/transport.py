@@ -23,6 +23,7 @@ from busbw.model import (
     Capability,
     Clock,
     Cluster,
+    ClusterMember,
     Compiled,
     Compiler,
     DeviceSet,
@@ -30,7 +31,6 @@ from busbw.model import (
     FailureKind,
     FoundBy,
     LaunchId,
-    Place,
     Probe,
     Run,
     TrainingAnswer,
@@ -144,12 +144,12 @@ class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
 
     @abstractmethod
-    def places(self, cluster: Cluster) -> tuple[Place, ...]:
+    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """Where the members of `cluster` are, with addresses by which they reach each other."""
 
     @abstractmethod
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Member:
-        """A worker at `place`; None: by itself."""
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
+        """Start a worker, as a `member` of its cluster or, with None, by itself."""
 
 
 # A Run of a thousand ranks takes less than one MiB.

@@ -54,7 +54,7 @@ ALONE = Cluster(counts={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ClusterMember:
     """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices."""
 
     role: Role
