@@ -1,4 +1,4 @@
-"""`python -m busbw COMMAND`: the door to the commands, and nothing else."""
+"""`python -m busbw COMMAND`: runs a command, and nothing else."""
 
 import io
 import os
@@ -6,17 +6,17 @@ import sys
 
 from busbw.commands import main
 
-# What a shell says of a program that wrote to a reader who had left, as `head` does.
+# The exit code that a shell gives to a program killed by SIGPIPE, as before `| head`.
 _READER_LEFT = 141
 
-# The name of a folder may be no text.
+# Names of files need not be valid text.
 if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(errors="backslashreplace")
 try:
     code = main()
     sys.stdout.flush()
 except BrokenPipeError:
-    # Else Python would complain again when it flushes at its end.
+    # Else Python would report it again when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     code = _READER_LEFT
 sys.exit(code)

@@ -1,7 +1,7 @@
 """Options to Specs, and Specs to Cases on the machine that a probe found.
 
-Pure: values in, values out. Asks no hardware and starts no process; what a probe found is handed
-in.
+Pure: values in, values out. Asks no hardware and starts no process; what a probe found is an
+argument.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 def specs(asked: Asked) -> tuple[Spec, ...]:
     """Every Spec of the grid, in a stable order, payloads running fastest.
 
-    A framework takes those collectives and strategies that it knows. Raises GridError if a named
-    one knows none, if a collective is left without a placement or reduce op, if a payload is not
+    A framework takes those collectives and strategies that it has. Raises GridError if a named one
+    has none of them, if a collective is left without a placement or reduce op, if a payload is not
     a whole number of elements, or if nothing is left at all.
     """
     for name in asked.collectives:
@@ -57,15 +57,16 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
 
 
 def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
-    """The training steps of this kind; none where what is asked for is of others alone.
+    """The training steps of this kind; none if the options ask for other kinds only.
 
-    Frameworks and strategies that it has not drop out. Raises GridError for what no such step has.
+    Frameworks and strategies that it does not support drop out. Raises GridError for options that
+    no such step supports.
     """
     step.check(asked)
     frameworks = tuple(name for name in asked.frameworks if step in FRAMEWORKS[name].workloads)
     if step.own_strategies:
         return tuple(_own_specs(step, frameworks, asked))
-    # Those strategies of collectives that the frameworks have together.
+    # Strategies that any of the frameworks has for a collective.
     known = {name for framework in frameworks for name in FRAMEWORKS[framework].strategies}
     strategies = tuple(name for name in asked.strategies if name in known)
     if not strategies:
@@ -75,7 +76,7 @@ def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
 
 
 def _own_specs(step: type[Workload], frameworks: Sequence[str], asked: Asked) -> Iterator[Spec]:
-    """One for each strategy that is asked for, by default all of them; none on a mesh."""
+    """A Spec for each strategy that is asked for, by default all of them; none on a mesh."""
     usual = asked.strategies == ("default",)
     words = step.own_strategies if usual else asked.strategies
     for framework, name in itertools.product(() if asked.mesh else frameworks, words):
@@ -90,7 +91,7 @@ def _own_specs(step: type[Workload], frameworks: Sequence[str], asked: Asked) ->
 
 
 def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """The collectives that these steps hold, by themselves: the same payloads and ranks."""
+    """The collectives of these steps by themselves: the same payloads and ranks."""
     return tuple(
         dict.fromkeys(replace(spec, workload=Collective.around(spec.workload)) for spec in steps)
     )
@@ -147,14 +148,14 @@ def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
 
 
 def _placements(collective: str, asked: Asked) -> tuple[str, ...]:
-    """Those asked for that the collective has; `default` is its first."""
+    """The placements asked for that the collective has; `default` is its first."""
     known = COLLECTIVES[collective].placements
     wanted = [known[0] if name == "default" else name for name in asked.placements]
     return _known(collective, "placement", wanted, known)
 
 
 def _reduce_ops(collective: str, asked: Asked) -> tuple[str, ...]:
-    """Those asked for that the collective has; ``none`` for one that reduces nothing."""
+    """The reduce ops asked for that the collective has; ``none`` for one that reduces nothing."""
     known = COLLECTIVES[collective].reduce_ops
     return _known(collective, "reduce op", asked.reduce_ops, known) if known else ("none",)
 
@@ -189,13 +190,13 @@ class Target:
     unreached: Mapping[str, str]
 
     def key(self, spec: Spec) -> EnvironmentKey:
-        """The Environment key of `spec`'s case; without ranks or a mesh it is on all there are."""
+        """The Environment key of `spec`'s case; by default it runs on all devices."""
         return spec.workload.key_on(spec, self.slice_key(spec))
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
-        """The same with the shape of the slice, however ranks are laid out on them.
+        """The same with the shape of the slice instead of that of the ranks' mesh.
 
-        Without a shape where only a part of the devices takes part.
+        Without a shape if only some of the devices take part.
         """
         found = self.sets[spec.framework]
         if spec.ranks in (None, found.ranks):
@@ -246,7 +247,7 @@ def _try_device(
 
 
 def _shortened(reason: str) -> str:
-    """A framework's own words, as many as fit into a sentence of ours."""
+    """A framework's own words, cut to fit into a sentence."""
     return reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
 
 
@@ -260,7 +261,7 @@ def _check_named(target: Target, named: Sequence[str]) -> None:
 
 
 def resolve(spec: Spec, target: Target) -> Case:
-    """The Case that `spec` is on `target`. Raises GridError with the reason if it is none there."""
+    """The Case of `spec` on `target`. Raises GridError with the reason if it cannot be one."""
     if spec.framework not in target.sets:
         raise GridError(
             f"{spec.framework} does not reach the {target.device.value.upper()}: "
@@ -271,9 +272,9 @@ def resolve(spec: Spec, target: Target) -> Case:
 
 
 def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
-    """The Case that `spec` is on `devices`, which need not be there, and its Environment key.
+    """The Case of `spec` on `devices`, which need not be attached, and its Environment key.
 
-    Raises GridError with the reason if it is none there.
+    Raises GridError with the reason if it cannot be one.
     """
     probe = Probe(
         framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}

@@ -1,7 +1,6 @@
-"""Files that somebody named, read whole: regular ones of a bounded size, and never one that blocks.
+"""Input files, read whole: only regular files of a bounded size, so that reading cannot block.
 
-A folder, a pipe or a device under the name of a file is refused before a byte of it is read. Knows
-no format.
+A folder, a pipe or a device in place of a file is refused before it is read. Knows no format.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-# A session of all cases with a hundred launches each writes a fifth of it.
+# The results of all cases with a hundred launches each are a fifth of it.
 MOST_BYTES = 128 * 2**20
 
 _AT_ONCE = 2**20
@@ -48,7 +47,7 @@ def content(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def _read(descriptor: int, size: int, most_bytes: int) -> bytes:
-    """At once where the size is known, so that no part is held twice."""
+    """In one piece if the size is known, so that the content is not held twice."""
     parts, count = [], 0
     while part := os.read(descriptor, max(_AT_ONCE, size - count + 1)):
         count += len(part)

@@ -1,9 +1,9 @@
-"""Who may go on alone: one lock per machine and one per folder, and neither is a file.
+"""Exclusive locks, one per machine and one per folder, without a lock file.
 
-A lock file in a shared folder can be planted, redirected or removed, and is another one for another
-TMPDIR or user. On Linux the machine's lock is the name of a socket, and a folder's is a lock on the
-folder itself. The kernel takes both back when their process ends. Who holds one makes others wait,
-with a limit, and can do nothing else. No words for the user are made here but who the holder is.
+A lock file in a shared folder can be planted, redirected or removed, and differs by TMPDIR and
+user. On Linux the machine's lock is an abstract socket name, and a folder's is a flock on the
+folder itself. The kernel releases both when their process ends. Holding a lock makes others wait,
+with a timeout, and has no other effect. Makes no text for users but who the holder is.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# For tests of busbw itself: sessions in which it differs take themselves to be on other machines.
-# It holds the path of a folder.
+# For tests of busbw itself: sessions with different values take their machines to be different.
+# The value is the path of a folder.
 MACHINE = "BUSBW_MACHINE"
 _NAME = "busbw-machine"
 
 _STEP_S = 0.05
-# Who asks for the holder stays in its queue, which nobody empties.
+# A process that asks for the holder stays in the backlog, which is never accepted.
 _BACKLOG = 1024
 _CREDENTIALS = struct.Struct("iII")
 
@@ -42,7 +42,7 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """In words, such as ``pid 1234, started 03:12:08``, with the date unless it is today's."""
+        """Such as ``pid 1234, started 03:12:08``, with the date unless that is today."""
         if not self.process:
             return "a process that is not visible from here"
         if self.started_s is None:
@@ -55,7 +55,7 @@ class Holder:
 
 
 class Busy(Exception):
-    """Another process has held the lock for as long as it was waited for."""
+    """Another process held the lock until the timeout."""
 
     def __init__(self, holder: Holder) -> None:
         super().__init__(holder.text)
@@ -66,19 +66,19 @@ class Held(Protocol):
     """A lock that this process has until it closes it or ends."""
 
     def close(self) -> None:
-        """Give it back. A second time does nothing."""
+        """Release it. A second call does nothing."""
 
 
 @contextlib.contextmanager
 def machine(
     wait_s: float, on_wait: Callable[[Holder], None] = lambda holder: None
 ) -> Iterator[None]:
-    """Hold the machine, after up to `wait_s` for another's end; then raise Busy.
+    """Hold the lock of the machine; raises Busy if another process holds it for `wait_s`.
 
-    `on_wait` is called before waiting. Raises OSError where there can be no such lock.
+    `on_wait` is called before waiting. Raises OSError where such a lock is impossible.
 
-    On Linux this is per network namespace: containers with networks of their own are machines of
-    their own.
+    On Linux the lock is per network namespace: a container with its own network is a machine of
+    its own.
     """
     asked = os.environ.get(MACHINE, "")
     if sys.platform == "linux":
@@ -95,7 +95,7 @@ def machine(
 
 @contextlib.contextmanager
 def folder(path: Path, wait_s: float) -> Iterator[None]:
-    """Hold the folder `path`, after up to `wait_s` for another's end; then raise Busy.
+    """Hold the lock of the folder `path`; raises Busy if another process holds it for `wait_s`.
 
     Raises OSError if there is no such folder, or if its file system has no locks.
     """
@@ -125,7 +125,7 @@ def _waited(
 
 
 def _bound(name: str) -> Held | None:
-    """A socket that listens at `name`; None if another one does."""
+    """A socket that listens at `name`; None if another one already does."""
     found = socket.socket(socket.AF_UNIX)
     try:
         found.bind(name)
@@ -139,7 +139,7 @@ def _bound(name: str) -> Held | None:
 
 
 def _listener(name: str) -> Holder:
-    """Who listens at `name`, by the kernel's word."""
+    """The process that listens at `name`, according to the kernel."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.setblocking(False)
         try:
@@ -171,7 +171,7 @@ def of_folder(path: Path) -> Held | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another folder may have taken its place since it was opened.
+        # The folder may have been replaced since it was opened.
         there = os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except BlockingIOError:
         there = False
@@ -185,28 +185,28 @@ def of_folder(path: Path) -> Held | None:
 
 
 def holder_of_folder(path: Path) -> Holder:
-    """Who holds the lock of the folder `path`, by the kernel's table of locks."""
+    """The process that holds the lock of the folder `path`, from the kernel's table of locks."""
     try:
         folder = os.stat(path)
         table = Path("/proc/locks").read_text()
     except OSError:
         return Holder()
-    place = f"{os.major(folder.st_dev):02x}:{os.minor(folder.st_dev):02x}:{folder.st_ino}"
+    inode = f"{os.major(folder.st_dev):02x}:{os.minor(folder.st_dev):02x}:{folder.st_ino}"
     for words in map(str.split, table.splitlines()):
-        # 1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF; who waits has an arrow before FLOCK.
-        if words[1] == "FLOCK" and words[5] == place:
+        # 1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF; one that waits has an arrow before FLOCK.
+        if words[1] == "FLOCK" and words[5] == inode:
             return _holder(int(words[4]))
     return Holder()
 
 
 def _kept_from_children(held: Held) -> Held:
-    """Programs that are started do not get it; nor may a child that forks and starts none."""
+    """`held`, closed in forked children; started programs do not inherit it anyway."""
     os.register_at_fork(after_in_child=held.close)
     return held
 
 
 def _holder(process: int) -> Holder:
-    """A process of another PID namespace has number 0 here, or one below."""
+    """The holder; a process of another PID namespace has the number 0 here, or a negative one."""
     if process <= 0:
         return Holder()
     return Holder(process=process, started_s=_started_s(process))
@@ -218,7 +218,7 @@ def _started_s(process: int) -> float | None:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return None
-    # Its name stands in parentheses and may have any characters.
+    # The name is in parentheses and may have any characters.
     ticks = int(text.rpartition(")")[2].split()[19])
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - age_s

@@ -19,7 +19,7 @@ PAYLOAD_GRAMMAR = (
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-# No more digits than bytes of any memory have.
+# More digits than the size of any memory has.
 _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)B?", re.IGNORECASE)
 
 
@@ -37,7 +37,7 @@ def parse_payload(text: str) -> int:
 def parse_payloads(text: str) -> tuple[int, ...]:
     """Payload sizes in bytes, ascending and without repeats, from ``1K:1024M`` or a comma list.
 
-    ``begin:end`` doubles from begin and ends with the last size that is not beyond end.
+    ``begin:end`` doubles from begin and ends with the last size that is not above end.
     Raises ValueError, naming the grammar, for anything else.
     """
     sizes: set[int] = set()

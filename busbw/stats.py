@@ -1,7 +1,6 @@
-"""Samples to launch times to quantiles and spread; what a few launches say of a mean.
+"""Launch times, quantiles and spread of samples; the mean of a few launches with its error.
 
-Numbers in, numbers out. Nothing here drops a sample, knows a unit other than the one it is given,
-or judges.
+Numbers in, numbers out. Drops no sample, converts no unit, judges nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)
 def quantile(values: Sequence[float], q: float) -> float:
     """The q-quantile (0 to 1) of at least one value, linear between order statistics."""
     ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    below = int(place)
+    position = q * (len(ordered) - 1)
+    below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def launch_time_s(run: Run) -> float:
@@ -49,7 +48,7 @@ def quantiles_s(run: Run) -> dict[str, float]:
 
 
 def robust_deviation(values: Sequence[float]) -> float:
-    """1.4826 x the median absolute deviation: one odd value among many does not count."""
+    """1.4826 x the median absolute deviation, which a single outlier does not change much."""
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values)
 
@@ -77,7 +76,7 @@ class Estimate:
 
 
 def of_launches(values: Sequence[float]) -> Estimate:
-    """Of at least two values, one per launch: Student's own."""
+    """The mean of at least two values, one per launch, with its standard error."""
     error = statistics.stdev(values) / math.sqrt(len(values))
     return Estimate(mean=statistics.fmean(values), error=error, freedom=len(values) - 1)
 
@@ -94,7 +93,7 @@ def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
         return statistics.median(math.log(b / a) for a in before for b in now)
     ratios = [math.log(b / a) for a, b in zip(before, now)]
     return statistics.median(
-        (one + other) / 2 for place, one in enumerate(ratios) for other in ratios[place:]
+        (one + other) / 2 for position, one in enumerate(ratios) for other in ratios[position:]
     )
 
 
@@ -136,9 +135,9 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 def _fraction(a: float, b: float, x: float, terms: int = 300) -> float:
     """1 + d1/(1 + d2/(1 + ...)), from its far end."""
     value = 1.0
-    for place in range(terms, 0, -1):
-        half = place // 2
-        if place % 2:
+    for position in range(terms, 0, -1):
+        half = position // 2
+        if position % 2:
             d = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
         else:
             d = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))

@@ -1,9 +1,9 @@
 """Values to JSON and back: the worker's channel, the baseline files and the results use it.
 
 Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
-unknown key, a missing key or a wrong type raises WireError with the path to the bad place.
-Knows dataclasses (one with a `parse` stands as its `text`; one of several kinds, by `of_kind`, says
-its `kind`), enums, mappings, tuples and plain values; knows nothing of what they mean.
+unknown key, a missing key or a wrong type raises WireError with the path in the document.
+Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
+with its `kind`), enums, mappings, tuples and plain values; knows nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-# Some more, and Python refuses to read them with an error of its own.
+# Python itself refuses to read 4300.
 _MOST_DIGITS = 4000
 _MOST_WHOLE = 2**63
 
@@ -32,7 +32,7 @@ _MOST_WHOLE = 2**63
 class WireError(ValueError):
     """A document that is not what was expected; the message says where and what was expected.
 
-    The message can be written anywhere: what is no text in it is shown escaped.
+    The message can be written anywhere: characters that cannot be encoded are escaped.
     """
 
     def __init__(self, text: str) -> None:
@@ -42,9 +42,9 @@ class WireError(ValueError):
 def parsed(content: bytes | str) -> Any:
     """The JSON document that `content` holds, in UTF-8.
 
-    Raises WireError, with line and column where they are known, for anything else, for a key that
-    an object has twice, for lists and objects within each other by the thousand, and for whole
-    numbers of more digits than any value has.
+    Raises WireError, with line and column where they are known, for anything else, for a repeated
+    key, for lists and objects that are nested too deeply, and for whole numbers of more digits than
+    any value has.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
@@ -93,99 +93,99 @@ def _fields(value: Any) -> dict[str, Any]:
     return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
 
 
-def from_json(kind: type[T], document: Any, where: str = "") -> T:
+def from_json(kind: type[T], document: Any, location: str = "") -> T:
     """The value of type `kind` that `document` describes.
 
     Raises WireError naming the path, such as ``entries[3].times_us``, and what is accepted.
     """
-    return typing.cast(T, _read(kind, document, where or kind.__name__))
+    return typing.cast(T, _read(kind, document, location or kind.__name__))
 
 
-def _read(kind: Any, document: Any, where: str) -> Any:
+def _read(kind: Any, document: Any, location: str) -> Any:
     origin = typing.get_origin(kind)
     if origin is typing.Union or origin is types.UnionType:
-        return _read_optional(kind, document, where)
+        return _read_optional(kind, document, location)
     if origin is tuple:
-        return _read_tuple(typing.get_args(kind), document, where)
+        return _read_tuple(typing.get_args(kind), document, location)
     if origin is not None and issubclass(origin, Mapping):
-        return _read_mapping(typing.get_args(kind)[1], document, where)
+        return _read_mapping(typing.get_args(kind)[1], document, location)
     if hasattr(kind, "parse"):
-        return _read_text(kind, document, where)
+        return _read_text(kind, document, location)
     if hasattr(kind, "of_kind"):
-        return _read_one_kind(kind, document, where)
+        return _read_one_kind(kind, document, location)
     if dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, document, where)
+        return _read_dataclass(kind, document, location)
     if issubclass(kind, enum.Enum):
-        return _read_enum(kind, document, where)
-    return _read_plain(kind, document, where)
+        return _read_enum(kind, document, location)
+    return _read_plain(kind, document, location)
 
 
-def _read_optional(kind: Any, document: Any, where: str) -> Any:
+def _read_optional(kind: Any, document: Any, location: str) -> Any:
     if document is None:
         return None
     (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
-    return _read(inner, document, where)
+    return _read(inner, document, location)
 
 
-def _read_tuple(args: tuple[Any, ...], document: Any, where: str) -> tuple[Any, ...]:
+def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[Any, ...]:
     if not isinstance(document, list):
-        raise WireError(f"{where}: expected a list, got {_shown(document)}")
+        raise WireError(f"{location}: expected a list, got {_shown(document)}")
     if args[-1] is not Ellipsis and len(document) != len(args):
-        raise WireError(f"{where}: expected a list of {len(args)}, got {len(document)} items")
+        raise WireError(f"{location}: expected a list of {len(args)}, got {len(document)} items")
     kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
     return tuple(
-        _read(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))
+        _read(k, item, f"{location}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))
     )
 
 
-def _read_mapping(kind: Any, document: Any, where: str) -> dict[str, Any]:
+def _read_mapping(kind: Any, document: Any, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise WireError(f"{where}: expected an object, got {_shown(document)}")
+        raise WireError(f"{location}: expected an object, got {_shown(document)}")
     found = {}
     for key, item in document.items():
-        place = f"{where}.{_in_part(key)}"
-        found[_read_plain(str, key, place)] = _read(kind, item, place)
+        key_location = f"{location}.{_in_part(key)}"
+        found[_read_plain(str, key, key_location)] = _read(kind, item, key_location)
     return found
 
 
-def _read_text(kind: Any, document: Any, where: str) -> Any:
-    """A value that stands as one text."""
+def _read_text(kind: Any, document: Any, location: str) -> Any:
+    """A value that is written as one text."""
     try:
-        return kind.parse(_read_plain(str, document, where))
+        return kind.parse(_read_plain(str, document, location))
     except WireError:
         raise
     except ValueError as error:
-        raise WireError(f"{where}: {error}") from error
+        raise WireError(f"{location}: {error}") from error
 
 
-def _read_one_kind(kind: Any, document: Any, where: str) -> Any:
-    """The subclass that the document's own `kind` names."""
+def _read_one_kind(kind: Any, document: Any, location: str) -> Any:
+    """The subclass that the `kind` in the document names."""
     if not isinstance(document, dict) or "kind" not in document:
-        raise WireError(f"{where}: expected an object with a kind, got {_shown(document)}")
+        raise WireError(f"{location}: expected an object with a kind, got {_shown(document)}")
     fields = dict(document)
-    name = _read_plain(str, fields.pop("kind"), f"{where}.kind")
+    name = _read_plain(str, fields.pop("kind"), f"{location}.kind")
     try:
         found = kind.of_kind(name)
     except ValueError as error:
-        raise WireError(f"{where}.kind: {error}") from error
-    return _read_dataclass(found, fields, where)
+        raise WireError(f"{location}.kind: {error}") from error
+    return _read_dataclass(found, fields, location)
 
 
-def _read_dataclass(kind: Any, document: Any, where: str) -> Any:
+def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not isinstance(document, dict):
-        raise WireError(f"{where}: expected an object, got {_shown(document)}")
+        raise WireError(f"{location}: expected an object, got {_shown(document)}")
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = sorted(set(document) - set(fields))
     if unknown:
         raise WireError(
-            f"{where}.{_in_part(unknown[0])}: unknown key; accepted are {', '.join(fields)}"
+            f"{location}.{_in_part(unknown[0])}: unknown key; accepted are {', '.join(fields)}"
         )
     missing = [name for name, f in fields.items() if name not in document and _required(f)]
     if missing:
-        raise WireError(f"{where}.{missing[0]}: missing")
+        raise WireError(f"{location}.{missing[0]}: missing")
     hints = _hints(kind)
     return kind(
-        **{key: _read(hints[key], item, f"{where}.{key}") for key, item in document.items()}
+        **{key: _read(hints[key], item, f"{location}.{key}") for key, item in document.items()}
     )
 
 
@@ -199,32 +199,34 @@ def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is missing and field.default_factory is missing
 
 
-def _read_enum(kind: Any, document: Any, where: str) -> Any:
+def _read_enum(kind: Any, document: Any, location: str) -> Any:
     accepted = [member.value for member in kind]
     if document not in accepted:
-        raise WireError(f"{where}: expected one of {', '.join(accepted)}, got {_shown(document)}")
+        raise WireError(
+            f"{location}: expected one of {', '.join(accepted)}, got {_shown(document)}"
+        )
     return kind(document)
 
 
 _PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _read_plain(kind: Any, document: Any, where: str) -> Any:
+def _read_plain(kind: Any, document: Any, location: str) -> Any:
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
     if type(document) is not kind:
-        raise WireError(f"{where}: expected {_PLAIN[kind]}, got {_shown(document)}")
+        raise WireError(f"{location}: expected {_PLAIN[kind]}, got {_shown(document)}")
     if kind is float and not math.isfinite(document):
-        raise WireError(f"{where}: expected a finite number, got {document}")
+        raise WireError(f"{location}: expected a finite number, got {document}")
     if kind is int and not -_MOST_WHOLE <= document < _MOST_WHOLE:
-        raise WireError(f"{where}: expected a whole number of 64 bits, got {_shown(document)}")
+        raise WireError(f"{location}: expected a whole number of 64 bits, got {_shown(document)}")
     if kind is str and not _is_text(document):
-        raise WireError(f"{where}: expected text, got {_shown(document)}")
+        raise WireError(f"{location}: expected text, got {_shown(document)}")
     return document
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can be written: half a surrogate pair, as JSON can hold it, cannot."""
+    """Whether it can be encoded: half a surrogate pair, which JSON can hold, cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all, and what must not be written over.
+"""Atomic writes of one file or several, and checks that nothing is overwritten by mistake.
 
-A file is written under another name in the same folder, forced to the disk and renamed, so that a
-full disk or a kill leaves what was there; several files take their places together or not at all.
-What can be known before there is anything to write is told by `check`. Standard library only:
-workers keep compiled programs with it. Knows no format.
+A file is written under another name in the same folder, synced to disk and renamed, so that a full
+disk or a kill leaves the old file; several files are replaced together or not at all. `check` finds
+problems before there is anything to write. Standard library only: workers cache compiled programs
+with it. Knows no format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MODE = 0o644
-# Room for what is added to a name; file systems take 255 bytes.
+# Leaves room for a suffix; file systems take 255 bytes.
 _SHOWN_NAME = 60
 _MOST_LINKS = 40
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd")
@@ -56,8 +56,8 @@ def check(
 ) -> None:
     """Raise Refused if `path` cannot be written, or holds something that must not be lost.
 
-    An existing file is replaced if it is empty, or if `ours` takes its text for an earlier
-    `what`; never if it is one of the `inputs`, by whichever name. Names of this process's own
+    An existing file is replaced if it is empty, or if `ours` says that its text is an earlier
+    `what`; never if it is one of the `inputs`, under any name. Names of this process's own
     descriptors, such as ``/dev/stdout``, and character devices are written directly.
     """
     descriptor = _descriptor(path)
@@ -88,7 +88,7 @@ def check(
 
 
 def check_folder(folder: Path) -> None:
-    """Raise Refused unless files can be written in `folder`, which need not be there yet."""
+    """Raise Refused unless files can be written in `folder`, which need not exist yet."""
     try:
         there = next(one for one in (folder, *folder.parents) if _status(one) is not None)
     except OSError as error:
@@ -100,15 +100,15 @@ def check_folder(folder: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """`content` takes the place of what is in `path`, whole or not at all. Raises OSError."""
+    """Replace the content of `path`, whole or not at all. Raises OSError."""
     write_all({path: content})
 
 
 def write_all(contents: Mapping[Path, str | bytes | None]) -> None:
     """Write every file, or, if one of them cannot be, none; None removes a file.
 
-    Folders that are missing are made. A link is followed; a new file may be read by all whom the
-    umask lets. Raises OSError with the path, PartlyWrittenError if what was done cannot be undone.
+    Missing folders are created. A link is followed; a new file gets mode 644 within the umask.
+    Raises OSError with the path, PartlyWrittenError if what was done cannot be undone.
     """
     staged: list[_Staged] = []
     with contextlib.ExitStack() as undo:
@@ -121,7 +121,7 @@ def write_all(contents: Mapping[Path, str | bytes | None]) -> None:
             undo.callback(staged[-1].clean)
             with _named(path):
                 staged[-1].stage(content, backup=len(contents) > 1)
-        _place(staged)
+        _replace_all(staged)
         undo.pop_all()
     for one in staged:
         one.forget()
@@ -129,9 +129,9 @@ def write_all(contents: Mapping[Path, str | bytes | None]) -> None:
 
 @dataclass(kw_only=True)
 class _Staged:
-    """One file before it takes its place: `new` is its content, `before` a second name of the old.
+    """A file that is about to be replaced: `new` is the new file, `before` a link to the old one.
 
-    No `new`: it is removed.
+    Without `new` it is removed.
     """
 
     path: Path
@@ -139,7 +139,7 @@ class _Staged:
     new: Path | None = None
     before: Path | None = None
     made: tuple[Path, ...] = ()
-    placed: bool = False
+    replaced: bool = False
 
     def stage(self, content: str | bytes | None, *, backup: bool) -> None:
         """Write what can be written before the first file is replaced."""
@@ -155,7 +155,7 @@ class _Staged:
         folder = self.target.parent
         self.made = tuple(one for one in (folder, *folder.parents) if not one.exists())
         folder.mkdir(parents=True, exist_ok=True)
-        new = self._beside("new")
+        new = self._temporary_path("new")
         handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _MODE)
         self.new = new
         with os.fdopen(handle, "wb") as file:
@@ -166,40 +166,40 @@ class _Staged:
             os.fsync(handle)
 
     def _keep(self) -> None:
-        before = self._beside("old")
+        before = self._temporary_path("old")
         try:
             os.link(self.target, before)
         except OSError:
-            # A file system without a second name for a file; a copy that fails is an error.
+            # A file system without hard links; a copy that fails is an error.
             shutil.copy2(self.target, before)
         self.before = before
 
-    def _beside(self, suffix: str) -> Path:
-        """A name that no one else has, in the same folder: only there a file can be renamed."""
+    def _temporary_path(self, suffix: str) -> Path:
+        """A unique name in the same folder: a rename must not cross file systems."""
         name = f"{self.target.name[:_SHOWN_NAME]}.{secrets.token_hex(4)}.{suffix}"
         return self.target.with_name(name)
 
-    def place(self) -> None:
-        """The one step that others see."""
+    def replace(self) -> None:
+        """The one step that other processes see."""
         with _named(self.path):
             if self.new is None:
                 self.target.unlink(missing_ok=True)
             else:
                 os.replace(self.new, self.target)
-        self.placed = True
+        self.replaced = True
 
     def undo(self) -> None:
-        """Put back what was there."""
+        """Put back the old file."""
         if self.before is not None:
             os.replace(self.before, self.target)
         else:
             self.target.unlink()
-        self.placed = False
+        self.replaced = False
 
     def clean(self) -> None:
-        """Remove what was made for a file that does not take its place."""
+        """Remove what was created for a file that is not replaced."""
         self.forget()
-        if self.new is not None and not self.placed:
+        if self.new is not None and not self.replaced:
             self.new.unlink(missing_ok=True)
         for folder in self.made:
             with contextlib.suppress(OSError):
@@ -207,17 +207,17 @@ class _Staged:
                 folder.rmdir()
 
     def forget(self) -> None:
-        """Remove the second name of what was there."""
+        """Remove the link to the old file."""
         if self.before is not None:
             self.before.unlink(missing_ok=True)
 
 
-def _place(staged: list[_Staged]) -> None:
+def _replace_all(staged: list[_Staged]) -> None:
     try:
         for one in staged:
-            one.place()
+            one.replace()
     except BaseException as error:
-        left = [one for one in staged if one.placed and not _undone(one)]
+        left = [one for one in staged if one.replaced and not _undone(one)]
         if left:
             names = ", ".join(str(one.path) for one in left)
             words = reason(error) if isinstance(error, OSError) else repr(error)
@@ -266,13 +266,13 @@ def _write_directly(path: Path, content: bytes) -> None:
             return
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        # Opened by its name, a file that the shell sends it to would begin anew.
+        # Opened by its name, a file that the shell redirects it to would be truncated.
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(content)
 
 
 def _descriptor(path: Path) -> int | None:
-    """Which descriptor of this process `path` is a name of, such as /dev/stdout; None: of none."""
+    """The descriptor of this process that `path` names, as /dev/stdout does; None if none."""
     at = path.absolute()
     for _ in range(_MOST_LINKS):
         if str(at.parent) in _DESCRIPTORS and at.name.isdecimal():
@@ -293,7 +293,7 @@ def _check_descriptor(path: Path, descriptor: int) -> None:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """None for a file that is not there."""
+    """None for a file that does not exist."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -309,7 +309,7 @@ def _check_parent(path: Path) -> None:
 
 
 def _forbid(path: Path, mode: int) -> None:
-    """What `check` refuses, as an error of the operating system."""
+    """Raise what `check` refuses as an error of the operating system."""
     if _KINDS.get(stat.S_IFMT(mode)):
         raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}; accepted is a file")
     if not _may(path, os.W_OK):
@@ -321,7 +321,7 @@ def _may(path: Path, mode: int) -> bool:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether both name one file, by a link of either kind or by another way to it."""
+    """Whether both name the same file, also through links of either kind."""
     try:
         return os.path.samefile(path, other)
     except OSError:

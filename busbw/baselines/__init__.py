@@ -1,8 +1,8 @@
-"""Baselines on disk: found by their Environment key, strict at the door, written once, all or none.
+"""Baselines on disk: found by their Environment key, checked when read, written all or none.
 
 `baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p]/` holds one file
 per framework, collective and strategy. Versions are recorded and never matched. Reads and
-writes files; judges nothing and starts nothing. How much a baseline may lose is handed in.
+writes files; judges nothing and starts nothing. How much a baseline may lose is an argument.
 """
 
 from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compiled, save_compiled

@@ -1,7 +1,7 @@
-"""What compilers made of cases, on disk: `compiled/` below the baselines folder, laid out as it is.
+"""Baselines of compiled programs: `compiled/` in the baselines folder, with the same layout.
 
 `compiled/<device kind>/<ranks>r[-<mesh>]/<framework>.<collective>.<strategy>.json`, one line per
-payload. No time is in it, and no session: a compiler gives the same program every time.
+payload. It holds no times and no sessions: a compiler gives the same program every time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from busbw.model import (
 )
 
 from . import files
-from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec, drafted, slug
 
 SCHEMA = 1
@@ -52,7 +52,7 @@ class CompiledDocument(StoredFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedCompiled:
-    """What to store of a case: the program, or a Failure that says out of memory."""
+    """What to store of a case: the program, or an out-of-memory Failure."""
 
     key: EnvironmentKey
     case: Case
@@ -80,7 +80,7 @@ def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseli
 def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
     """Whether anything of `framework` is stored below `root` for the ranks of `topology`.
 
-    Told by the folder's name: the key in full is known only where there is a compiler.
+    Decided by the name of the folder: the full key is known only where there is a compiler.
     """
     kind, ranks = root / files.COMPILED_FOLDER / slug(topology.device_kind), f"{topology.ranks}r"
     folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
@@ -92,8 +92,9 @@ def save_compiled(
 ) -> tuple[CompiledChange, ...]:
     """Write what was accepted below `root`; what did not change is not written again.
 
-    Files are read again under a lock, only the given entries replaced, and all files replaced or
-    none. With `only_new` existing entries stay. Raises BaselineError if a file cannot be read and
+    Files are read again under a lock, only the given entries are replaced, and either all files are
+    written or none. With `only_new` existing entries stay. Raises BaselineError if a file cannot be
+    read and
     OSError if one cannot be written.
     """
     changes: list[CompiledChange] = []
@@ -103,7 +104,7 @@ def save_compiled(
             old, new = _entry(document, one.case), _entry_of(one, date)
             if old is not None and (only_new or replace(old, date=date) == new):
                 continue
-            others = [entry for entry in document.entries if entry.place != new.place]
+            others = [entry for entry in document.entries if entry.line_key != new.line_key]
             draft.put(path, replace(document, entries=(*others, new)))
             before = _baseline(one.case, old) if old else None
             changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
@@ -111,26 +112,28 @@ def save_compiled(
 
 
 def _checked(raw: Any) -> CompiledDocument:
-    """The document that JSON is. Raises WireError with the place of what no file can hold."""
+    """The document in `raw`. Raises WireError with the location of what no file can hold."""
     document = wire.from_json(CompiledDocument, raw, "document")
     if document.schema != SCHEMA:
         raise wire.WireError(f"document.schema: expected {SCHEMA}, got {document.schema}")
     check_file(document)
     for index, entry in enumerate(document.entries):
-        where = f"document.entries[{index}]"
-        check_date(entry.date, f"{where}.date")
-        with placed(where):
+        location = f"document.entries[{index}]"
+        check_date(entry.date, f"{location}.date")
+        with located(location):
             model.check_case(case_of(document, entry, entry.protocol))
         if (entry.compiled is None) is (entry.status is Status.OK):
-            raise wire.WireError(f"{where}.compiled: expected with the status 'ok' and only then")
+            raise wire.WireError(
+                f"{location}.compiled: expected with the status 'ok' and only then"
+            )
         if entry.compiled is not None:
-            with placed(f"{where}.compiled"):
+            with located(f"{location}.compiled"):
                 model.check_compiled(entry.compiled)
     return document
 
 
 def _entry(document: CompiledDocument, case: Case) -> CompiledEntry | None:
-    return next((entry for entry in document.entries if entry.place == case.key.entry), None)
+    return next((entry for entry in document.entries if entry.line_key == case.key.line_key), None)
 
 
 def _entry_of(one: AcceptedCompiled, date: str) -> CompiledEntry:

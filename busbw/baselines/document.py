@@ -1,6 +1,6 @@
 """What all files of baselines have in common: JSON with one line per payload, read strictly.
 
-Knows text and values. What else a line of times holds is in `timed`, of programs in `compiled`.
+Knows text and values. What only lines of times hold is in `timed`, of programs in `compiled`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Status(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """What every line says: its payload, the kind of case, and whether it fitted."""
+    """What every line holds: its payload, the kind of case, and whether it fitted."""
 
     dtype: str
     reduce_op: str
@@ -42,19 +42,19 @@ class StoredLine:
     status: Status
 
     @property
-    def place(self) -> tuple[str, str, str, str, int]:
-        """What the line is about, and its place among the others."""
+    def line_key(self) -> tuple[str, str, str, str, int]:
+        """The key of the case that the line is about; `CaseKey.line_key` is the same."""
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property
     def order(self) -> tuple[object, ...]:
-        """What no other line of its file has, and what lines are sorted by."""
-        return self.place
+        """What is unique within the file, and what lines are sorted by."""
+        return self.line_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """What every file says: the Environment key in full, what all its cases share, its lines."""
+    """What every file holds: the full Environment key, what all its cases share, its lines."""
 
     schema: int
     environment: EnvironmentKey
@@ -67,7 +67,7 @@ class StoredFile:
 def case_of(
     document: StoredFile, entry: StoredLine, protocol: Protocol, file_name: str = ""
 ) -> Case:
-    """The Case that `entry` is about; whether it is a training step's, its file's name says."""
+    """The Case that `entry` is about; `file_name` says whether it is a training step."""
     named = CaseKey.of_file(file_name)
     kind = type(named.workload) if named is not None else Collective
     return Case(
@@ -100,57 +100,56 @@ def read_json(path: Path) -> Any:
 
 
 def check_file(document: StoredFile) -> None:
-    """Raises WireError with the place of what no file can hold, whatever its lines are about.
+    """Raises WireError with the location of what no file can hold, of times or of programs.
 
-    That is an impossible key, a payload that is not its bytes, memory below 0, two lines of one
-    place.
+    That is an impossible key, a payload that is not its bytes, memory below 0, or a repeated line.
     """
-    with placed("document.environment"):
+    with located("document.environment"):
         model.check_key(document.environment)
     seen = set()
     for index, line in enumerate(document.entries):
-        where = f"document.entries[{index}]"
-        check_payload(line.payload, line.payload_bytes, where)
+        location = f"document.entries[{index}]"
+        check_payload(line.payload, line.payload_bytes, location)
         for key in ("needed_bytes", "available_bytes"):
             count = getattr(line, key, None)
             if (count or 0) < 0:
-                raise wire.WireError(f"{where}.{key}: expected bytes, got {count}")
+                raise wire.WireError(f"{location}.{key}: expected bytes, got {count}")
         if line.order in seen:
-            raise wire.WireError(f"{where}: a second entry for {line.dtype} {line.payload}")
+            raise wire.WireError(f"{location}: a second entry for {line.dtype} {line.payload}")
         seen.add(line.order)
 
 
-def check_payload(payload: str, payload_bytes: int, where: str) -> None:
-    """Raises WireError where a payload's text and its bytes are not the same."""
+def check_payload(payload: str, payload_bytes: int, location: str) -> None:
+    """Raises WireError if a payload's text and its bytes differ."""
     if payload_bytes <= 0 or payload != payload_text(payload_bytes):
         raise wire.WireError(
-            f"{where}.payload: {payload[:60]!r} is not {payload_bytes} bytes; "
+            f"{location}.payload: {payload[:60]!r} is not {payload_bytes} bytes; "
             f"expected {payload_text(payload_bytes)!r}"
         )
 
 
-def check_date(text: str, where: str) -> None:
-    """Raises WireError for what is no day."""
-    owner, _, name = where.rpartition(".")
-    with placed(owner):
+def check_date(text: str, location: str) -> None:
+    """Raises WireError if `text` is not a day."""
+    owner, _, name = location.rpartition(".")
+    with located(owner):
         model.check_date(name, text)
 
 
 @contextlib.contextmanager
-def placed(where: str) -> Iterator[None]:
-    """What a check of the model says becomes a WireError with the place before it."""
+def located(location: str) -> Iterator[None]:
+    """Turn the ValueError of a check in the model into a WireError with its location."""
     try:
         yield
     except wire.WireError:
         raise
     except ValueError as error:
-        raise wire.WireError(f"{where}.{error}") from error
+        raise wire.WireError(f"{location}.{error}") from error
 
 
 def dumps(document: StoredFile) -> str:
     """The file's text: entries sorted, one line each, so that a review shows what changed.
 
-    So has every other list of the file, such as its history, a line for each of its rows.
+    Every other list of the file, such as its history, has one line for each row, too.
     """
     lists = {one.name: getattr(document, one.name) for one in fields(document)}
     lists = {name: rows for name, rows in lists.items() if isinstance(rows, tuple)}
@@ -164,7 +163,7 @@ def dumps(document: StoredFile) -> str:
 
 
 def _without_empty(row: object) -> object:
-    """What is empty or unknown is left out; so it is read."""
+    """`row` without what is empty or unknown, which are the defaults when it is read."""
     if isinstance(row, dict):
         return {
             key: _without_empty(value)

@@ -1,13 +1,13 @@
-"""What was measured of a case as an entry of a file, an entry as a Baseline, and how entries join.
+"""Measurements as entries of a file, entries as Baselines, and how a session joins an entry.
 
-Values to values: seconds become microseconds of six digits here and nowhere else. No file is known,
-and what is refused is said in `updates`.
+Values to values: only here seconds become microseconds of six digits. Opens no file; refusals are
+worded in `updates`.
 
-A level may creep: each step too small for a verdict, and each accepted. So an entry has a pin, a
-level that later ones are held against. The level may lie above its pin by a budget, no more;
+A level may creep: each step is too small for a verdict, and each is accepted. So an entry has a
+pin, a level that later ones are compared with. The level may exceed its pin by a budget, no more;
 the pin rises only when somebody accepts a loss with a reason. An improvement beyond the budget
-takes the pin down with it, or it could be lost again unseen; a smaller one leaves it, or noise
-would ratchet it down.
+lowers the pin, or it could be lost again unseen; a smaller one does not, or noise would ratchet the
+pin down.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from busbw.model import (
 from .document import Status
 from .timed import Entry, StoredSession
 
-# Enough launches to know the noise, and few enough that the pool follows the machine and a line can
-# still be read.
+# Enough launches to know the noise, and few enough that the level follows the machine and a line
+# can still be read.
 MOST_SESSIONS = 10
 
 
@@ -38,7 +38,7 @@ MOST_SESSIONS = 10
 class Occasion:
     """When baselines are written, at which commit (may be empty), and why (may be empty).
 
-    `surroundings` are what else is told of the machine.
+    `surroundings` is what else is recorded of the machine.
     """
 
     date: str
@@ -51,8 +51,8 @@ class Occasion:
 class Accepted:
     """What a session measured of a case and wants stored, seconds for each launch.
 
-    No times: it was out of memory. With `append` the level did not change, so that the session
-    joins those that are stored; otherwise it takes their place. `memory_limit_bytes` is the
+    No times: it was out of memory. With `append` the level did not change, and the session joins
+    those that are stored; without it the session replaces them. `memory_limit_bytes` is the
     session's artificial limit, if it had one.
     """
 
@@ -126,13 +126,13 @@ def _stored(accepted: Accepted, occasion: Occasion, versions: Mapping[str, str])
 
 
 def rounded_us(time_us: float) -> float:
-    """Six significant digits: no clock gives more, and a review has less to read."""
+    """Rounded to six significant digits: no clock gives more, and a review has less to read."""
     return float(f"{time_us:.6g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Joined:
-    """The entry as it would be written; `lost`: that takes a reason, for it loses too much."""
+    """The entry as it would be written; `lost`: it loses so much that this takes a reason."""
 
     entry: Entry
     lost: bool = False
@@ -151,10 +151,10 @@ def beyond(level: float, pinned: float, budget: float) -> bool:
 
 
 def joined(old: Entry | None, new: Entry, *, append: bool, budget: float) -> Joined:
-    """`new`, with one session and no pin, in the place of `old` or, with `append`, joined to it.
+    """`new`, with one session and no pin, instead of `old` or, with `append`, joined to it.
 
-    Times of another protocol are not comparable: they take the place of the old ones and pin
-    their own level. Running out of memory where a time stands is a loss beyond any budget.
+    Times of another protocol are not comparable: they replace the old ones and pin their own level.
+    Running out of memory where there was a time is a loss beyond any budget.
     """
     if old is None or old.status is Status.OOM or old.protocol != new.protocol:
         return Joined(entry=pinned_at_level(new))

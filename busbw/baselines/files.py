@@ -1,10 +1,10 @@
-"""The folder of baselines: where a file lies, one writer at a time, all of it written or nothing.
+"""The folder of baselines: paths of files, one writer at a time, all files written or none.
 
-Knows names, permissions and locks; what stands in a file, its Codec says. One session may update,
+Knows names, permissions and locks; the content of a file is its Codec's. One session may update,
 rebase and prune: files are read under the lock, changed in memory and written at the end, each
-once. The lock keeps out other sessions of this machine. It keeps out no editor, no checkout of
-another commit and no session on another host that mounts the same folder: what changed since then
-is not overwritten.
+once. The lock excludes other sessions on this machine. It does not exclude an editor, a checkout
+or a session on another host that mounts the same folder; what they changed meanwhile is not
+overwritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .document import BaselineError, StoredFile, dumps, read_json
 
 LOCK_TIMEOUT_S = 60.0
 
-# Where files of programs lie; those of times lie beside it.
+# The folder of programs, next to those of times.
 COMPILED_FOLDER = "compiled"
 
 D = TypeVar("D", bound=StoredFile)
@@ -32,10 +32,10 @@ D = TypeVar("D", bound=StoredFile)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Codec(Generic[D]):
-    """What files of times and files of programs differ by; all else is the same for both.
+    """What differs between files of times and files of programs.
 
-    `kind` is what one holds, of today's `schema`; `folder` is where they lie below that of the
-    baselines. `checked` is the document that JSON is, and raises WireError.
+    `kind` is the class of a document, `schema` its newest version; `folder` is theirs below the
+    folder of baselines. `checked` makes a document of JSON, and raises WireError.
     """
 
     kind: type[D]
@@ -44,7 +44,7 @@ class Codec(Generic[D]):
     checked: Callable[[Any], D]
 
     def empty(self, key: EnvironmentKey, case: Case) -> D:
-        """The file of `case` on `key` before anything is in it."""
+        """The file of `case` on `key` without entries."""
         return self.kind(
             schema=self.schema,
             environment=key,
@@ -61,7 +61,7 @@ def slug(text: str) -> str:
 
 
 def folder_of(key: EnvironmentKey) -> PurePosixPath:
-    """Such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
+    """The folder of `key`, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
     kind = slug(key.device_kind) + (f"-{key.cores}c" if key.cores is not None else "")
     ranks = f"{key.ranks}r" + (f"-{key.mesh}" if key.mesh else "")
     if (key.hosts, key.processes) != (1, 1):
@@ -74,8 +74,8 @@ def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Pa
     return root / folder / folder_of(key) / case.key.file_name
 
 
-def there(path: Path) -> bool:
-    """Whether there is something at `path`. Raises BaselineError where that cannot be told."""
+def exists(path: Path) -> bool:
+    """Whether `path` exists. Raises BaselineError if that cannot be determined."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -94,11 +94,11 @@ def read(codec: Codec[D], path: Path) -> D:
 
 
 def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | None:
-    """The document in `path`, which must be the one of its place; None where there is no file.
+    """The document in `path`, which must be about `case` on `key`; None if there is no file.
 
     Raises BaselineError.
     """
-    if not there(path):
+    if not exists(path):
         return None
     document = read(codec, path)
     names = (document.framework, document.collective, document.strategy)
@@ -130,11 +130,11 @@ def _locked(root: Path) -> Iterator[None]:
 def check_folder(
     root: Path, *, may_be_missing: bool = False, is_written: bool = False, hint: str = ""
 ) -> None:
-    """Raise BaselineError unless `root` is a folder that can be read, and written if that is asked.
+    """Raise BaselineError unless `root` is a folder that can be read, or with `is_written` written.
 
     One that may be missing is made when the first baseline is written; else `hint` says what helps.
     """
-    if there(root):
+    if exists(root):
         if not root.is_dir():
             raise BaselineError(f"{root} is no folder; accepted is one")
         if not os.access(root, os.R_OK | os.X_OK):
@@ -148,11 +148,11 @@ def check_folder(
 def check_writable(
     root: Path, cases: Iterable[tuple[EnvironmentKey, Case]], *, compiled: bool = False
 ) -> None:
-    """Raise BaselineError unless the file of each case can be written, or made."""
+    """Raise BaselineError unless the file of each case can be written or created."""
     below = COMPILED_FOLDER if compiled else ""
     for path in dict.fromkeys(path_of(root, key, case, below) for key, case in cases):
         _check_writable(path.parent)
-        if there(path) and not os.access(path, os.W_OK):
+        if exists(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")
 
 
@@ -164,7 +164,7 @@ def _check_writable(folder: Path) -> None:
 
 
 class Draft(Generic[D]):
-    """The files of a baselines folder that somebody asked for, with what was done to them.
+    """The opened files of a baselines folder, with the changes to them in memory.
 
     The folder is locked, through `held`, when the first of them is opened.
     """
@@ -178,13 +178,13 @@ class Draft(Generic[D]):
         self._changed: dict[Path, None] = {}
 
     def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, D | None]:
-        """Where the file of `case` on `key` lies, and what stands in it; None: there is none.
+        """The path of the file of `case` on `key`, and its document; None: there is no file.
 
         Raises BaselineError for a bad file.
         """
         path = path_of(self._root, key, case, self._codec.folder)
-        # Without a folder there is nothing to lock, and none is made to look into it.
-        if path not in self._documents and there(self._root):
+        # Without a folder there is nothing to lock; looking for a file does not create it.
+        if path not in self._documents and exists(self._root):
             self._begin()
             self._documents[path] = stored(self._codec, path, key, case)
         return path, self._documents.get(path)
@@ -196,14 +196,14 @@ class Draft(Generic[D]):
         return path, self._codec.empty(key, case) if document is None else document
 
     def _begin(self) -> None:
-        """Lock the folder, and keep what lies in it now."""
+        """Lock the folder, and remember its content."""
         if self._before is None:
             self._held.enter_context(_locked(self._root))
             paths = (path for path in self._root.rglob("*.json") if path.is_file())
             self._before = {path: path.read_bytes() for path in paths}
 
     def put(self, path: Path, document: D) -> None:
-        """Let `document` be what `path` will hold; one without entries: the file will be gone."""
+        """Write `document` to `path` at the end; without entries, the file is removed."""
         self._documents[path] = document if document.entries else None
         self._changed[path] = None
 
@@ -226,10 +226,10 @@ class Draft(Generic[D]):
 
 @contextlib.contextmanager
 def drafted(root: Path, codec: Codec[D]) -> Iterator[Draft[D]]:
-    """A Draft of those files in the folder `root` that `codec` is for, written when all went well.
+    """A Draft of the files of `codec` in the folder `root`, written at the end unless it raises.
 
-    Others wait meanwhile, so that two sessions lose nothing. Raises OSError if a file cannot be
-    written, and then none is, and BaselineError if another session does not end or changed a file.
+    Other sessions wait meanwhile. Raises OSError if a file cannot be written, and then none is, and
+    BaselineError if another session holds the lock for too long or changed a file.
     """
     with contextlib.ExitStack() as held:
         draft = Draft(codec, root, held)

@@ -1,9 +1,9 @@
-"""Find what a case is held against: its baseline, or a figure that somebody published.
+"""Find what a case is compared with: its baseline, or a published figure.
 
-Knows files and the layout, and writes none. Published figures were measured by another method: they
-are shown, never judged. They lie beside the baselines as
-``<device kind>/<ranks>r/published.<collective>.<name>.json``; no update touches them, and their
-schema is their own: a bandwidth per payload, with its source.
+Reads files and writes none. Published figures were measured by another method: they are shown,
+never judged. They are next to the baselines, in
+``<device kind>/<ranks>r/published.<collective>.<name>.json``; no update touches them, and they have
+their own schema: a bandwidth per payload, with its source.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .timed import TIMED, read
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contents:
-    """Where the file's times hold, and its baselines, those that are out of memory too."""
+    """The Environment key of a file, and its baselines, including those out of memory."""
 
     key: EnvironmentKey
     baselines: tuple[Baseline, ...]
 
 
 def contents_of(path: Path) -> Contents:
-    """What is in `path`, of whichever known schema. Raises BaselineError for any other file."""
+    """What is in `path`, of any known schema. Raises BaselineError for any other file."""
     document = read(path)
     return Contents(
         key=document.environment,
@@ -46,7 +46,7 @@ def contents_of(path: Path) -> Contents:
 class FoundBaseline:
     """The answer to a search: a baseline, or none and the nearest key that has one.
 
-    `other_strategy` is one that the same case has a baseline with, where it has none of its own.
+    `other_strategy` is one with which the same case has a baseline, if its own has none.
     """
 
     baseline: Baseline | None = None
@@ -59,8 +59,8 @@ def find(
 ) -> FoundBaseline:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file.
 
-    Under an artificial memory limit that is what ran out of memory under the same one, or else
-    what is stored without any; never what is stored under another limit.
+    Under an artificial memory limit, that is out of memory under the same limit, or else what is
+    stored without a limit; never what is stored under another one.
     """
     path = files.path_of(root, key, case)
     document = files.stored(TIMED, path, key, case)
@@ -88,7 +88,7 @@ def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """A strategy other than the case's that there is an entry of, on the same key."""
+    """Another strategy with which the case has an entry, on the same key; "" if none."""
     folder = root / folder_of(key)
     for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
         named = CaseKey.of_file(path.name)
@@ -153,7 +153,7 @@ def read_published(path: Path) -> Published:
 
 
 def _check_table(table: Published, path: Path) -> None:
-    """Raises WireError for what no table can hold, and for one in another's place."""
+    """Raises WireError for what no table can hold, and for one in the wrong folder or file."""
     if table.schema != SCHEMA:
         raise wire.WireError(f"document.schema: expected {SCHEMA}, got {table.schema}")
     wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
@@ -163,19 +163,19 @@ def _check_table(table: Published, path: Path) -> None:
         raise wire.WireError(f"the table is for {' '.join(wanted)}, its place for another")
     seen = set()
     for index, entry in enumerate(table.entries):
-        where = f"document.entries[{index}]"
-        check_payload(entry.payload, entry.payload_bytes, where)
+        location = f"document.entries[{index}]"
+        check_payload(entry.payload, entry.payload_bytes, location)
         algbw = entry.algbw_gb_per_s
         if (algbw is None) is (entry.status is Status.OK):
             raise wire.WireError(
-                f"{where}.algbw_gb_per_s: expected with the status 'ok' and only then"
+                f"{location}.algbw_gb_per_s: expected with the status 'ok' and only then"
             )
         if algbw is not None and not 0 < algbw <= _MOST_GB_PER_S:
             raise wire.WireError(
-                f"{where}.algbw_gb_per_s: expected GB/s above 0, up to {_MOST_GB_PER_S:g}"
+                f"{location}.algbw_gb_per_s: expected GB/s above 0, up to {_MOST_GB_PER_S:g}"
             )
         if entry.payload_bytes in seen:
-            raise wire.WireError(f"{where}: a second entry for {entry.payload}")
+            raise wire.WireError(f"{location}: a second entry for {entry.payload}")
         seen.add(entry.payload_bytes)
 
 

@@ -1,11 +1,11 @@
-"""One file of times as values, at the door: its schema, its checks, its text.
+"""One file of times as values: its schema, its checks, its text.
 
 Schema history:
 1  the first: the launch times of one session per payload.
 2  the sessions of each payload with commit and anchors, the pinned level, the file's history.
    A file of schema 1 is read as one session, pinned at its median, and written as schema 2.
 
-Everything that is written here is today's schema. What becomes of an entry is decided in `entries`.
+Files are written with the newest schema. How entries are joined is decided in `entries`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from busbw import model, wire
 from busbw.model import Case, Protocol, variables
 
 from . import files
-from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, placed
+from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec
 
 SCHEMA = 2
 
-# No clock is finer, and what is compared is divided by it; nothing that is timed takes so long.
+# No clock is finer than the first, and ratios divide by it; nothing that is timed takes the second.
 LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
 
 
@@ -45,9 +45,9 @@ class StoredSession:
 class Entry(StoredLine):
     """One line: a payload's sessions, oldest first, or that it was out of memory on `date`.
 
-    `pinned_us` is the level that the entry may not lose more than a budget against. With a
-    `memory_limit_bytes` it was out of memory under that artificial limit, and is an entry of its
-    own: it says nothing of sessions without it.
+    `pinned_us` is the level against which the entry may lose no more than a budget. An entry with
+    `memory_limit_bytes` was out of memory under that artificial limit, and is a separate line: it
+    says nothing of sessions without the limit.
     """
 
     pinned_us: float | None = None
@@ -62,8 +62,8 @@ class Entry(StoredLine):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """With the limit: there may be a line for each."""
-        return (self.place, self.memory_limit_bytes or 0)
+        """With the memory limit: there may be a line for each."""
+        return (self.line_key, self.memory_limit_bytes or 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,9 +90,9 @@ class Document(StoredFile):
     history: tuple[Update, ...] = ()
 
     def entry(self, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
-        """The line of `case`, out of memory under such an artificial limit; None: no such line."""
-        wanted = (case.key.entry, memory_limit_bytes)
-        found = (e for e in self.entries if (e.place, e.memory_limit_bytes) == wanted)
+        """The line of `case`, or that of out of memory under the limit; None: no such line."""
+        wanted = (case.key.line_key, memory_limit_bytes)
+        found = (e for e in self.entries if (e.line_key, e.memory_limit_bytes) == wanted)
         return next(found, None)
 
 
@@ -116,7 +116,7 @@ class DocumentOne(StoredFile):
 
 
 def checked(raw: Any) -> Document:
-    """The Document that JSON is, whichever known schema it has. Raises WireError."""
+    """The Document in `raw`, of any known schema. Raises WireError."""
     schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
@@ -128,11 +128,11 @@ def checked(raw: Any) -> Document:
 
 
 def _whole(document: Document) -> Document:
-    """`document`, if all of it can be: raises WireError with the place."""
+    """`document`, checked as a whole. Raises WireError with the location of what cannot be."""
     check_file(document)
     for index, entry in enumerate(document.entries):
         _check_entry(entry, f"document.entries[{index}]")
-        with placed(f"document.entries[{index}]"):
+        with located(f"document.entries[{index}]"):
             model.check_case(case_of(document, entry, entry.protocol))
     for index, update in enumerate(document.history):
         check_date(update.date, f"document.history[{index}].date")
@@ -140,7 +140,7 @@ def _whole(document: Document) -> Document:
 
 
 def _masked(entry: Entry) -> Entry:
-    """Values that earlier versions wrote down and that are nobody's business are gone at the door.
+    """Without private values that earlier versions recorded.
 
     So they are not shown, and the next update leaves them out of the file.
     """
@@ -151,7 +151,7 @@ def _masked(entry: Entry) -> Entry:
 
 
 def _renewed(old: EntryOne) -> Entry:
-    """Times become one session, and what they amounted to is what later losses count against."""
+    """The times become one session, and their median the pinned level."""
     entry = model.converted(
         Entry, old, pinned_us=None, pinned_date="", sessions=(), memory_limit_bytes=None
     )
@@ -163,67 +163,69 @@ def _renewed(old: EntryOne) -> Entry:
     return replace(pinned, date="", versions={})
 
 
-def _check_entry(entry: Entry, where: str) -> None:
-    """Raises WireError with the place of what no entry of a measurement can hold."""
+def _check_entry(entry: Entry, location: str) -> None:
+    """Raises WireError with the location of what no entry of a measurement can hold."""
     if entry.memory_limit_bytes is not None and entry.memory_limit_bytes <= 0:
         raise wire.WireError(
-            f"{where}.memory_limit_bytes: expected bytes above 0, got {entry.memory_limit_bytes}"
+            f"{location}.memory_limit_bytes: expected bytes above 0, got {entry.memory_limit_bytes}"
         )
     if entry.status is Status.OK:
-        _check_timed(entry, where)
+        _check_timed(entry, location)
         return
     for key in ("sessions", "pinned_us", "pinned_date"):
         if getattr(entry, key):
-            raise wire.WireError(f"{where}.{key}: expected none with the status 'oom'")
+            raise wire.WireError(f"{location}.{key}: expected none with the status 'oom'")
     if not entry.date:
-        raise wire.WireError(f"{where}.date: expected one with the status 'oom'")
-    check_date(entry.date, f"{where}.date")
+        raise wire.WireError(f"{location}.date: expected one with the status 'oom'")
+    check_date(entry.date, f"{location}.date")
 
 
-def _check_timed(entry: Entry, where: str) -> None:
+def _check_timed(entry: Entry, location: str) -> None:
     if not entry.sessions:
-        raise wire.WireError(f"{where}.sessions: expected at least one, or the status 'oom'")
+        raise wire.WireError(f"{location}.sessions: expected at least one, or the status 'oom'")
     if entry.memory_limit_bytes is not None:
-        raise wire.WireError(f"{where}.memory_limit_bytes: expected only with the status 'oom'")
+        raise wire.WireError(f"{location}.memory_limit_bytes: expected only with the status 'oom'")
     if entry.date or entry.versions:
         key = "date" if entry.date else "versions"
-        raise wire.WireError(f"{where}.{key}: expected in the sessions, or the status 'oom'")
+        raise wire.WireError(f"{location}.{key}: expected in the sessions, or the status 'oom'")
     if entry.pinned_us is None or not entry.pinned_date:
         key = "pinned_us" if entry.pinned_us is None else "pinned_date"
-        raise wire.WireError(f"{where}.{key}: missing")
+        raise wire.WireError(f"{location}.{key}: missing")
     for index, session in enumerate(entry.sessions):
-        _check_session(session, f"{where}.sessions[{index}]")
-    _check_microseconds(entry.pinned_us, f"{where}.pinned_us")
-    check_date(entry.pinned_date, f"{where}.pinned_date")
+        _check_session(session, f"{location}.sessions[{index}]")
+    _check_microseconds(entry.pinned_us, f"{location}.pinned_us")
+    check_date(entry.pinned_date, f"{location}.pinned_date")
 
 
-def _check_session(session: StoredSession, where: str) -> None:
-    check_date(session.date, f"{where}.date")
+def _check_session(session: StoredSession, location: str) -> None:
+    check_date(session.date, f"{location}.date")
     if not session.times_us:
-        raise wire.WireError(f"{where}.times_us: expected at least one time")
+        raise wire.WireError(f"{location}.times_us: expected at least one time")
     for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):
-        for place, value_us in enumerate(values_us):
-            _check_microseconds(value_us, f"{where}.{key}[{place}]")
+        for index, value_us in enumerate(values_us):
+            _check_microseconds(value_us, f"{location}.{key}[{index}]")
     launches = len(session.times_us)
     if session.anchors_us and len(session.anchors_us) != launches:
         raise wire.WireError(
-            f"{where}.anchors_us: expected none, or one for each of {launches} launches, "
+            f"{location}.anchors_us: expected none, or one for each of {launches} launches, "
             f"got {len(session.anchors_us)}"
         )
 
 
-def _check_microseconds(value_us: float, where: str) -> None:
+def _check_microseconds(value_us: float, location: str) -> None:
     if value_us < LEAST_US:
         raise wire.WireError(
-            f"{where}: expected microseconds above 0 (at least {LEAST_US:g}), got {value_us:g}"
+            f"{location}: expected microseconds above 0 (at least {LEAST_US:g}), got {value_us:g}"
         )
     if value_us > MOST_US:
-        raise wire.WireError(f"{where}: expected microseconds up to {MOST_US:g}, got {value_us:g}")
+        raise wire.WireError(
+            f"{location}: expected microseconds up to {MOST_US:g}, got {value_us:g}"
+        )
 
 
 TIMED = Codec(kind=Document, schema=SCHEMA, folder="", checked=checked)
 
 
 def read(path: Path) -> Document:
-    """The checked Document in `path`, whichever known schema it has. Raises BaselineError."""
+    """The checked Document in `path`, of any known schema. Raises BaselineError."""
     return files.read(TIMED, path)

@@ -1,8 +1,8 @@
-"""What a session or a person does to stored times: save, prune, rebase; the Changes of it.
+"""Updates of stored times: save, prune and rebase, each with the Changes that it made.
 
-All of it is put into a draft, each file with a line of history, and nothing is written here; a
-Refusal words itself. Whether something deserves to be saved is decided elsewhere, and how much a
-baseline may lose in `entries`. Pruning and rebasing are never done unasked, and measure nothing.
+All changes go into a draft, each file with a line of history, and nothing is written here; a
+Refusal words itself. What may be saved is decided elsewhere, and how much a baseline may lose in
+`entries`. Pruning and rebasing are done only on request, and measure nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_UPDATES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One baseline before and after; None: there was none, or there is none any more.
+    """One baseline before and after; None: there was none, or it was removed.
 
     `lost`: it lost more than the budget, and somebody accepted that with a reason.
     """
@@ -57,7 +57,7 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """Which case, its level, its pin, the budget, and what accepts it all the same."""
+        """The case, its level, its pin, the budget, and the option that accepts it."""
         return (
             f"{self.case.name}: the baseline was not written: {self._loss}; "
             '--accept-regression "why" accepts it'
@@ -78,7 +78,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Saved:
-    """What became of a session's times."""
+    """What was saved of a session's times, and what was refused."""
 
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
@@ -88,8 +88,8 @@ class Saved:
 class Rules:
     """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
 
-    `accept_regression` writes also what loses more, and pins it. `only_new` leaves existing
-    entries alone.
+    `accept_regression` also writes what loses more, and pins it. `only_new` keeps existing entries
+    as they are.
     """
 
     budget: float
@@ -102,8 +102,8 @@ def save(
 ) -> Saved:
     """Put what was accepted into `draft`, each file with a line of history.
 
-    Only the given entries are replaced. What `rules` forbid is not put there, and comes back as a
-    refusal. Raises BaselineError if a file cannot be read.
+    Only the given entries are replaced. What `rules` forbid is not saved but returned as a refusal.
+    Raises BaselineError if a file cannot be read.
     """
     changes: list[Change] = []
     refusals: list[Refusal] = []
@@ -122,7 +122,7 @@ def save(
 def _merged(
     document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
 ) -> tuple[Document, Change | Refusal | None]:
-    """`document` with one case's session, and what that did; None: it was left alone."""
+    """`document` with one case's session, and the change or refusal; None: it was left as it is."""
     case = one.measurement.case
     new = entry_of(one, occasion)
     old = document.entry(case, new.memory_limit_bytes)
@@ -142,12 +142,12 @@ def _merged(
 
 
 def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
-    """Whether `entry` goes when `new` comes: the same one, and that under the session's limit.
+    """Whether `new` replaces `entry`: the same line, or that under the session's memory limit.
 
     What fits under an artificial limit is no longer out of memory under it.
     """
     limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
-    return entry.place == new.place and entry.memory_limit_bytes in limits
+    return entry.line_key == new.line_key and entry.memory_limit_bytes in limits
 
 
 Keyed = tuple[EnvironmentKey, Case]
@@ -156,34 +156,35 @@ Keyed = tuple[EnvironmentKey, Case]
 def prune(
     draft: Draft[Document], keep: Sequence[Keyed], *, occasion: Occasion
 ) -> tuple[Change, ...]:
-    """Remove, from the files of the cases in `keep`, every entry of another case; what went.
+    """Remove every entry of another case from the files of the cases in `keep`.
 
-    A file in which nothing is left is removed. Raises BaselineError if a file cannot be read.
+    Returns what was removed. A file without entries is removed. Raises BaselineError if a file
+    cannot be read.
     """
     return _revised(draft, keep, occasion, _kept)
 
 
 def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | None:
-    return entry if any(case.key.entry == entry.place for case in cases) else None
+    return entry if any(case.key.line_key == entry.line_key for case in cases) else None
 
 
 def rebase(
     draft: Draft[Document], cases: Sequence[Keyed], *, occasion: Occasion
 ) -> tuple[Change, ...]:
-    """Move the pins of these cases to the levels that are stored now; what moved.
+    """Pin these cases at the levels that are stored now; returns what changed.
 
-    An entry of another protocol stays, and so does one that is out of memory. Raises
+    An entry of another protocol stays as it is, and so does one that is out of memory. Raises
     BaselineError if a file cannot be read.
     """
     return _revised(draft, cases, occasion, _at_level)
 
 
 def _at_level(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry:
-    own = (entry.place, entry.protocol)
+    own = (entry.line_key, entry.protocol)
     level = level_us(entry)
     if level is None or rounded_us(level) == entry.pinned_us:
         return entry
-    wanted = any((case.key.entry, case.protocol) == own for case in cases)
+    wanted = any((case.key.line_key, case.protocol) == own for case in cases)
     return pinned_at_level(entry, occasion.date) if wanted else entry
 
 
@@ -193,12 +194,12 @@ def _revised(
     occasion: Occasion,
     revise: Callable[[Entry, Sequence[Case], Occasion], Entry | None],
 ) -> tuple[Change, ...]:
-    """Put what `revise` makes of each entry in the files of these cases into `draft`; what changed.
+    """Replace each entry in the files of these cases by what `revise` makes of it; what changed.
 
-    None: the entry goes.
+    None: the entry is removed.
     """
     changes: list[Change] = []
-    for path, document, cases in _there(draft, keyed):
+    for path, document, cases in _existing(draft, keyed):
         entries = sorted(document.entries, key=lambda entry: entry.order)
         pairs = [(entry, revise(entry, cases, occasion)) for entry in entries]
         own = [_change(path, document, *pair) for pair in pairs if pair[0] != pair[1]]
@@ -215,10 +216,10 @@ def _change(path: Path, document: Document, before: Entry, after: Entry | None) 
     return Change(path=path, case=case, before=baseline_of(case, before), after=now)
 
 
-def _there(
+def _existing(
     draft: Draft[Document], cases: Sequence[Keyed]
 ) -> list[tuple[Path, Document, list[Case]]]:
-    """The files that there are of these cases, each read, and the cases that stand in it."""
+    """The files of these cases that exist, each read once, with the cases that it is for."""
     found: dict[Path, tuple[Path, Document, list[Case]]] = {}
     for key, case in cases:
         path, document = draft.find(key, case)
@@ -228,7 +229,7 @@ def _there(
 
 
 def recorded(document: Document, changes: Sequence[Change], occasion: Occasion) -> Document:
-    """`document` with a line of history about `changes`, which are all of its file's."""
+    """`document` with a line of history about `changes`, all those of its file."""
     update = Update(
         date=occasion.date,
         commit=occasion.commit,

@@ -1,8 +1,8 @@
 """Starts, feeds, times out and kills workers. Knows no framework, no pytest and no verdict.
 
-It never imports the worker: it hands a foreign interpreter a private folder and starts it. A
-transport is where processes run, a group those of one launch, the executor has all groups, a
-schedule says in which order and how many at once.
+It never imports the worker: it starts an interpreter on a private folder. A transport is where
+processes run, a group the processes of one launch; the executor owns all groups, and a schedule
+says in which order they run and how many at once.
 """
 
 from .bundle import Bundle

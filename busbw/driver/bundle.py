@@ -1,6 +1,6 @@
-"""The private folder that a worker is started from: what it may import, nothing else.
+"""The private folder that a worker is started from: what it may import, and nothing else.
 
-A foreign interpreter must not see our site-packages, or our jax would shadow theirs.
+A foreign interpreter must not see our site-packages, or our jax would shadow its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import busbw
 from busbw import locks
 
-# Any Python can read this, so that one that is too old says so and no more.
+# Any Python can compile this, so that one that is too old says so in one line.
 _DOOR = """
 import sys
 
@@ -34,31 +34,31 @@ _PREFIX = f"busbw-{os.getuid()}."
 
 
 def _copy_package(source: Path, package: Path) -> None:
-    """Copy what a worker may import, and the byte code of it that our own interpreter has kept.
+    """Copy what a worker may import, with the byte code of this interpreter.
 
-    Else every bundle's first worker compiles all of it again. Each file keeps its time: Python
-    takes byte code only of this very version, and only of a source of the same time and size.
+    Else the first worker of every bundle compiles all of it again. Files keep their modification
+    times: Python uses byte code only if its version and the source's time and size match.
     """
     package.mkdir()
     for name in _FILES:
         shutil.copy2(source / name, package / name)
     for name in _ROOMS:
         if not sys.dont_write_bytecode:
-            # Nothing in here imports the worker, which would compile it. A package that must not
-            # be written to is copied as it is.
+            # This process never imports the worker, which would compile it. A read-only package is
+            # copied as it is.
             compileall.compile_dir(source / name, quiet=2)
         shutil.copytree(source / name, package / name, ignore=_not_copied)
 
 
 def _not_copied(folder: str, names: Iterable[str]) -> set[str]:
-    """Byte code that our interpreter does not read as it is: of another one, or half written."""
+    """Byte code that this interpreter cannot use: that of another one, or incomplete files."""
     if Path(folder).name == "__pycache__":
         return {name for name in names if not name.endswith(f".{sys.implementation.cache_tag}.pyc")}
     return {name for name in names if name.endswith(".pyc")}
 
 
 def _remove_orphans(parent: Path) -> None:
-    """Remove the bundles of this user whose sessions are no more: those that nobody has locked."""
+    """Remove this user's bundles whose sessions have ended: those that are not locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             _remove_orphan(folder)
@@ -74,9 +74,9 @@ def _remove_orphan(folder: Path) -> None:
 
 
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
-    """A new folder that no other session takes for an orphan.
+    """A new folder, locked so that no other session takes it for an orphan.
 
-    One that does so before it is locked removes it empty: then there will be another.
+    A session that does so before it is locked removes it: then another one is created.
     """
     while True:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
@@ -88,10 +88,10 @@ def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
 
 
 class Bundle:
-    """A folder with what a worker may import, and room for logs and temporary files.
+    """A folder with what a worker may import, its logs and its temporary files.
 
-    It is locked while its session lives, wherever that runs. What a session that was killed had to
-    leave behind is removed by the next one.
+    It is locked while its session lives. The bundle of a session that was killed is removed by the
+    next session.
     """
 
     def __init__(self) -> None:
@@ -104,11 +104,11 @@ class Bundle:
         self.temporary.mkdir()
 
     def log_path(self, name: str) -> Path:
-        """Where a worker's stdout and stderr go."""
+        """The file for a worker's stdout and stderr."""
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
-        """Leave nothing behind, even if Ctrl-C comes while it is removed."""
+        """Remove the folder, even if Ctrl-C interrupts this."""
         try:
             self._folder.cleanup()
         except BaseException:

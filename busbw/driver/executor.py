@@ -1,8 +1,8 @@
-"""All processes of a session, which has its machine alone: groups are started, asked, ended.
+"""All processes of a session, which has its machine to itself: groups are started, asked, ended.
 
-The Executor counts what the time went to. Whatever ends the work, no process is left: it is a
-context manager that ends all that live. It does not know what is measured or compiled; what a whole
-group is asked once stands here too, to look for devices and to train a net.
+The Executor counts where the time went. However the work ends, no process is left: it is a context
+manager that kills all groups. It does not know what is measured or compiled. Requests that a group
+answers once are here too: to look for devices, and to train a net.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PROBE = LaunchId(name="probe")
 
 
 class BusyError(Exception):
-    """Another session has been measuring for as long as it was waited for, or might be."""
+    """Another session measured on this machine until the timeout, or nothing can rule that out."""
 
 
 @contextlib.contextmanager
 def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
-    """Hold the machine, after up to `wait_s` for another session's end; then raise BusyError.
+    """Hold the machine's lock; raises BusyError if another session holds it for `wait_s`.
 
-    `on_wait` is called before waiting, with who measures, such as ``pid 1234, started 03:12:08``.
+    `on_wait` is called before waiting, with the holder, such as ``pid 1234, started 03:12:08``.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -64,8 +64,8 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
 class Executor:
     """All groups of a session. `on_note` takes what the user should know of launches.
 
-    `spent_s` grows by phase: seconds of processes starting, of cases being measured, of processes
-    ending. Several threads may have groups of their own.
+    `spent_s` has the seconds of each phase: starting processes, measuring cases, ending processes.
+    Several threads may use it, each with its own groups.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Executor:
         return self._stopped
 
     def start(self, starter: Starter, launch: LaunchId, cluster: Cluster = ALONE) -> Group:
-        """A group that is not awaited yet."""
+        """A new group, not necessarily ready."""
         group = Group(self._transport, starter, launch, cluster)
         with self._lock:
             self._alive.add(group)
@@ -108,11 +108,11 @@ class Executor:
         return group
 
     def begun(self, group: Group, starter: Starter) -> Group | Failure:
-        """`group` when it is ready, or the one that took its place.
+        """`group` when it is ready, or the group that replaced it.
 
-        Where the first was cut short, killed, crashed or hung, it is started once more: such an
-        end says nothing of what is measured, and would cost every case of the launch. A
-        process that ended by itself has said why, and would do so again.
+        A group that was killed by a signal or hung is started once more: such an end says nothing
+        of what is measured, and would cost every case of the launch. A process that exited by
+        itself has logged why, and would do so again.
         """
         failure = group.begin(START_TIMEOUT_S)
         if failure is None:
@@ -121,7 +121,7 @@ class Executor:
         if self.is_stopped or not cut_short(failure):
             return failure
         self.on_note(started_again(failure))
-        # Members are named after their roles, a process by itself after its launch.
+        # Members are named after their roles, a single process after its launch.
         launch = group.launch.again if group.cluster == ALONE else group.launch
         other = self.start(starter, launch, group.cluster)
         failure = other.begin(START_TIMEOUT_S)
@@ -136,7 +136,7 @@ class Executor:
         return self.begun(self.start(starter, launch, cluster), starter)
 
     def close(self, group: Group) -> None:
-        """Let a group end by itself, and say if it had to be killed."""
+        """Wait for a group to exit, and note if it had to be killed."""
         with self.counted("ending"):
             ended = group.close()
         self.end(group)
@@ -145,7 +145,7 @@ class Executor:
             self.on_note(f"the worker of launch {name} did not end by itself and was killed")
 
     def stop(self) -> None:
-        """Have every group end, from another thread; those that come later end at once."""
+        """Interrupt every group, from any thread, and every group that is started later."""
         with self._lock:
             self._stopped = True
             alive = list(self._alive)
@@ -153,10 +153,10 @@ class Executor:
             group.interrupt()
 
     def kill(self) -> None:
-        """End every group at once."""
+        """Kill every group."""
         with self._lock:
             alive = list(self._alive)
-        # All are told before the first one is waited for: that may be interrupted again.
+        # All are killed before the first one is waited for: waiting may be interrupted again.
         for group in alive:
             group.interrupt()
         for group in alive:
@@ -164,7 +164,7 @@ class Executor:
 
     @contextlib.contextmanager
     def counted(self, phase: str) -> Iterator[None]:
-        """Count what happens meanwhile to `phase`."""
+        """Add the duration of the block to `phase`."""
         begun_s = self.clock()
         try:
             yield
@@ -172,7 +172,7 @@ class Executor:
             self.spent_s[phase] = self.spent_s.get(phase, 0.0) + self.clock() - begun_s
 
     def end(self, group: Group) -> None:
-        """End a group at once."""
+        """Kill a group."""
         group.kill()
         with self._lock:
             self._alive.discard(group)
@@ -184,28 +184,28 @@ def cut_short(failure: Failure) -> bool:
 
 
 def stopped(failure: Failure) -> bool:
-    """Whether a process hung or was killed, which none does to itself."""
+    """Whether a process hung or was killed, which is nothing that it did itself."""
     return failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
 
 
 def started_again(failure: Failure) -> str:
-    """A note for the user: a launch was cut short, and there was another."""
+    """A note for the user: a launch was cut short and started again."""
     return f"launch {failure.launch}: {failure.message}; it was started once more"
 
 
 class ProbeFailed(Exception):
-    """A framework that could not be asked; the message says how its worker ended."""
+    """A framework whose devices are unknown; the message says how its worker ended."""
 
 
 class ProbeCutShort(ProbeFailed):
-    """The worker hung or died of a signal, and so did another: that says nothing of the request."""
+    """The worker hung or died of a signal, twice: that says nothing of the request."""
 
 
 def probe(starter: Starter, executor: Executor) -> Probe:
-    """What the framework of `starter` reaches.
+    """The devices that the framework of `starter` reaches.
 
-    Raises ProbeFailed with the end of the log, and ProbeCutShort for a second worker that hung or
-    died of a signal.
+    Raises ProbeFailed with the end of the log, and ProbeCutShort if a second worker hung or died of
+    a signal, too.
     """
     answer = _asked(starter, executor, _PROBE)
     if isinstance(answer, Failure) and cut_short(answer):
@@ -243,10 +243,10 @@ def trained(
     request: TrainingRequest,
     timeout_s: float,
 ) -> tuple[TrainingAnswer, ...] | Failure:
-    """What those answer that train, in the order of their roles; no process of theirs is left.
+    """The answers of the processes that train, in the order of their roles.
 
-    `timeout_s` is for the training alone. A group of which one is cut short before that is started
-    once more.
+    `timeout_s` is for the training alone. A group that is cut short while it starts is started once
+    more. No process of it is left.
     """
     group = executor.opened(starter, launch, request.cluster)
     if isinstance(group, Failure):

@@ -1,7 +1,7 @@
 """The processes of one launch, asked together: one deadline, and one answer made of all answers.
 
-A process by itself is a group of one. Of several, one that dies, is silent or fails, fails the
-request for all, and the group is over: its other members would wait for that one for ever.
+A single process is a group of one. If one of several dies, times out or fails, the request fails
+for all and the group is over: its other members would wait for that one forever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport
 Answers = Mapping[Role, Answer]
 Requests = Mapping[Role, Request | None]
 
-# So long the others are watched after one failed: what killed it may be seen there, later.
+# How long the others are watched after one failed: the cause may show there a little later.
 CAUSE_GRACE_S = 0.5
 
 
@@ -41,16 +41,16 @@ class Group:
             if cluster == ALONE:
                 self._members[Role()] = transport.start(starter, launch, None)
                 return
-            for place in transport.places(cluster):
-                member = launch.of_member(f"{place.role.task}{place.role.index}")
-                self._members[place.role] = transport.start(starter, member, place)
+            for member in transport.cluster_members(cluster):
+                name = launch.of_member(f"{member.role.task}{member.role.index}")
+                self._members[member.role] = transport.start(starter, name, member)
         except BaseException:
             self.kill()
             raise
 
     @property
     def members(self) -> Mapping[Role, Member]:
-        """Who belongs to it; empty when it is over."""
+        """The workers by role; empty when the group is over."""
         return self._members
 
     @property
@@ -59,7 +59,7 @@ class Group:
         return not self._members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
-        """Wait until all have said that they are ready, and those that offer themselves do so."""
+        """Wait until all are ready, and until the tasks that serve the others do so."""
         answers = self.ask_each(dict.fromkeys(self._members), timeout_s, doing)
         offers = {
             role: Request("offer") for role in self._members if role.task in self.cluster.offering
@@ -69,10 +69,10 @@ class Group:
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
-        """The answer of a process that is by itself; a Failure too where it gave none.
+        """The answer of a single process; a Failure if it gave none.
 
-        Where it answered with a Failure it lives on, else it `is_over`.
-        Raises ValueError when it was over before.
+        After a Failure that it answered itself it goes on, else it `is_over`.
+        Raises ValueError if it was over before.
         """
         if self.is_over:
             raise ValueError(f"the process of launch {self.launch} is over")
@@ -80,16 +80,16 @@ class Group:
         return answers if isinstance(answers, Failure) else next(iter(answers.values()))
 
     def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
-        """Ask those of the cluster that are to be asked."""
+        """Ask the members with the task that the cluster asks."""
         asked = [role for role in self._members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
 
     def ask_each(self, requests: Requests, timeout_s: float, doing: str) -> Answers | Failure:
         """Send each member its request and wait for all replies, all within `timeout_s`.
 
-        Who has no request is watched: its end is a Failure too. `doing` names the request in
-        words. After a Failure, which names the role where there are several, every member has been
-        ended, but for one by itself that answered it.
+        A member without a request is watched: its end is a Failure, too. `doing` describes the
+        request in messages. A Failure names the role if there are several. After it every member
+        has been killed, except a single process that answered it itself.
         Raises ValueError for a role that no member has.
         """
         for role in requests:
@@ -105,7 +105,7 @@ class Group:
         return answers
 
     def close(self) -> bool:
-        """Let every member end by itself; kill those that do not. Whether all did."""
+        """Wait for every member to exit, and kill those that do not; whether all exited."""
         members, self._members = self._members, {}
         try:
             return all([member.close() for member in members.values()])
@@ -115,12 +115,12 @@ class Group:
             raise
 
     def interrupt(self) -> None:
-        """End every member from another thread than the one that asks, which then sees it."""
+        """Kill every member, from any thread; the thread that asks then sees its end."""
         for member in list(self._members.values()):
             member.interrupt()
 
     def kill(self) -> None:
-        """End every member."""
+        """Kill every member, and wait for it."""
         members, self._members = self._members, {}
         for member in members.values():
             member.interrupt()
@@ -145,7 +145,7 @@ class Group:
         return {role: answers[role] for role in requests}
 
     def _failed(self, answer: Reply | Ended | None) -> bool:
-        """Whether that is the end of all: one by itself may answer with a Failure and live."""
+        """Whether it fails the group: a single process may answer with a Failure and go on."""
         if isinstance(answer, Ended):
             return True
         several = self.cluster != ALONE
@@ -157,14 +157,14 @@ class Group:
         return {role: one.received() for role, one in self._members.items() if one in ready}
 
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
-        """None of `roles` answered in time: the first one's stack, and who else."""
+        """The Failure for `roles` that did not answer in time, with the stack of the first."""
         first = roles[0]
         ended = self._members[first].timed_out()
         failure = failure_of(ended, self._members[first].launch, doing)
         return self._named(failure, roles)
 
     def _cause(self, failed: Mapping[Role, Reply | Ended | None], doing: str) -> Failure:
-        """The Failure of the one that most likely took the others with it."""
+        """The Failure of the member that most likely made the others fail."""
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
         watched = {role: one for role, one in self._members.items() if role not in found}
@@ -188,7 +188,7 @@ class Group:
         return self._named(failure, [role])
 
     def _named(self, failure: Failure, roles: Sequence[Role]) -> Failure:
-        """Who failed, where there are several."""
+        """`failure` with the roles that failed, if there are several members."""
         if self.cluster == ALONE:
             return failure
         names = ", ".join(role.name for role in roles)
@@ -196,7 +196,7 @@ class Group:
 
 
 def _suspicion(answer: Reply | Ended | None) -> int:
-    """Smallest for what is a cause: a process killed, one that ended, one that only complains."""
+    """A sort key, likely causes first: a process killed, one that exited, one that answered."""
     if not isinstance(answer, Ended):
         return 2
     return 0 if answer.exit_code is not None and answer.exit_code < 0 else 1

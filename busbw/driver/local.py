@@ -1,9 +1,9 @@
-"""Worker processes on this host: start them, feed them, end them. The only room that starts any.
+"""Worker processes on this host: starts them, sends requests, ends them. Nothing else starts any.
 
 Requests and replies go over two private pipes; stdout and stderr go into a log file. The
-worker runs in a process group of its own, so that Ctrl-C in the terminal reaches the driver
-alone, and it is killed as a group. On Linux it dies with the thread that starts it, from before its
-first instruction on, even while it is stopped. Members of a cluster reach each other at free ports.
+worker runs in a session and process group of its own, so that Ctrl-C in the terminal reaches the
+driver alone, and it is killed as a group. On Linux it is killed when the thread that started it
+ends, even while it is stopped. Members of a cluster reach each other at free ports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from busbw import wire
-from busbw.model import Cluster, LaunchId, Place
+from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .bundle import Bundle
 from .transport import (
@@ -45,7 +45,7 @@ _READ_AT_ONCE = 65536
 _LOOK_S = 0.005
 _PR_SET_PDEATHSIG = 1
 
-# Where pytest's interpreter finds its packages: another one would import them before its own.
+# Another interpreter would import the packages of pytest's before its own.
 _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
 
@@ -55,28 +55,28 @@ class LocalTransport(Transport):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
-    def places(self, cluster: Cluster) -> tuple[Place, ...]:
+    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """On the loopback, at ports that are free now."""
-        return local_places(cluster)
+        return local_members(cluster)
 
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
-        """A process of its own."""
-        return Worker(starter, self._bundle, launch, place)
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+        """A new process."""
+        return Worker(starter, self._bundle, launch, member)
 
 
-def local_places(cluster: Cluster) -> tuple[Place, ...]:
-    """A place on this host for each role, on a port that is free now."""
+def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
+    """A member on this host for each role, on a port that is free now."""
     roles = cluster.roles
     addresses: dict[str, tuple[str, ...]] = {}
     for role, port in zip(roles, free_ports(len(roles)), strict=True):
         addresses[role.task] = (*addresses.get(role.task, ()), f"{LOCAL_HOST}:{port}")
-    return tuple(Place(role=role, addresses=addresses) for role in roles)
+    return tuple(ClusterMember(role=role, addresses=addresses) for role in roles)
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports of this host that nobody listens on.
+    """`count` different ports of this host that nothing listens on.
 
-    Nothing keeps them free until they are used: a member that finds its own taken fails.
+    They are not reserved: a member that finds its port in use fails.
     """
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
@@ -91,23 +91,23 @@ def _command(
     launch: LaunchId,
     requests: int,
     replies: int,
-    place: Place | None = None,
+    member: ClusterMember | None = None,
 ) -> list[str]:
     """The worker's command line; the descriptors are its ends of the pipes."""
     command = [starter.python, str(bundle.path), f"--framework={starter.framework}"]
     command += [f"--capability={starter.capability.value}"]
     command += [f"--device={starter.device}"] if starter.device else []
     command += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
-    command += [f"--place={json.dumps(wire.to_json(place))}"] if place is not None else []
+    command += [f"--member={json.dumps(wire.to_json(member))}"] if member is not None else []
     command += [f"--launch={launch}", f"--parent={os.getpid()}"]
     return [*command, f"--requests={requests}", f"--replies={replies}"]
 
 
 def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
-    """Ours, with byte code of the frameworks kept: without it they take seconds more to import.
+    """The environment of this process, with byte code enabled to import faster.
 
-    Another interpreter than `sys.executable` gets no PYTHONPATH and no PYTHONHOME of ours, unless
-    the starter has one for it. An activated venv needs no such care: it is only a PATH.
+    An interpreter other than `sys.executable` does not get our PYTHONPATH and PYTHONHOME, unless
+    the starter has one for it. An activated venv does no harm: it only changes PATH.
     """
     environment = dict(os.environ)
     if starter.python != sys.executable:
@@ -117,16 +117,16 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
     environment = {**starter.defaults.get(starter.capability, {}), **environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
-    # What a worker that is killed leaves there is removed with the bundle.
+    # Temporary files of a worker that is killed are removed with the bundle.
     environment["TMPDIR"] = str(bundle.temporary)
     return environment
 
 
-def _tied() -> Callable[[], None] | None:
-    """What ties a process to this one between fork and exec; later it might be stopped before.
+def _parent_death_signal() -> Callable[[], None] | None:
+    """A function for the child, between fork and exec, that has it killed when this thread ends.
 
-    Linux sends SIGKILL when the thread that forked ends. All that is called is looked up here: in
-    the child no other thread runs on that could release a lock.
+    Later the child might be stopped before it could do so. Everything that it calls is looked up
+    here: in the child there is no other thread that could release a lock.
     """
     if sys.platform != "linux":
         return None
@@ -149,7 +149,7 @@ class Worker(Member):
         starter: Starter,
         bundle: Bundle,
         launch: LaunchId,
-        place: Place | None = None,
+        member: ClusterMember | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch
@@ -162,7 +162,7 @@ class Worker(Member):
         self._begun_s = clock()
         requests_out, self._requests = os.pipe()
         self._replies, replies_in = os.pipe()
-        command = _command(starter, bundle, launch, requests_out, replies_in, place)
+        command = _command(starter, bundle, launch, requests_out, replies_in, member)
         try:
             environment = _environment(starter, bundle)
             self._process = self._started(command, environment, (requests_out, replies_in))
@@ -184,7 +184,7 @@ class Worker(Member):
                 stderr=log,
                 pass_fds=pipes,
                 start_new_session=True,
-                preexec_fn=_tied(),  # noqa: PLW1509 it takes no lock of another thread
+                preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
                 env=environment,
             )
 
@@ -198,23 +198,23 @@ class Worker(Member):
         return self._replies
 
     def send(self, request: Request | None) -> None:
-        """Send `request` (None: just listen) and wait for nothing: what it gives is `received`."""
+        """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
         self._begun_s = self._clock()
         self._asked = request.name if request else ""
         if request is None:
-            # One that ended as it started may have said why already.
+            # One that exited while it started may have logged why already.
             return
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
-        # A worker that is no more is seen at the end of its replies, with how it ended.
+        # The end of a worker is seen when its replies are read, with its exit code.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._requests, _line(request))
 
     def received(self) -> Reply | Ended | None:
-        """What there is to read, once `select` says so; None while a reply is not whole.
+        """Read what there is, once `select` says so; None while a reply is incomplete.
 
-        An Ended at the end of the pipe, and for anything that is not the reply to what was asked;
-        the process is over then.
+        An Ended at the end of the pipe, and for anything that is not a reply to the request; the
+        process has ended then.
         """
         read = os.read(self._replies, _READ_AT_ONCE)
         if not read:
@@ -233,7 +233,7 @@ class Worker(Member):
             return self._refused(str(error))
 
     def _refused(self, why: str) -> Ended:
-        """End a worker that answers something else; nothing after that could be believed."""
+        """Kill a worker that answers something else; no later reply could be trusted."""
         waited_s = self._clock() - self._begun_s
         self.kill()
         return replace(self._ended(None, waited_s), refused=why)
@@ -247,9 +247,9 @@ class Worker(Member):
         return self._ended(None, waited_s)
 
     def _gone(self) -> Ended:
-        """The pipe is closed: the process is ending, or it must be ended.
+        """The pipe is closed: the process is exiting, or must be killed.
 
-        One that has to be ended did not die by itself: it hung, and is no cause of what others did.
+        One that must be killed did not die by itself: it hung, and is not why others failed.
         """
         ended = self._waited(EXIT_GRACE_S)
         waited_s = self._clock() - self._begun_s
@@ -265,7 +265,7 @@ class Worker(Member):
         )
 
     def _waited(self, timeout_s: float) -> bool:
-        """Whether the process ends by itself within so long."""
+        """Whether the process exits by itself within `timeout_s`."""
         end_s = time.monotonic() + timeout_s
         while not self._over():
             if time.monotonic() > end_s:
@@ -274,29 +274,29 @@ class Worker(Member):
         return True
 
     def _over(self) -> bool:
-        """Whether the process has ended. Its id stays its own until its group was killed."""
+        """Whether the process has ended. It is not reaped, so that its id is not reused yet."""
         if sys.platform == "darwin" or self._process.returncode is not None:
             return self._process.poll() is not None
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, look) is not None
 
     def close(self) -> bool:
-        """Let the worker end by itself; kill it if it does not. Whether it did."""
+        """Wait for the worker to exit, and kill it if it does not; whether it exited."""
         self._close_pipes()
         ended = self._waited(EXIT_GRACE_S)
         self.kill()
         return ended
 
     def interrupt(self) -> None:
-        """End the process from another thread than the one that asks, which then sees its end."""
+        """Kill the process, from any thread; the thread that asks then sees its end."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the worker's whole process group, what it started too, and wait for the worker."""
+        """Kill the worker's whole process group, with what it started, and wait for the worker."""
         self._close_pipes()
-        # A process that was waited for has no id any more: another one may have it.
+        # The id of a process that was reaped may belong to another one.
         self.interrupt()
         self._process.wait()
 

@@ -1,10 +1,10 @@
 """Where workers run, what they are asked, and what comes from one: a checked reply, or its end.
 
-One file for each kind of place implements Transport and Member; groups and schedules know nothing
-else of it. A worker runs code that is not ours, under an interpreter that is not ours: what is not
-the reply to what was asked ends the worker, and is never half of a result. Ends without a reply are
-told apart by how the process ended, by the kernel's count of processes killed for memory, and by
-the end of the log.
+Each transport has a file that implements Transport and Member; groups and schedules know nothing
+else of it. A worker runs code that is not ours, under an interpreter that is not ours: anything but
+a valid reply to the request ends the worker, and is never part of a result. Ends without a reply
+are distinguished by the exit code, by the kernel's count of processes killed for memory, and by the
+end of the log.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from busbw.model import (
     Capability,
     Clock,
     Cluster,
+    ClusterMember,
     Compiled,
     Compiler,
     DeviceSet,
@@ -30,7 +31,6 @@ from busbw.model import (
     FailureKind,
     FoundBy,
     LaunchId,
-    Place,
     Probe,
     Run,
     TrainingAnswer,
@@ -46,7 +46,7 @@ class Starter:
     """How to start a worker: which interpreter, for which framework, capability and device.
 
     `environment` is added to pytest's own, and holds under every interpreter. `defaults` are
-    variables by capability, which hold where neither says anything else.
+    variables by capability, for those that neither sets.
     """
 
     python: str
@@ -60,13 +60,13 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a worker is asked for by name, such as ``measure``, and the values that go with it."""
+    """A request by name, such as ``measure``, and its values."""
 
     name: str
     values: Mapping[str, object] = field(default_factory=dict)
 
 
-# What a worker answers: a value, how it went, or a mere yes.
+# What a worker answers: a value, a Failure, or None for a mere confirmation.
 Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
 
 
@@ -80,7 +80,7 @@ class Reply:
 LOG_CHARACTERS = 4000
 _LOG_BYTES = 2**20
 
-# A framework that aborts or is hit by SIGSEGV after its allocator said so in the log.
+# In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
 _MEMORY_LAST_WORDS = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
 )
@@ -90,9 +90,9 @@ _MEMORY_LAST_WORDS = re.compile(
 class Ended:
     """A worker that gave no reply: it hung until the deadline, or its process is over.
 
-    `exit_code` is negative for a signal, as the operating system told; None for a hang, and where
-    the worker was ended for what it answered: `refused` says why that is no reply.
-    `oom_kills` is how many processes the kernel killed for memory meanwhile.
+    `exit_code` is negative for a signal; None for a hang, and if the worker was killed for an
+    invalid reply: `refused` says what is wrong with it. `oom_kills` is how many processes the
+    kernel killed for memory meanwhile.
     """
 
     exit_code: int | None
@@ -113,14 +113,14 @@ class Member(ABC):
 
     @abstractmethod
     def send(self, request: Request | None) -> None:
-        """Send `request` (None: just listen) and wait for nothing: what it gives is `received`."""
+        """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
 
     @abstractmethod
     def received(self) -> Reply | Ended | None:
-        """What there is to read, once `select` says so; None while a reply is not whole.
+        """Read what there is, once `select` says so; None while a reply is incomplete.
 
-        An Ended at the end of the channel, and for anything that is not the reply to what was
-        asked; the process is over then.
+        An Ended at the end of the channel, and for anything that is not a reply to the request;
+        the process has ended then.
         """
 
     @abstractmethod
@@ -129,34 +129,34 @@ class Member(ABC):
 
     @abstractmethod
     def close(self) -> bool:
-        """Let the worker end by itself; kill it if it does not. Whether it did."""
+        """Wait for the worker to exit, and kill it if it does not; whether it exited."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the process from another thread than the one that asks, which then sees its end."""
+        """Kill the process, from any thread; the thread that asks then sees its end."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End the worker, and what it started, and wait for it."""
+        """Kill the worker, with what it started, and wait for it."""
 
 
 class Transport(ABC):
-    """A kind of place where workers run."""
+    """Starts workers, on this host or elsewhere."""
 
     @abstractmethod
-    def places(self, cluster: Cluster) -> tuple[Place, ...]:
+    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """Where the members of `cluster` are, with addresses by which they reach each other."""
 
     @abstractmethod
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Member:
-        """A worker at `place`; None: by itself."""
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
+        """Start a worker, as a `member` of its cluster or, with None, by itself."""
 
 
-# A Run of a thousand ranks has less than one.
+# A Run of a thousand ranks takes less than one MiB.
 MOST_REPLY_BYTES = 16 * 2**20
 
 _TAKEN: Mapping[str, type | None] = {"Run": Run, "Failure": Failure}
-# By request; "" is the one of a worker that has just been started.
+# Replies by request; "" is for a worker that has just been started.
 _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "": {"ready": None},
     "probe": {"probe": Probe},
@@ -173,9 +173,9 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
 
 
 def checked_reply(line: bytes, request: str) -> Reply:
-    """What the reply in `line` to `request` says.
+    """The reply in `line` to `request`.
 
-    Raises WireError for anything that is no such reply, with what was expected.
+    Raises WireError for anything else, with what was expected.
     """
     document = wire.parsed(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
@@ -207,8 +207,8 @@ def _check_run(run: Run) -> None:
     if not run.samples_s:
         raise ValueError("samples_s: expected one or more")
     for name in ("samples_s", "anchors_s"):
-        for place, seconds in enumerate(getattr(run, name)):
-            check_seconds(f"{name}[{place}]", seconds)
+        for index, seconds in enumerate(getattr(run, name)):
+            check_seconds(f"{name}[{index}]", seconds)
     if run.training is not None:
         _check_trained(run.training)
 
@@ -216,15 +216,15 @@ def _check_run(run: Run) -> None:
 def _check_trained(run: TrainingRun) -> None:
     if not run.epochs_s:
         raise ValueError("epochs_s: expected one or more")
-    for place, seconds in enumerate(run.epochs_s):
-        check_seconds(f"epochs_s[{place}]", seconds)
+    for index, seconds in enumerate(run.epochs_s):
+        check_seconds(f"epochs_s[{index}]", seconds)
     if run.steps < 1:
         raise ValueError("steps: expected 1 or more")
 
 
 def _check_probe(probe: Probe) -> None:
-    for place, devices in enumerate(probe.devices):
-        _check_devices(devices, f"devices[{place}]")
+    for index, devices in enumerate(probe.devices):
+        _check_devices(devices, f"devices[{index}]")
 
 
 def _check_compiler(compiler: Compiler) -> None:
@@ -232,20 +232,22 @@ def _check_compiler(compiler: Compiler) -> None:
         _check_devices(compiler.devices, "devices")
 
 
-def _check_devices(devices: DeviceSet, where: str) -> None:
-    """They become the names of folders and files: kind, mesh and strategies above all."""
+def _check_devices(devices: DeviceSet, location: str) -> None:
+    """Check what becomes names of folders and files: kind, mesh and strategies above all."""
     kind = devices.device_kind
     if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
-        raise ValueError(f"{where}.device_kind: expected up to 100 characters, got {kind[:60]!r}")
+        raise ValueError(
+            f"{location}.device_kind: expected up to 100 characters, got {kind[:60]!r}"
+        )
     if not devices.clocks:
-        raise ValueError(f"{where}.clocks: expected one or more")
+        raise ValueError(f"{location}.clocks: expected one or more")
     for name in devices.strategies.values():
         if not name.replace("_", "").isalnum():
-            raise ValueError(f"{where}.strategies: expected words, got {name[:60]!r}")
+            raise ValueError(f"{location}.strategies: expected words, got {name[:60]!r}")
     try:
         check_key(devices.key)
     except ValueError as error:
-        raise ValueError(f"{where}.{error}") from error
+        raise ValueError(f"{location}.{error}") from error
 
 
 _CHECKS: Mapping[type, Callable[[Any], None]] = {
@@ -258,7 +260,7 @@ _CHECKS: Mapping[type, Callable[[Any], None]] = {
 
 
 def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
-    """The Failure for the request under way; `doing` names it in the message."""
+    """The Failure for the current request, which `doing` describes in the message."""
     kind, message, found = _classified(ended)
     return Failure(
         kind=kind,

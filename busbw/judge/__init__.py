@@ -1,6 +1,6 @@
 """The rules: measurements and baselines in, verdicts out. Pure; every threshold is in `policy`.
 
-Reads no file and no clock, knows no pytest; what it needs is handed in as values.
+Reads no file and no clock, and knows no pytest; what it needs are arguments.
 """
 
 from .case import Ruling, Terms, judge_case, may_become_baseline, rerun, summary_of

@@ -1,7 +1,7 @@
-"""One case: its measurement against its baseline gives its verdict.
+"""The verdict of one case: its measurement compared with its baseline.
 
-Holds the order in which a case is looked at, and which cases are measured again; how times are
-compared stands in `stored`, the numbers in `policy`.
+Holds the order of the checks, and which cases are measured again; times are compared in `stored`,
+with the numbers in `policy`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .validity import broken, clock_disagreement, memory_text, only_at_the_momen
 class Terms:
     """What a session judges by: its policy, how many cases share it, launches asked for.
 
-    `accept_all`: today's times become the baselines, slower ones too. `accept_new`: only where
-    there is none. `memory_limit_bytes` is an artificial limit, under which running out of memory
-    says nothing of the machine.
+    `accept_all`: today's times become the baselines, including slower ones. `accept_new`: only
+    where there is none. `memory_limit_bytes` is an artificial limit, under which running out of
+    memory says nothing of the machine.
     """
 
     policy: Policy
@@ -50,7 +50,7 @@ class Terms:
 
     @property
     def missing_fails(self) -> bool:
-        """Whether a case fails for want of a baseline."""
+        """Whether a case without a baseline fails."""
         return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
@@ -70,9 +70,9 @@ def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruling:
-    """The verdict as it stands; `wanted` launches in all would make it firmer, None for no more.
+    """The verdict so far; `wanted` is how many launches in all would decide it, None for no more.
 
-    `suspected`: it looks slower, and waits to be seen again.
+    `suspected`: it looks slower, and the confirmation is still missing.
     """
 
     verdict: Verdict
@@ -89,7 +89,7 @@ def judge_case(
     nearest: str = "",
     reference: Reference | None = None,
 ) -> Ruling:
-    """One measured case, as it stands. `nearest` is said where `baseline` is None."""
+    """The verdict so far on one measured case. `nearest` is reported if `baseline` is None."""
     case = measurement.case
     if baseline is not None and measurement.failures and not _same_limit(baseline, terms):
         baseline = None
@@ -111,14 +111,14 @@ def _same_limit(baseline: Baseline, terms: Terms) -> bool:
 
 
 def summary_of_runs(measurement: Measurement) -> Summary:
-    """The Summary of a measurement's runs, of which there is one at least."""
+    """The Summary of a measurement's runs, at least one."""
     now = summary_of(measurement.case, [stats.launch_time_s(run) for run in measurement.runs])
     calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
     return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
 
 
 def may_become_baseline(verdict: Verdict) -> bool:
-    """Whether what was measured may be stored: no failure may, except out of memory for good."""
+    """Whether the measurement may be stored: no failure may, except a lasting out of memory."""
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
     return verdict.failure is None or not only_at_the_moment(verdict.failure)
@@ -223,7 +223,7 @@ def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Te
 def ratio_text(
     outcome: Outcome, found: Compared, baseline: Baseline, now: Summary, before: Summary
 ) -> str:
-    """Times, ratio, rates and the limit in words."""
+    """The times, ratio, rates and limit as text."""
     times = f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}"
     ratio = f"{math.exp(found.log_ratio):.2f} x the time"
     ratio += ", corrected by the anchor" if found.anchored else ""
@@ -249,16 +249,16 @@ def ratio_text(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rerun:
-    """Rerun passes over the cases of `specs`; none when everything is decided."""
+    """How many more passes over the cases of `specs`; none when everything is decided."""
 
     specs: tuple[Spec, ...]
     passes: int
 
 
 def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
-    """The undecided cases, and of suspects the neighbours in size too, which says where it sits.
+    """The undecided cases, and the neighbours in size of suspects, which help to locate the loss.
 
-    `launches` is how many there are by now. Enough passes that the first case has what it wants.
+    `launches` is how many there are by now. Enough passes for the first case to be decided.
     """
     lacking = {
         spec: one.wanted - launches[spec]
@@ -282,6 +282,6 @@ def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
         for other, one in judged.items()
         if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
     )
-    place = alike.index(spec.payload_bytes)
-    for size in alike[max(0, place - 1) : place] + alike[place + 1 : place + 2]:
+    index = alike.index(spec.payload_bytes)
+    for size in alike[max(0, index - 1) : index] + alike[index + 1 : index + 2]:
         yield replace(spec, payload_bytes=size)

@@ -1,6 +1,6 @@
-"""What a compiler made of a case, held against what it made of it before. Nothing is timed here.
+"""What a compiler made of a case, compared with what it made of it before. Nothing is timed.
 
-A compiler gives the same program every time: one answer is enough, and any difference is one.
+A compiler gives the same program every time: one answer is enough, and every difference counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CompileTerms:
     """What the user asked for.
 
     With `accept_changes` another algorithm is no failure; with `accept_all` nothing that can be
-    stored is one, because it will be stored, and with `accept_new` no missing baseline is. `before`
+    stored is one, because it will be stored; with `accept_new` a missing baseline is none. `before`
     names the other side.
     """
 
@@ -59,7 +59,7 @@ def judge_compiled(
     *,
     release: str = "",
 ) -> CompiledVerdict:
-    """The verdict on one case; `release` is the compiler's that gave `now`."""
+    """The verdict on one case; `release` is that of the compiler that gave `now`."""
     verdict = (
         _failure(spec, now, baseline, terms)
         if isinstance(now, Failure)
@@ -104,7 +104,7 @@ def _out_of_memory(
 
 
 def _memory(failure: Failure) -> str:
-    """Needed and available bytes to a hundredth of a GiB, as the compiler says them."""
+    """Needed and available bytes to a hundredth of a GiB, as the compiler reports them."""
     if failure.needed_bytes is None or failure.available_bytes is None:
         return failure.message.splitlines()[0]
     needed, available = (bytes_text(n, 2) for n in (failure.needed_bytes, failure.available_bytes))
@@ -214,9 +214,9 @@ def judge_compiled_session(
     asked_to_skip: str = "",
     missing: Sequence[str] = (),
 ) -> SessionVerdict:
-    """FINE when everything that was asked for was tried: what became of it, each case has said.
+    """FINE if everything that was asked for was tried; the results are the verdicts of the cases.
 
-    There is no verdict when nothing was compiled or a baseline was not held against anything:
+    There is no verdict if nothing was compiled, or if a baseline was compared with nothing:
     `missing` are the topologies that have baselines and no compiler, each with the reason.
     """
     reasons = tuple(_reasons(verdicts, asked_to_skip, missing))
@@ -238,7 +238,7 @@ def _reasons(
 
 
 def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
-    """How many cases were compiled, for how many topologies and by what; how many were not."""
+    """How many cases were compiled, for how many topologies, by which releases; how many not."""
     tried = [one for one in verdicts if one.outcome is not Outcome.SKIPPED]
     topologies = len({one.spec.topology for one in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"

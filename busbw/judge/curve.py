@@ -1,8 +1,8 @@
-"""The line below all payloads: t(S) = latency + S / bandwidth, and by how much it has moved.
+"""The curve over all payloads: t(S) = latency + S / bandwidth, and how far it has moved.
 
-One size alone is judged in `case`; here all sizes of one case together tell what a start costs
-and what a byte costs. Numbers in, numbers out: nothing here names a regression, which
-`regression_shape` does, knows a policy or rounds a figure.
+A single size is judged in `case`; here all sizes of one case together give the latency and the
+time per byte. Numbers in, numbers out: names no regression, which `regression_shape` does, knows no
+policy and rounds no figure.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from busbw import stats
 
-# Two parameters need more than two sizes, and sizes far enough apart to tell them apart.
+# Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 LEAST_SIZES = 4
 LEAST_SPAN = 16
 
-# The half payload is looked for from 1/64 of the smallest size to 64 times the largest, first in
-# steps of a factor 4: beyond, one of the two parts is less than the clock can tell.
+# The half payload is searched from 1/64 of the smallest size to 64 times the largest, first in
+# steps of a factor 4: beyond that, one of the two parts is below the resolution of the clock.
 _MARGIN = 64
 _STEP = 4.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -30,7 +30,7 @@ _HUBER = 1.345
 _REWEIGHTINGS = 4
 
 # From the smallest size to the largest the fitted time must grow by this many times the fit's
-# error, and by 5 %, else nothing tells what a byte costs.
+# error, and by 5 %, else the bandwidth is unknown.
 _LEAST_GROWTH_ERRORS = 3.0
 _LEAST_GROWTH = 0.05
 
@@ -54,11 +54,11 @@ class Curve:
     rms_log_error: float
 
     def seconds(self, payload_bytes: int) -> float:
-        """The time that the curve gives for a payload."""
+        """The fitted time for a payload."""
         return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
 
     def latency_share(self, payload_bytes: int) -> float:
-        """The latency's part of the time for a payload, 0 to 1; the bytes have the rest."""
+        """The latency's share of the time for a payload, 0 to 1; the rest is the bytes'."""
         return self.latency_s / self.seconds(payload_bytes)
 
 
@@ -85,21 +85,21 @@ class CurveChange:
 
 
 def fit(points: Mapping[int, float]) -> Curve | None:
-    """The curve through `points` (payload bytes to seconds, both positive); None if untold.
+    """The curve through `points` (payload bytes to seconds, both positive); None if undetermined.
 
     The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel
     Computing 20, 1994): t = latency + S / bandwidth, which he also writes (h + S) / bandwidth
     with the half payload h = latency x bandwidth, at which half of the time is latency. For a
-    given h the logarithm of the bandwidth is a mere location of log(t / (h + S)), so one
+    given h the logarithm of the bandwidth is just a location of log(t / (h + S)), so only one
     parameter has to be searched for, and neither part can become negative.
 
-    Errors are those of log time: 10 % count alike at every size. First the sum of absolute errors
-    is minimised, then iteratively reweighted least squares with Huber's weights (P. J. Huber,
-    "Robust estimation of a location parameter", 1964) sharpen it, so a size that lies off (caches
-    bend the curve of a CPU) moves it little. No step is random, no start is guessed.
+    Errors are those of log time: 10 % have the same weight at every size. First the sum of absolute
+    errors is minimised, then refined by iteratively reweighted least squares with Huber's weights
+    (P. J. Huber, "Robust estimation of a location parameter", 1964), so an outlier (caches bend the
+    curve of a CPU) moves it little. No step is random, no initial value is guessed.
 
     None for fewer than 4 sizes or a span below a factor of 16, and where the time grows so little
-    over all sizes that the fit's own error could be that growth: then nothing tells the bandwidth.
+    over all sizes that the fit's own error could be that growth: the bandwidth is unknown then.
     """
     payloads = sorted(points)
     if len(payloads) < LEAST_SIZES or payloads[-1] < LEAST_SPAN * payloads[0]:
@@ -152,7 +152,7 @@ def _weighted(
 
 
 def _gaps(half_bytes: float, payloads: Sequence[int], log_times: Sequence[float]) -> list[float]:
-    """log(t / (h + S)) by size: all the same, the log of the seconds per byte, on the curve."""
+    """log(t / (h + S)) by size; on the curve all are the same, the log of the seconds per byte."""
     return [time - math.log(half_bytes + size) for size, time in zip(payloads, log_times)]
 
 
@@ -169,7 +169,7 @@ def _least(loss: Callable[[float], float], payloads: Sequence[int]) -> float:
     """The half payload of the least loss: the best of a coarse grid, narrowed by golden section."""
     lowest, highest = payloads[0] / _MARGIN, payloads[-1] * _MARGIN
     count = math.ceil(math.log(highest / lowest, _STEP)) + 1
-    best = min((lowest * _STEP**place for place in range(count)), key=loss)
+    best = min((lowest * _STEP**power for power in range(count)), key=loss)
     low, high = math.log(best / _STEP), math.log(best * _STEP)
     for _ in range(_NARROWINGS):
         inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -181,7 +181,7 @@ def _least(loss: Callable[[float], float], payloads: Sequence[int]) -> float:
 
 
 def shift_of(curve: Curve, sizes: Sequence[SizeShift]) -> tuple[CurveChange, ...] | None:
-    """How latency and 1/bandwidth have moved, in this order; None where sizes cannot tell the two.
+    """How latency and 1/bandwidth have moved, in this order; None if sizes cannot separate them.
 
     Generalised least squares of the log ratios: a size's ratio is 1 + w a + (1 - w) b, where w is
     the latency's share of its time before, a the relative change of the latency, b that of
@@ -196,9 +196,9 @@ def changes_of(
 ) -> tuple[CurveChange, ...] | None:
     """Changes c of one or two parts of the time, ratio = 1 + sum of c x column, in log space.
 
-    A column has the part's share of each size's time. Weighted least squares, linearised anew
-    about the ratios found (Gauss-Newton), so that a doubling is as right as a change of 1 %. None
-    where the columns cannot be told apart, or a part has no share anywhere.
+    A column has the part's share of each size's time. Weighted least squares, linearised again
+    about the ratios found (Gauss-Newton), so that a doubling is as accurate as a change of 1 %.
+    None if the columns are not independent, or a part has no share anywhere.
     """
     errors = [max(size.standard_error, LEAST_ERROR) for size in sizes]
     ratios = [1.0] * len(sizes)
@@ -217,7 +217,7 @@ def changes_of(
 
 
 def ratios_of(columns: Sequence[Sequence[float]], changes: Sequence[CurveChange]) -> list[float]:
-    """The ratio of each size's time to the one before that `changes` make, above zero."""
+    """The ratio of each size's time to the one before, given `changes`; above zero."""
     return [
         max(_LEAST_RATIO, 1 + sum(c.relative * share for c, share in zip(changes, shares)))
         for shares in zip(*columns)

@@ -1,8 +1,8 @@
 """The candidate's launches against the reference's, measured in turn: no baseline, no drift.
 
-The test is sequential: as many launches as it takes, looked at again and again, with stated rates
-of error. Given what the launches of one case say so far, in order, it decides or says how many it
-wants. Pure, so that recorded launches can be put through the very same rule.
+The test is sequential: several looks at a growing number of launches, with stated error rates.
+Given the launches of one case so far, in order, it decides or says how many it needs. Pure, so that
+recorded launches can be replayed through the same rule.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .case import Ruling, Terms, summary_of_runs
 from .policy import Looks
 from .validity import WHOSE, broken, clock_disagreement, memory_text
 
-# Two-sided, for what is shown.
+# Two-sided, for the interval that is shown.
 _SHOWN_LEVEL = 0.025
 
-# The tail is told of where it grew for sure, by a fifth at least.
+# The tail is reported if it grew significantly, and by a fifth at least.
 _TAIL_LEVEL = 0.001
 _TAIL_GROWTH = math.log(1.2)
 
@@ -33,7 +33,7 @@ class Decision:
     """PASS, REGRESSED or IMPROVED, or None and how many launches in all are wanted (None: no more).
 
     `estimate` is of the log ratio; `limit` is the log ratio that would have been a suspicion.
-    `suspected`: it only waits for its confirmation.
+    `suspected`: only the confirmation is missing.
     """
 
     outcome: Outcome | None
@@ -44,11 +44,11 @@ class Decision:
 
 
 def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -> Decision:
-    """What `shifts`, one log ratio per launch in their order, say of one of `cases` cases.
+    """The decision on one of `cases` cases from `shifts`, one log ratio per launch, in order.
 
-    Every look may err with the same part of the whole error, so that all of them together keep to
-    it (Bonferroni). The bounds are Student's. `floor` is the least fraction of slowdown for this
-    case.
+    The error rate is split evenly over the looks, so that all of them together keep to it
+    (Bonferroni). The bounds are those of the t-distribution. `floor` is the least slowdown that is
+    a regression of this case, as a fraction.
     """
     estimate, limit = None, None
     spent = 1 / len(looks.counts)
@@ -75,7 +75,7 @@ def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -
 
 
 def _limit(estimate: Estimate, level: float, floor: float) -> float:
-    """The log ratio beyond which both the noise and the effect say that it is slower."""
+    """The log ratio beyond which it is slower by both the noise and the least effect."""
     return max(estimate.mean - estimate.lower(level), math.log1p(floor))
 
 
@@ -84,7 +84,7 @@ def _seen_again(shifts: Sequence[float], floor: float) -> bool:
 
 
 def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
-    """One case of two stacks measured in turn, as it stands."""
+    """The verdict so far on one case of two stacks measured in turn."""
     judged = _judge(spec, reference, candidate, terms)
     verdict = judged.verdict
     now = before = None
@@ -136,7 +136,7 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
 
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """The runs of one pass each: a pass is the number that a launch's name begins with."""
+    """The runs of both sides by pass, which is the number that a launch's name begins with."""
     by_pass = {run.launch.pass_number: run for run in reference}
     found = ((by_pass.get(run.launch.pass_number), run) for run in candidate)
     return [(before, now) for before, now in found if before is not None]
@@ -150,7 +150,7 @@ def _looks(terms: Terms) -> Looks:
 
 
 def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
-    """Memory that both lack is no difference; what fits only now is none to fear."""
+    """Out of memory on both sides is no difference; what fits only now has IMPROVED."""
     if not candidate.failures:
         text = f"it fits; {WHOSE}{memory_text(reference.failures[0])}"
         return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
@@ -196,7 +196,7 @@ def _text(
 
 
 def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:
-    """Advice: by how much the tail, p90 over p25, grew, although the time itself may not have."""
+    """How much the tail, p90 over p25, grew, whether or not the time did; None if it did not."""
     if len(pairs) < 2:
         return None
     growth = of_launches([_tail_log(now) - _tail_log(before) for before, now in pairs])

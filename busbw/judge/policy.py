@@ -1,6 +1,6 @@
 """Every threshold, each with its reason, in one frozen Policy per device class.
 
-Numbers and nothing else: how they are applied stands in `stored` and `paired`.
+Numbers and nothing else: they are applied in `stored` and `paired`.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from dataclasses import dataclass, replace
 from busbw.model import MIB, Device
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
-# wrong count of iterations, a cut trace or a hidden copy shows as much more.
+# wrong count of iterations, a truncated trace or a hidden copy makes much more.
 CLOCK_RATIO = 1.10
 
 # Losses too small for any single verdict add up; a tenth of the bandwidth is one that people care
 # about, and still more than the limit of one comparison on most payloads.
 BUDGET = 0.10
 
-# A session of unchanged code may have a regression once in 200 times: below the once in a hundred
-# that is promised, because noise is never quite what a rule supposes.
+# A session of unchanged code may have a regression once in 200 times: less than the once in a
+# hundred that is promised, because noise is never quite as the model assumes.
 FALSE_ALARMS = 0.005
 
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
 
-# Vendors round their figures. What goes wrong in a measurement, such as collectives that are
-# counted but did not run, shows as much more.
+# Vendors round their figures. An error of measurement, such as collectives that are counted but
+# did not run, makes much more.
 ABOVE_HARDWARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """When it is looked, and with which errors.
+    """The looks of the sequential test, and their error rates.
 
-    `counts` are the launches after which it is looked. `false_alarms` is the probability that a
-    session of unchanged code has any regression, shared evenly by its cases; `misses` that a case
-    slower by `wanted`, a fraction of its time, passes. A suspicion must be seen again in
-    `confirming` fresh launches. What is slower by less than `floor` is no regression.
+    `counts` are the numbers of launches after which there is a look. `false_alarms` is the
+    probability that a session of unchanged code has any regression, divided evenly among its cases;
+    `misses` that a case slower by `wanted`, a fraction of its time, passes. A suspicion must be
+    confirmed by `confirming` fresh launches. What is slower by less than `floor` is no regression.
     """
 
     counts: tuple[int, ...]
@@ -63,19 +63,19 @@ class Policy:
 
     Against a stored baseline the limit follows the noise between its sessions, never below the
     tier's floor; where the noise alone would set it above the tier's ceiling the case is NOISY.
-    With fewer than `full_sessions` that noise is not known: the ceiling holds, provisionally, for
-    the best launch. The noise is estimated from the sessions and from what is usual on such a
-    device, `usual_noise`, which counts as much as `usual_freedom` degrees of freedom. Where both
+    With fewer than `full_sessions` that noise is unknown: the ceiling is the limit, provisionally,
+    for the best launch. The noise is estimated from the sessions and from the usual noise of such a
+    device, `usual_noise`, which counts as much as `usual_freedom` degrees of freedom. If both sides
     have an anchor, log times are corrected by `anchor_weight` of its log time.
 
-    `false_alarms` is for a whole session. A suspicion must be seen again in `confirming` further
+    `false_alarms` is for a whole session. A suspicion must be confirmed by `confirming` additional
     launches. A difference below `least_difference_s` seconds is never a regression: clocks and
-    schedulers are no finer. `looks` are the rule for two stacks in turn.
+    schedulers are no finer. `looks` are for two stacks measured in turn.
 
     The environment shifted if the anchor moved by more than `anchor_shift` with most cases. The
-    tail, p90 over p25, is told of where it grew by `tail_ratio`. Host's and device's clock may
-    differ by a factor of `clock_ratio` before it is said. Accepted losses of a baseline may add up
-    to `budget`, a fraction of the pinned time, before a reason is asked for.
+    tail, p90 over p25, is reported if it grew by `tail_ratio`. The host's and the device's clock
+    may differ by a factor of `clock_ratio` before a note says so. Accepted losses of a baseline may
+    add up to `budget`, a fraction of the pinned time, before a reason is required.
     """
 
     tiers: tuple[Tier, ...]
@@ -99,9 +99,9 @@ class Policy:
         )
 
 
-# Six pairs of launches are the fewest from which Student's bounds are worth looking at; each
-# further look has about a third more. On a CPU that other work shares, pairs of launches measured
-# in turn differ by 3 to 5 % (docs/verdict.md), so that most unchanged cases pass at the first look.
+# Six pairs of launches are the fewest for which the bounds of the t-distribution are useful; each
+# next look has about a third more. On a CPU that other work shares, pairs of launches measured in
+# turn differ by 3 to 5 % (docs/verdict.md), so that most unchanged cases pass at the first look.
 _LOOKS = Looks(
     counts=(6, 9, 12, 16, 21, 28, 37, 49),
     confirming=3,
@@ -112,19 +112,19 @@ _LOOKS = Looks(
 )
 
 # A CPU that other work shares: sessions differ by 5 to 30 %, and other work on the machine moves
-# a whole session by 50 to 90 % (docs/verdict.md has the figures). The ceiling is what still lets
-# three times the time be seen through the best of a session's launches, which lies up to 40 %
-# below their median; 1.8 times has been seen from other work alone.
+# a whole session by 50 to 90 % (docs/verdict.md has the figures). With this ceiling three times the
+# time is still detected by the best of a session's launches, which is up to 40 % below their
+# median; other work alone has made 1.8 times.
 _CPU = Policy(
     tiers=(Tier(up_to_bytes=None, floor=0.05, ceiling=1.00),),
     # What the recorded sessions need for no more than one false alarm in a hundred.
     usual_noise=0.10,
-    # All of the anchor would over-correct: what slows memory down slows small sums down by less.
+    # The full weight would over-correct: what slows memory down slows small sums down by less.
     # Half lowers the spread of sessions by a third at 1M, 4M and 16M alike (docs/verdict.md).
     anchor_weight=0.5,
     anchor_shift=0.50,
     looks=_LOOKS,
-    # Half of what a session can be off by itself; twenty losses of 2 % are 49 %.
+    # Half of how far a session can be off by noise alone; twenty losses of 2 % are 49 %.
     budget=0.25,
 )
 

@@ -1,7 +1,7 @@
-"""What a regression looks like over the payloads: the shape that sizes hold to, and words for it.
+"""The shape of a regression over the payloads, and its description.
 
-Takes how far each size has moved. No threshold of a verdict stands here, no file is read and no
-outcome is decided: whether one size alone has regressed is known before (`case`).
+Takes how far each size has moved. Holds no threshold of a verdict, reads no file and decides no
+outcome: whether a single size has regressed is already known (`case`).
 
 Every shape says what each size's log ratio should be (w: the latency's share of the size's time
 before):
@@ -15,16 +15,16 @@ before):
     SEVERAL    log(1 + a w + b (1 - w))                         a and b, of any sign
     SEVERAL    each of m sizes its own, 0 for the others        m, and which sizes
 
-It costs, as in the extended Bayesian information criterion (J. Chen and Z. Chen, "Extended
-Bayesian information criteria for model selection with large model spaces", Biometrika 95, 2008),
-the squared errors in units of the standard error, and a penalty for each parameter; and, for
-"which", the logarithm of how many alike there are to choose from. The cheapest is taken. The
-criterion's own penalty, the logarithm of the number of sizes, is next to nothing for three sizes,
+The cost of a shape is, as in the extended Bayesian information criterion (J. Chen and Z. Chen,
+"Extended Bayesian information criteria for model selection with large model spaces", Biometrika 95,
+2008), the squared errors in units of the standard error, plus a penalty for each parameter; and,
+for "which", the logarithm of the number of alternatives. The shape of the lowest cost is chosen.
+The criterion's own penalty, the logarithm of the number of sizes, is close to zero for three sizes,
 so here it is constant.
 
-Sizes on one side only of the half payload (at which half of the time is latency) do not tell
-LATENCY or BANDWIDTH from ALL; then neither is a candidate. A SWITCH next to the half payload looks
-like one of those two, and near the noise it is taken for it about as often as not.
+Sizes on one side only of the half payload (at which half of the time is latency) cannot distinguish
+LATENCY or BANDWIDTH from ALL; then neither is a candidate. A SWITCH close to the half payload looks
+like one of those two, and near the noise it is mistaken for it about half of the time.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from busbw.model import RegressionShape, payload_text, rate_text, seconds_text
 
 from .curve import LEAST_ERROR, Curve, CurveChange, SizeShift, changes_of, ratios_of, shift_of
 
-# A parameter must lie 2.12 standard errors from zero to pay for itself: by chance 1 in 30 does.
+# A parameter must be 2.12 standard errors from zero to lower the cost: by chance 1 in 30 is.
 _PENALTY = 4.5
 
-# Times the logarithm of how many alike there are: the criterion's 2 gamma, gamma from 0 to 1.
-# Neighbouring boundaries expect nearly the same, so not 1; in simulations like those of the tests
-# less took a fading latency for a step too often, more a step for a fading latency.
+# Factor of the logarithm of the number of alternatives: the criterion's 2 gamma, gamma from 0 to 1.
+# Neighbouring boundaries expect nearly the same, so gamma is below 1; in simulations like those of
+# the tests less mistook a fading latency for a step too often, more a step for a fading latency.
 _CHOICE = 1.6
 
-# No change has exactly one of these shapes and no curve fits exactly, so this part of the largest
-# change is added to each standard error: 3.0 and 2.8 times the time is still the same factor.
+# No change has exactly one of these shapes and no curve fits exactly, so this fraction of the
+# largest change is added to each standard error: 3.0 and 2.8 times the time are the same factor.
 _SHAPE_ERROR = 0.1
 
 # One slow size on a side would be ONE_SIZE, and two sizes against one are not yet a step.
@@ -59,10 +59,10 @@ _MOST_LISTED = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """One candidate: what it expects of each size, and what its freedom costs.
+    """One candidate: what it expects of each size, its parameters and its alternatives.
 
     `expected` are log ratios in the order of the sizes, `payloads` the sizes (bytes) that are
-    slower by it. `level` is the log ratio that they have in common; `latency_change` and
+    slower. `level` is the log ratio that they have in common; `latency_change` and
     `transfer_change` are relative, the latter of 1/bandwidth; None where the shape has none.
     """
 
@@ -76,7 +76,7 @@ class Shape:
     transfer_change: float | None = None
 
     def cost(self, sizes: Sequence[SizeShift]) -> float:
-        """The squared errors in units of the standard error, and the price of the freedom."""
+        """The squared errors in units of the standard error, and the penalties."""
         errors = (
             (size.log_ratio - expected) / size.standard_error
             for size, expected in zip(sizes, self.expected)
@@ -86,7 +86,7 @@ class Shape:
 
 
 def cheapest(curve: Curve | None, sizes: Sequence[SizeShift]) -> Shape | None:
-    """The shape of the least cost, of equal ones the simplest; None if no size is slower.
+    """The shape of the lowest cost, of equal ones the simplest; None if no size is slower.
 
     With fewer than three sizes only ALL and ONE_SIZE are candidates, with fewer than four no
     SWITCH, without a curve neither LATENCY nor BANDWIDTH.
@@ -112,7 +112,7 @@ def _all(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
 
 
 def _one_size(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
-    """Each size; where some are judged slower alone, only those are there to choose from."""
+    """A shape for each size; if some are judged slower alone, only for those."""
     suspects = [size for size in sizes if size.significant] or sizes
     for size in suspects:
         yield from _slower(RegressionShape.ONE_SIZE, [size], sizes, alike=len(suspects))
@@ -146,7 +146,7 @@ def _slower(
 
 
 def _of_curve(curve: Curve | None, sizes: Sequence[SizeShift]) -> Iterator[Shape]:
-    """LATENCY, BANDWIDTH, and both at once, where the sizes lie on both sides of the half."""
+    """LATENCY, BANDWIDTH and both, if there are sizes on both sides of the half payload."""
     if curve is None:
         return
     latency = [curve.latency_share(size.payload_bytes) for size in sizes]
@@ -189,7 +189,7 @@ def _moved(
 
 
 def _several(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
-    """Two or more sizes, each with a factor of its own: those judged slower, then the farthest."""
+    """Two or more sizes, each with its own factor: those judged slower, then the farthest."""
     far = sorted(sizes, key=lambda s: (not s.significant, -abs(s.log_ratio) / s.standard_error))
     judged = sum(size.significant for size in sizes)
     for count in range(max(2, judged), len(sizes) + 1):
@@ -205,11 +205,11 @@ def _several(sizes: Sequence[SizeShift]) -> Iterator[Shape]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocatedRegression:
-    """What a regression looks like over the payloads, and the words for it.
+    """The shape of a regression over the payloads, and its description.
 
-    `payloads` are the sizes (bytes) that it shows at. `change` is by how much what is named has
-    grown, as a fraction: the latency for LATENCY, the time per byte (1/bandwidth) for BANDWIDTH,
-    the times of `payloads` for ALL, ONE_SIZE and SWITCH; None where no single figure says it.
+    `payloads` are the sizes (bytes) that are slower. `change` is a growth as a fraction: of the
+    latency for LATENCY, of the time per byte (1/bandwidth) for BANDWIDTH, of the times of
+    `payloads` for ALL, ONE_SIZE and SWITCH; None where there is no single figure.
     """
 
     kind: RegressionShape
@@ -224,7 +224,7 @@ def locate(
     """What got slower; None if no size is significant and `tail` is empty.
 
     `curve` is the baseline's; without one the answer is neither LATENCY nor BANDWIDTH. `tail` has
-    the payloads of which only the p90 moved: TAIL if no size is significant, else said beside.
+    the payloads of which only the p90 moved: TAIL if no size is significant, else an addition.
     """
     p90 = _tail_text(tail) if tail else ""
     if not any(size.significant for size in sizes):
@@ -247,8 +247,8 @@ def curve_shift(
     """A shift of latency or of 1/bandwidth that no single size shows; None if there is none.
 
     The estimate of one of them (`shift_of`) must be above `floor`, a fraction, and above
-    `quantile` times its standard error, while no size is significant. How it is named is chosen
-    as in `locate`; what sits at single sizes without a shape is no shift of the curve.
+    `quantile` times its standard error, while no size is significant. Its shape is chosen as in
+    `locate`; a change of single sizes without a shape is no shift of the curve.
     """
     if curve is None or any(size.significant for size in sizes):
         return None
@@ -280,7 +280,7 @@ def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> L
 
 
 def _curve_text(shape: Shape, curve: Curve) -> str:
-    """What became of latency and bandwidth, each before and after."""
+    """Latency and bandwidth, each before and after."""
     parts = []
     if shape.latency_change is not None:
         parts.append(_latency_text(curve.latency_s, shape.latency_change))

@@ -1,8 +1,7 @@
-"""All cases of a session together: whether what was asked for was measured, and what they share.
+"""The verdict of a session: whether what was asked for was measured, and what cases have in common.
 
-Sizes of one kind make a curve, cases that moved with the anchor a machine of another speed, and all
-of it the session's own verdict. Says nothing of single cases and changes no verdict of theirs; they
-have said it themselves.
+Sizes of one kind make a curve; cases that moved with the anchor mean that the machine runs at
+another speed. Says nothing of single cases, and changes none of their verdicts.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .curve import Curve, SizeShift, fit
 from .policy import MOST_NOISY, Policy
 from .regression_shape import LocatedRegression, curve_shift, locate
 
-# The errors of few launches are themselves uncertain; as if from this many degrees of freedom.
+# The standard errors of few launches are uncertain themselves: this many degrees of freedom.
 _FREEDOM = 10.0
 
 
@@ -38,7 +37,7 @@ _FREEDOM = 10.0
 class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
-    `before` and `now` are None where no curve can be told, `located` where nothing got slower;
+    `before` and `now` are None where no curve can be fitted, `located` where nothing got slower;
     `shifted` is a shift that no single size shows.
     """
 
@@ -93,7 +92,7 @@ def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
 
 
 def _sizes(verdicts: Sequence[Verdict], *, paired: bool) -> list[SizeShift]:
-    """Sizes of one session share its mood, but not where two stacks were measured in turn."""
+    """Sizes of one session share its noise, unless two stacks were measured in turn."""
     shared = 1.0 if paired else math.sqrt(len(verdicts))
     return [
         SizeShift(
@@ -109,7 +108,7 @@ def _sizes(verdicts: Sequence[Verdict], *, paired: bool) -> list[SizeShift]:
 # Fewer cases than this are no majority of anything.
 _LEAST_CASES = 3
 
-# A case moved with the anchor if it went the same way by half as much, in log time.
+# A case moved with the anchor if it moved in the same direction by half as much, in log time.
 _WITH_IT = 0.5
 
 
@@ -137,7 +136,7 @@ def moved(
 
 
 def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
-    """A sentence if most cases and the anchor moved together, else nothing."""
+    """A sentence if most cases and the anchor moved together, else ""."""
     if len(cases) < _LEAST_CASES:
         return ""
     anchor = statistics.median(one.anchor_log_ratio for one in cases)
@@ -155,7 +154,7 @@ def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What changed, such as ``jax 0.10.1 -> 0.10.2``; nothing that is unknown before."""
+    """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
     names = [name for name in now if name in before] + [name for name in before if name not in now]
     return [
         f"{name} {before[name]} -> {now.get(name, 'none')}"
@@ -166,14 +165,14 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Circumstances:
-    """What is known of a session beside its cases.
+    """What is known of a session in addition to its cases.
 
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
-    algorithms that are not those of the baseline; `suspected` are cases that look slower and could
-    not be seen again; `shifted` says how the machine's speed changed,
-    `curve` what moved without any single size showing it. `expecting` says that baselines are what
-    cases are held against, `accepting` that what is measured becomes one where there is none.
+    algorithms that are not those of the baseline; `suspected` are cases that look slower without
+    a confirmation; `shifted` says how the machine's speed changed, `curve` what moved without any
+    single size showing it. `expecting`: cases are compared with baselines. `accepting`: a
+    measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -192,10 +191,10 @@ def judge_session(
 ) -> SessionVerdict:
     """FINE, or the first of: NO_VERDICT, ENV_SHIFT, CURVE_SHIFT, with every reason for it.
 
-    There is no verdict when no case gave a time, a launch or a baseline's case is missing, a
-    clock or an algorithm fell back, more than a tenth of the cases are noisy, or a run was asked
-    to skip: such a session is not green, whatever its cases say. Without any time a session is
-    FINE only if every case ran out of memory as its baseline expects.
+    There is no verdict if no case gave a time, if a launch or a baseline's case is missing, if a
+    clock or an algorithm fell back, if more than a tenth of the cases are noisy, or if the user
+    asked to skip: such a session is not green, whatever its cases say. Without any time a session
+    is FINE only if every case ran out of memory as its baseline expects.
     """
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
@@ -210,7 +209,7 @@ def judge_session(
 def session_verdict(
     outcome: SessionOutcome, text: str, verdicts: Sequence[CaseVerdict]
 ) -> SessionVerdict:
-    """`text`, and how many cases failed; a session that would be FINE says that first."""
+    """The verdict with `text` and how many cases failed, which comes first if it is FINE."""
     failed = _failed_text(verdicts)
     parts = (failed, text) if outcome is SessionOutcome.FINE else (text, failed)
     return SessionVerdict(
@@ -249,10 +248,10 @@ def _launches(measurements: Sequence[Measurement]) -> str:
 def _without_times(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> Iterator[str]:
-    """Why a session in which no launch gave a time means nothing.
+    """Why a session in which no launch gave a time has no verdict.
 
-    One in which everything ran out of memory does mean something where the baselines expect that,
-    or are asked to from now on.
+    It has one if everything ran out of memory as the baselines expect, or as they shall from now
+    on.
     """
     if any(measurement.runs for measurement in measurements):
         return

@@ -1,7 +1,7 @@
 """Today's launches against the sessions of a stored baseline.
 
-The session is the unit: what the sessions of a baseline differ by is what today may differ by.
-Corrected by the anchor, where both have one and the policy says so, part of that falls out.
+The session is the unit: today may differ by as much as the sessions of a baseline differ. The
+correction by the anchor, where both have one and the policy says so, removes a part of that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SessionLaunches:
     anchors_s: tuple[float, ...] = ()
 
     def logs(self, weight: float) -> list[float]:
-        """Log times less so much of the anchor's log time."""
+        """Log times less `weight` of the anchor's log time."""
         if not weight:
             return [math.log(time_s) for time_s in self.times_s]
         return [
@@ -39,10 +39,10 @@ class SessionLaunches:
 class Compared:
     """Log ratios of today to the baseline: the median launch's and each launch's.
 
-    `limit` is the log ratio beyond which it has regressed, `noise` what the noise alone would set
-    that to, None where it is not known (`provisional`). `anchored`: corrected by the anchor.
-    `outcome` is None where a suspicion waits for its confirmation (`suspected`), or where today's
-    launches lie too far apart; `wanted` launches are needed for that.
+    `limit` is the log ratio beyond which it has regressed, `noise` the limit that follows from the
+    noise alone, None where that is not known (`provisional`). `anchored`: corrected by the anchor.
+    `outcome` is None while a suspicion is not confirmed (`suspected`), or if today's launches
+    differ too much; `wanted` launches in all would decide that.
     """
 
     outcome: Outcome | None
@@ -57,7 +57,7 @@ class Compared:
 
     @property
     def provisional(self) -> bool:
-        """Whether the limit is the ceiling, for want of sessions."""
+        """Whether the limit is the ceiling, because there are too few sessions."""
         return self.noise is None
 
 
@@ -72,7 +72,7 @@ def compare(
 ) -> Compared:
     """`now` against `sessions`, at least one, as one of a session's `cases`.
 
-    `launches` is how many were asked for in the first place; more than that are a confirmation.
+    `launches` is how many were asked for initially; those beyond it are a confirmation.
     """
     weight = policy.anchor_weight if all(one.anchors_s for one in (*sessions, now)) else 0.0
     levels = [statistics.median(one.logs(weight)) for one in sessions]
@@ -84,7 +84,7 @@ def compare(
     confirmed = launches + policy.confirming
     outcome: Outcome | None = _outcome(each, limit, ceiling, noise)
     suspected = outcome is Outcome.REGRESSED and len(each) < confirmed
-    # Today's launches lie far apart: more of them may say what three do not.
+    # Today's launches differ much: more of them may decide what three do not.
     unclear = outcome is Outcome.NOISY and excess > 0 and len(each) < confirmed
     if suspected or unclear:
         outcome = None
@@ -106,7 +106,7 @@ def compare(
 def _bounds(
     sessions: Sequence[SessionLaunches], policy: Policy, payload_bytes: int
 ) -> tuple[float, float]:
-    """The least and the largest limit, as log ratios; no clock tells less than a difference."""
+    """The lowest and the highest limit, as log ratios; neither is below the least difference."""
     tier = policy.tier(payload_bytes)
     usual_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
     floor = math.log1p(max(tier.floor, policy.least_difference_s / usual_s))
@@ -127,9 +127,9 @@ def now_of(runs: Sequence[Run]) -> SessionLaunches:
 
 
 def _excess(before: Sequence[Sequence[float]], now: Sequence[float]) -> float:
-    """The variance of today's median that its launches differ by more than those of the baseline.
+    """The additional variance of today's median, if launches differ more than in the baseline.
 
-    A session whose launches lie far apart is one in which something else was going on.
+    In a session whose launches differ much, something else was running.
     """
     usual = [statistics.variance(one) for one in before if len(one) > 1]
     if not usual or len(now) < 2:
@@ -140,11 +140,11 @@ def _excess(before: Sequence[Sequence[float]], now: Sequence[float]) -> float:
 def _noise(
     levels: Sequence[float], excess: float, policy: Policy, cases: int
 ) -> tuple[float | None, float]:
-    """How far one session more may lie above the mean of `levels`; None for too few. Its error.
+    """How far a new session may be above the mean of `levels`, None for too few; and its error.
 
     The variance is moderated by the usual one (G. K. Smyth, "Linear models and empirical Bayes
-    methods", 2004); the bound is Student's, for one session to come, with the session's rate of
-    false alarms shared by its cases.
+    methods", 2004); the bound is the prediction interval of the t-distribution for one session,
+    with the session's rate of false alarms divided among its cases.
     """
     count, usual = len(levels), policy.usual_noise**2
     if count < max(2, policy.full_sessions):
@@ -157,7 +157,7 @@ def _noise(
 
 
 def _outcome(each: Sequence[float], limit: float, ceiling: float, noise: float | None) -> Outcome:
-    """A real slowdown shows in every launch: even the best one must lie beyond the limit."""
+    """A real slowdown shows in every launch: even the best one must be beyond the limit."""
     middle = statistics.median(each)
     if min(each) > limit:
         return Outcome.REGRESSED
@@ -169,5 +169,5 @@ def _outcome(each: Sequence[float], limit: float, ceiling: float, noise: float |
 
 
 def _seen_again(fresh: Sequence[float], limit: float, floor: float) -> bool:
-    """Fresh launches must lie beyond the limit by themselves."""
+    """Whether the fresh launches alone are beyond the limit."""
     return bool(fresh) and statistics.median(fresh) > max(limit, floor)

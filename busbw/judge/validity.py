@@ -1,8 +1,8 @@
-"""Whether what was measured can be judged at all, whatever it is held against.
+"""Whether a measurement can be judged at all, whatever it is compared with.
 
-A launch that died or was wrong, memory that did not suffice, a rate above what the hardware allows:
-no record but an error. Clocks that disagree are a note. Figures of chips stand in `busbw.hardware`,
-tolerances in `policy`.
+A launch that died or was wrong, memory that did not suffice, or a rate above what the hardware
+allows is an error, not a record. Clocks that disagree are a note. Figures of chips are in
+`busbw.hardware`, tolerances in `policy`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .policy import ABOVE_HARDWARE, Policy
 
 
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
-    """FAILED for a dead or wrong launch and for memory that sufficed in some launches only.
+    """FAILED for a dead or wrong launch, and for out of memory in some launches only.
 
-    `whose` measurement it is, such as ``the reference: ``, where that must be said.
+    `whose` is a prefix of the text, such as ``the reference: ``.
     """
     failures, launches = measurement.failures, measurement.launches
     hard = [f for f in failures if f.kind is not FailureKind.OUT_OF_MEMORY]
@@ -63,7 +63,7 @@ def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
 
 
 def memory_text(failure: Failure) -> str:
-    """Needed and available bytes, and how it was found."""
+    """Needed and available bytes, and how that was found."""
     how = {
         FoundBy.PREDICTED: "predicted before touching memory",
         FoundBy.RAISED: "raised by the framework",
@@ -78,7 +78,7 @@ def memory_text(failure: Failure) -> str:
 
 
 def only_at_the_moment(failure: Failure) -> bool:
-    """A prediction that only the memory in use right now brought about."""
+    """Whether it was predicted only because memory is in use at the moment."""
     return (
         failure.found is FoundBy.PREDICTED
         and failure.needed_bytes is not None
@@ -87,7 +87,7 @@ def only_at_the_moment(failure: Failure) -> bool:
     )
 
 
-# What is said of the other side of a pair.
+# The prefix of texts about the other side of a pair.
 WHOSE = "the reference: "
 
 
@@ -96,11 +96,11 @@ def with_ceiling(
 ) -> Verdict:
     """`verdict` with the ceiling of its case on `key`, whose mesh is the shape of the slice.
 
-    The best launch is held against it, not the median: a bound holds for every launch, and every
+    The best launch is compared with it, not the median: the bound holds for every launch, and every
     one would go into a baseline. Above what any algorithm can reach the case is FAILED, whatever
-    it was, and has no time; where the figures are not sure that is a note, and so is a rate that
-    only another algorithm or the switch can reach. If `paired`, a reference that is above fails
-    the case too: nothing can be compared with it. What has no time keeps its outcome.
+    it was, and has no time; if the figures are not sure that is a note, and so is a rate that only
+    another algorithm or the switch can reach. If `paired`, a reference above it fails the case,
+    too: nothing can be compared with it. What has no time keeps its outcome.
     """
     case = verdict.case
     ceiling = None if case is None else ceiling_of(key, case, _chosen(runs))
@@ -119,7 +119,7 @@ def with_ceiling(
 
 
 def _chosen(runs: Sequence[Run]) -> Mapping[str, str]:
-    """What the compiler published of the algorithm, if it is the same in every launch."""
+    """What the compiler published about the algorithm, if it is the same in every launch."""
     first = runs[0].proof.chosen if runs else {}
     return first if all(run.proof.chosen == first for run in runs) else {}
 
@@ -134,7 +134,7 @@ def _above(rate: float, bound: float) -> bool:
 
 
 def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> Verdict:
-    """No number of such a case is shown or compared; what was seen is in the text."""
+    """No number of such a case is shown or compared; what was measured is in the text."""
     text = (
         f"{whose}busbw {rate_text(rate)} in the best launch is above "
         f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
@@ -155,7 +155,7 @@ def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> 
 
 
 def _above_one_way(ceiling: Ceiling, rate: float) -> str:
-    """What a rate says that lies between both bounds."""
+    """What a rate between both bounds means."""
     begin = f"busbw {rate_text(rate)} in the best launch is above"
     if ceiling.in_switch:
         return (

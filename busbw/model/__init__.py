@@ -1,8 +1,8 @@
-"""The words: enums and frozen values that cross every border of the project.
+"""The vocabulary: enums and frozen values that every other package uses.
 
-Imports nothing of ours and nothing but the standard library, because a worker under a foreign
-interpreter (Python 3.10 or newer) gets this package too. Inside there are only seconds and
-bytes; a unit is in the name. No value here knows pytest, a framework, a file or a clock.
+Imports only the standard library, because a worker under a foreign interpreter (Python 3.10 or
+newer) gets this package too. Durations are seconds and sizes are bytes; other units are in the
+name. No value here knows pytest, a framework, a file or a clock.
 """
 
 from .case import (
@@ -67,8 +67,8 @@ from .training import (
     EXAMPLE_SIDE,
     PERCEPTRON_SHAPES,
     Cluster,
+    ClusterMember,
     Net,
-    Place,
     Role,
     TrainingAnswer,
     TrainingRequest,
@@ -135,6 +135,7 @@ __all__ = [
     "Ceiling",
     "Clock",
     "Cluster",
+    "ClusterMember",
     "CompileSpec",
     "Compiled",
     "CompiledBaseline",
@@ -158,7 +159,6 @@ __all__ = [
     "NotHereError",
     "Outcome",
     "OwnProcesses",
-    "Place",
     "Placement",
     "Plan",
     "Probe",

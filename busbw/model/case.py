@@ -1,7 +1,7 @@
 """What is asked for and what is measured: Asked, Workload, Framework; Spec at collection, Case.
 
-Knows no result and no file; of the hardware what a probe found. The workloads themselves are in
-`busbw.workloads`, a file each; here is what they have in common.
+Knows no result and no file, and of the hardware only what a probe found. The workloads are in
+`busbw.workloads`, one file each; their base class is here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from .words import Capability, Clock, payload_text
 
 
 class GridError(ValueError):
-    """A selection that cannot be measured: an empty grid, a device that is not there."""
+    """A selection that cannot be measured: an empty grid, a device that was not found."""
 
 
 class NotHereError(GridError):
-    """What the grid has for other machines than this one: no mistake, and nothing to measure."""
+    """A Spec that is for another machine than this one: not an error, but not measured here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What the options ask for. `named` frameworks must know some of it, others may drop out."""
+    """What the options ask for. `named`: frameworks that support none of it are an error.
+
+    Frameworks that were not named drop out.
+    """
 
     frameworks: tuple[str, ...]
     named: bool
@@ -46,12 +49,12 @@ class Asked:
 class Workload(ABC):
     """What a rank runs: a collective by itself, or something that holds one.
 
-    The fields say which collective that is; `axes` are those of the mesh that it is over, such as
-    ``y`` (empty: all).
+    The fields say which collective that is; `axes` are the axes of the mesh that it runs over,
+    such as ``y`` (empty: all).
 
-    `kind` is the workload's name in tests, results and requests. `is_bare`: what is timed is the
-    collective and nothing else, so that its time makes a bandwidth. `own_strategies` are none of
-    the collective's, and tell its cases apart, which have `own_payload_bytes`.
+    `kind` is the workload's name in tests, results and requests. `is_bare`: only the collective is
+    timed, so that a bandwidth follows from the time. `own_strategies` are strategies of the
+    workload instead of its collective; each is a case, with a payload of `own_payload_bytes`.
     """
 
     collective: str = "all_reduce"
@@ -66,7 +69,7 @@ class Workload(ABC):
 
     @classmethod
     def of_kind(cls, kind: str) -> type[Workload]:
-        """The class of this kind. Raises ValueError, naming those that there are."""
+        """The class of this kind. Raises ValueError with the known kinds."""
         known = {one.kind: one for one in cls.__subclasses__()}
         if kind not in known:
             raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
@@ -74,29 +77,29 @@ class Workload(ABC):
 
     @classmethod
     def around(cls, other: Workload) -> Workload:
-        """Such a workload with the collective of the `other` one."""
+        """A workload of this class with the collective of `other`."""
         shared = {one.name: getattr(other, one.name) for one in fields(Workload)}
         return cls(**shared)
 
     @property
     def word(self) -> str:
-        """What ids, tables and the names of files say of it, such as ``dense_step``; "" if bare."""
+        """Its word in ids, tables and file names, such as ``dense_step``; "" if it is bare."""
         return "" if self.is_bare else f"{self.kind}_step"
 
     @classmethod
     @abstractmethod
     def check(cls, asked: Asked) -> None:
-        """Raise GridError for what is asked for and no such workload has."""
+        """Raise GridError if the options ask for something that this workload does not have."""
 
     def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """The Environment key of `spec` on the devices of `key`: as those lie, or on its mesh."""
+        """The Environment key of `spec` on the devices of `key`, with the mesh of `spec` if any."""
         return replace(key, mesh=spec.mesh or key.mesh)
 
     @abstractmethod
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """The Case of `spec` on `key`, the devices `found`.
 
-        `only` is the strategy of collectives that have no other. Raises GridError.
+        `only` is the strategy of collectives that have just one. Raises GridError.
         """
 
 
@@ -104,15 +107,15 @@ class Workload(ABC):
 class Framework:
     """What the parent knows of a framework without importing it; what it reaches, its probe says.
 
-    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the usual one
+    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the default
     first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
     over all ranks and nothing else. `workloads` are those that it has besides the bare collective,
     and `ring` the strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf``
-    in ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not there.
-    `learns_digits`: it trains on examples that a package of its own brings. `injects`: its programs
-    can be given more to do than the case asks for. One that is `scripted` is always installed, and
-    measured only if it is named. `environment` are variables to set before it starts, by what it
-    is asked for; one that the user has set stays.
+    in ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not attached.
+    `learns_digits`: it trains on the digits of scikit-learn. `injects`: extra work can be injected
+    into its programs. A `scripted` one is always installed, and measured only when it is named.
+    `environment` are variables to set before it starts, by capability; a value that the user has
+    set takes precedence.
     """
 
     name: str
@@ -152,7 +155,7 @@ class _HasWorkload:
 
     @property
     def axes(self) -> str:
-        """The axes of the mesh that it is over, such as ``y``; empty for all."""
+        """The axes of the mesh that it runs over, such as ``y``; empty for all."""
         return self.workload.axes
 
 
@@ -160,8 +163,8 @@ class _HasWorkload:
 class Spec(_HasWorkload):
     """What was asked for, known at collection, with no hardware.
 
-    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: as the devices
-    lie).
+    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: that of the
+    devices).
     """
 
     framework: str
@@ -175,7 +178,7 @@ class Spec(_HasWorkload):
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``; what is usual is left out."""
+        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out."""
         named = (
             (self.collective, "all_reduce"),
             (self.reduce_op, "sum none"),
@@ -190,7 +193,7 @@ class Spec(_HasWorkload):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileSpec:
-    """One Spec on one topology by one compiler; `compiler` is empty for the only one.
+    """One Spec on one topology by one compiler; `compiler` is empty if there is only one.
 
     Its id is the pytest id, such as ``v5e:2x4-jax-default-float32-1M``.
     """
@@ -208,9 +211,9 @@ class CompileSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseKey(_HasWorkload):
-    """What names a Case on one machine: in files, in tables, and among the sizes of its kind.
+    """What names a Case on one machine, in files and in tables.
 
-    `payload_bytes` is 0 for what all sizes of one kind share.
+    `payload_bytes` is 0 in the key that all sizes of one kind share.
     """
 
     framework: str
@@ -240,9 +243,9 @@ class CaseKey(_HasWorkload):
 
     @property
     def group_name(self) -> str:
-        """What all sizes share in words, such as ``jax all_reduce (psum)``.
+        """The name that all sizes share, such as ``jax all_reduce (psum)``.
 
-        What is usual is left out.
+        Usual values are left out.
         """
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
@@ -256,24 +259,24 @@ class CaseKey(_HasWorkload):
     def stem(self) -> str:
         """The name of its file without the strategy, such as ``jax.all_reduce``.
 
-        That of a training step is another one, ``jax.dense_step.all_reduce``: its times are no
-        collective's.
+        A training step has a stem of its own, ``jax.dense_step.all_reduce``: its times are not
+        those of a collective.
         """
         return ".".join(filter(None, (self.framework, self.workload.word, self.collective)))
 
     @property
     def file_name(self) -> str:
-        """Such as ``jax.all_reduce.psum.json``."""
+        """The name of its file, such as ``jax.all_reduce.psum.json``."""
         return f"{self.stem}.{self.strategy}.json"
 
     @property
-    def entry(self) -> tuple[str, str, str, str, int]:
-        """Which line of its file it is, and that line's place among the others."""
+    def line_key(self) -> tuple[str, str, str, str, int]:
+        """What identifies its line in its file; lines are sorted by it."""
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property
     def family(self) -> CaseKey:
-        """What all sizes share."""
+        """The key that all sizes share."""
         return replace(self, payload_bytes=0)
 
 
@@ -281,9 +284,9 @@ class CaseKey(_HasWorkload):
 class Case(_HasWorkload):
     """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
 
-    `protocol` says how it is measured; unlike is never compared with unlike. `ranks` are all that
-    take part; with axes, in several groups at once. Where the workload holds a collective, the
-    payload is that collective's, such as the gradient that a training step sums.
+    `protocol` says how it is measured; times of different protocols are never compared. `ranks`
+    are all that take part; with axes, in several groups at once. Where the workload holds a
+    collective, the payload is that collective's, such as the gradient that a training step sums.
     """
 
     framework: str
@@ -297,7 +300,7 @@ class Case(_HasWorkload):
 
     @property
     def key(self) -> CaseKey:
-        """What names it on its machine."""
+        """The key that names it on its machine."""
         return CaseKey(
             framework=self.framework,
             workload=self.workload,
@@ -313,7 +316,7 @@ class Case(_HasWorkload):
 
     @property
     def group_name(self) -> str:
-        """What all sizes of one kind share, such as ``jax all_reduce (psum)``."""
+        """The name that all sizes share, such as ``jax all_reduce (psum)``."""
         return self.key.group_name
 
     @property

@@ -1,7 +1,7 @@
-"""A launch: how hard it measures, what names it, what it gave.
+"""A launch: how hard it measures, what names it, what it returned.
 
-A Plan and an Injection never change what a case is. What was seen is a Run, a Compiled or a
-Failure; a Measurement has one of them for each launch. What that means is decided in `busbw.judge`.
+A Plan and an Injection never change what a case is. A launch returns a Run, a Compiled or a
+Failure; a Measurement has one of them for each launch. `busbw.judge` decides what they mean.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Plan:
     """How hard to measure. Never changes what is measured.
 
     A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
-    of sampling are over. The anchor is sampled beside it for `anchor_budget_s` seconds, once at
-    least; 0: not at all.
+    of sampling are over. The anchor is sampled in between for `anchor_budget_s` seconds, at least
+    once; 0: not at all.
     """
 
     launches: int = 3
@@ -36,7 +36,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
-    """More work than the case asks for, really done, so that the gate can be tried.
+    """Extra work, really done in the measured program, to test the gate.
 
     The amount is in seconds, seconds per byte of payload, or a `share` of the case's own time
     (`delay`, `sleep`), a `share` of the payload (`payload`), or bytes (`memory`). Without
@@ -51,11 +51,11 @@ class Injection:
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
-        """Whether `case` is one of those that it is for."""
+        """Whether the payload of `case` is one that it is for."""
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, without_s: float, payload_bytes: int) -> float:
-        """How much longer what takes `without_s` is to take."""
+        """The seconds to add to something that takes `without_s`."""
         return (
             (self.seconds or 0.0)
             + (self.seconds_per_byte or 0.0) * payload_bytes
@@ -64,7 +64,7 @@ class Injection:
 
     @property
     def text(self) -> str:
-        """As it is asked for, such as ``delay:5%@1M``."""
+        """As on the command line, such as ``delay:5%@1M``."""
         if self.share is not None:
             amount = f"{100 * self.share:g}%"
         elif self.seconds is not None:
@@ -85,8 +85,8 @@ class LaunchId:
     """Which worker process, or group of processes, gave a Run or a Failure.
 
     `part` is the side of a pair, or the strategy of a group; `attempt` counts the launches that one
-    pass took, from 1 on; `is_again`: it took the place of one that was cut short while it started.
-    Outside of passes there is a `name` alone. As text: ``2.jax.reference``, ``1.jax.3.again``.
+    pass took, from 1 on; `is_again`: it replaces one that was cut short while it started. Outside
+    of passes there is only a `name`. As text: ``2.jax.reference``, ``1.jax.3.again``.
     """
 
     pass_number: int = 0
@@ -118,7 +118,7 @@ class LaunchId:
 
     @property
     def text(self) -> str:
-        """As it stands in results, messages and the names of logs; "" for none."""
+        """As in results, messages and the names of logs; "" for none."""
         words = [self.name] if self.name else []
         if self.pass_number:
             words += [str(self.pass_number), self.framework]
@@ -133,15 +133,15 @@ class LaunchId:
 
     @property
     def again(self) -> LaunchId:
-        """The launch that takes the place of this one."""
+        """The launch that replaces this one."""
         return replace(self, is_again=True)
 
     def of_member(self, role: str) -> LaunchId:
-        """One process of this group of processes."""
+        """The launch of one process of this group."""
         return replace(self, member=role)
 
 
-# Where nobody was launched, or nobody says which.
+# For a failure without a launch, or of an unknown one.
 NO_LAUNCH = LaunchId()
 
 
@@ -153,7 +153,7 @@ class Proof:
     them gives on one rank, `groups` the ranks that each runs over. `payload_copies` counts
     copies of the payload between one collective and the next, `copies_per_call` those that a
     call makes once, however many collectives it chains. `chosen` is what the compiler published
-    of how the collective is done, such as ``colors``. `read_from` is what it was read from.
+    about the algorithm, such as ``colors``. `read_from` is what it was read from.
     """
 
     collectives: Mapping[str, int]
@@ -168,25 +168,25 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """What one launch saw for one Case. `samples_s` are seconds for one collective, in order.
+    """What one launch measured for one Case. `samples_s` are seconds for one collective, in order.
 
     The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
     read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
     slowest and the fastest rank of each collective, and by their mean; of a training step both are
-    the collective's inside of it, by the profiler, and `overlap_fraction` is how much of its own
-    time other instructions of the rank ran, 0 to 1, the median over collectives and ranks; None
-    where the recording does not tell, or nobody asked. `phases_s` says what the
+    the collective's inside of it, by the profiler, and `overlap_fraction` is how much of its
+    time overlaps with other instructions of the rank, 0 to 1, the median over collectives and
+    ranks; None where the recording does not say, or was not asked for. `phases_s` says what the
     launch spent its time on. `values_checked` counts elements that were compared with the exact
     expected ones, over all ranks and samples; a Run exists only if every one was right.
     `peak_memory_bytes` is the highest resident size of the worker during the case,
-    `predicted_memory_bytes` what was expected of it beforehand, `compiled_memory_bytes` what the
-    compiler says that one rank's part of the program takes; None where nobody tells.
+    `predicted_memory_bytes` the prediction of it, `compiled_memory_bytes` what one rank's part of
+    the program takes according to the compiler; None where unknown.
     `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
-    and writes the same buffers on the same ranks, taken beside the samples. `injected` names what
-    the launch was asked to do beyond the case. `training` is what training under a strategy gave;
-    the samples are then seconds of a step, one for each epoch after the first.
+    and writes the same buffers on the same ranks, taken between the samples. `injected` names the
+    extra work of the launch. `training` is what training under a strategy gave; the samples are
+    then seconds of a step, one for each epoch after the first.
     """
 
     launch: LaunchId
@@ -217,8 +217,8 @@ class Run:
 class Failure:
     """A request that gave no Run: a value, not an exception.
 
-    For OUT_OF_MEMORY: bytes needed, bytes that could be had at the moment, and
-    `capacity_bytes`, what could be had if nothing else used the machine's memory.
+    For OUT_OF_MEMORY: bytes needed, bytes available at the moment, and `capacity_bytes`, what
+    would be available if nothing else used the machine's memory.
     """
 
     kind: FailureKind
@@ -233,7 +233,7 @@ class Failure:
 
     @property
     def last_line(self) -> str:
-        """The last line of its log, where a process mostly says why it ended."""
+        """The last line of its log, which usually says why a process ended."""
         return self.log.splitlines()[-1] if self.log else "nothing in its log"
 
 
@@ -247,7 +247,7 @@ class Measurement:
 
     @property
     def launches(self) -> int:
-        """How many there were."""
+        """The number of launches."""
         return len(self.runs) + len(self.failures)
 
 
@@ -257,9 +257,9 @@ class Compiled:
 
     `collectives` counts those of one turn of the loop by kind, `groups` is how many groups of how
     many ranks each runs over, such as ``1x8``. `algorithm` is what the compiler published of its
-    choice, empty where it published nothing. `starts` says that the collective is started and
-    waited for apart, so that other work can go on meanwhile. `around` counts by kind what else goes
-    over the payload in a turn of the loop, `around_loop` what does so once in a call.
+    choice, empty where it published nothing. `starts`: the collective is asynchronous, started by
+    one instruction and awaited by another. `around` counts by kind the other operations on the
+    payload in a turn of the loop, `around_loop` those outside of the loop, once in a call.
     """
 
     collectives: Mapping[str, int]
@@ -283,23 +283,23 @@ class Compiled:
         return ", ".join(words)
 
 
-# Whose values say what they are.
+# Shown without their names.
 _NAMED = ("strategy", "emitter", "offload")
 
 
 def _sorted(compiled: Compiled) -> list[tuple[str, str]]:
-    order = {name: place for place, name in enumerate(("strategy", "emitter", "colors", "phases"))}
+    order = {name: index for index, name in enumerate(("strategy", "emitter", "colors", "phases"))}
     return sorted(compiled.algorithm.items(), key=lambda item: (order.get(item[0], 9), item[0]))
 
 
 class OwnProcesses(ABC):
-    """A workload each of whose launches is a group of processes, which train together."""
+    """A workload whose launches are groups of processes that train together."""
 
     __slots__ = ()
 
     @abstractmethod
     def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
-        """What is asked for; `examples` is the path of the file that is learned from."""
+        """The request for `case`; `examples` is the path of the training examples."""
 
     @abstractmethod
     def run_of(
@@ -309,4 +309,4 @@ class OwnProcesses(ABC):
         answers: Sequence[TrainingAnswer],
         launch: LaunchId,
     ) -> Run | Failure:
-        """One Run of all answers, in the order of roles, if they agree; else why not."""
+        """One Run made of all answers, in the order of roles; a Failure if they disagree."""

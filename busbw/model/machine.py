@@ -1,10 +1,10 @@
-"""Where it is measured or compiled: devices, their key, how they are timed, how they lie.
+"""What cases are measured on or compiled for: devices, their key, protocols, meshes.
 
-What a framework's probe or a compiler finds, the key that baselines
-are found by, and the arithmetic of meshes: ``2x4`` has the axes x (2) and y (4), and ranks are
-numbered with the last axis running fastest, as `jax.sharding.Mesh` lays devices out. Only
-`EnvironmentKey` and `Protocol` are ever matched; whatever else is recorded here is printed, never
-compared. Figures of chips are in `busbw.hardware`.
+What a framework's probe or a compiler finds, the key that baselines are found by, and the
+arithmetic of meshes: ``2x4`` has the axes x (2) and y (4), and ranks are numbered with the last
+axis running fastest, as `jax.sharding.Mesh` lays devices out. Only `EnvironmentKey` and `Protocol`
+are ever matched; whatever else is recorded here is printed, never compared. Figures of chips are in
+`busbw.hardware`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from .words import Clock, Device
 
-# How many devices a CPU is split into where nobody says.
+# How many devices a CPU is split into by default.
 VIRTUAL_RANKS = 4
 
 
@@ -24,7 +24,7 @@ VIRTUAL_RANKS = 4
 class Protocol:
     """How a time is taken: the clock, the timed program, the allocator's settings.
 
-    Unlike is never compared with unlike. As text: ``host/chain2-two-buffers/hugepages``.
+    Times of different protocols are never compared. As text: ``host/chain2-two-buffers/hugepages``.
     """
 
     clock: Clock
@@ -46,7 +46,7 @@ class Protocol:
 
     @property
     def text(self) -> str:
-        """As it stands in files and results."""
+        """As in files and results."""
         return "/".join(filter(None, (self.clock.value, self.program, self.allocator)))
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentKey:
-    """Where a time holds: baselines are found by it and by nothing else."""
+    """What a time was measured on; baselines are found by it and by nothing else."""
 
     device_kind: str
     ranks: int
@@ -70,10 +70,10 @@ class EnvironmentKey:
 class DeviceSet:
     """The devices of one class that a framework reaches in one process.
 
-    `ranks` is how many there are; `any_ranks` says that any other number can be had (virtual
-    CPU devices). `program` and `allocator` are how this framework would measure on them;
-    `clocks` are those that can be read, the default first. `strategies` maps a strategy's name
-    as asked for to its true name.
+    `ranks` is how many there are; `any_ranks`: any other number is possible, too (virtual CPU
+    devices). `program` and `allocator` are how this framework would measure on them; `clocks` are
+    those that can be read, the default first. `strategies` maps a strategy's name as asked for to
+    its true name.
     """
 
     device: Device
@@ -91,7 +91,7 @@ class DeviceSet:
 
     @property
     def key(self) -> EnvironmentKey:
-        """Where times hold that all of them take part in."""
+        """The key of times in which all of them take part."""
         return EnvironmentKey(
             device_kind=self.device_kind,
             ranks=self.ranks,
@@ -131,11 +131,11 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topology:
-    """Chips that a program can be compiled for without them, such as ``v5e:2x4``.
+    """Chips that a program can be compiled for without having them, such as ``v5e:2x4``.
 
-    `layout` is what the compiler is told of how they lie, and `chip_config` how a TPU's cores are
-    used, where that is not what its compiler takes by itself; for a GPU `target_config` describes
-    the chip, and `memory_bytes` is what it has (None: the compiler knows).
+    `layout` is their topology in the compiler's notation, and `chip_config` how a TPU's cores are
+    used, where that is not the compiler's default; for a GPU `target_config` describes the chip,
+    and `memory_bytes` is its memory (None: the compiler knows).
     """
 
     name: str
@@ -184,7 +184,7 @@ def extents_of(mesh: str) -> tuple[int, ...]:
 def check_axes(axes: str, mesh: str) -> str:
     """`axes`, such as ``y`` or ``x,z``, as names of axes of `mesh` in order, such as ``xz``.
 
-    Raises ValueError for an axis that the mesh has not, and for a group of fewer than two ranks.
+    Raises ValueError for an axis that the mesh does not have, and for a group of one rank.
     """
     extents = extents_of(mesh)
     known = AXES[: len(extents)]
@@ -202,10 +202,10 @@ def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
     if not axes:
         return (tuple(range(ranks)),)
     extents = extents_of(mesh)
-    numbers = {place: rank for rank, place in enumerate(itertools.product(*map(range, extents)))}
+    ranks_at = enumerate(itertools.product(*map(range, extents)))
     inner = [AXES.index(name) for name in axes]
     groups: dict[tuple[int, ...], list[int]] = {}
-    for place, rank in numbers.items():
-        rest = tuple(at for axis, at in enumerate(place) if axis not in inner)
+    for rank, coordinates in ranks_at:
+        rest = tuple(at for axis, at in enumerate(coordinates) if axis not in inner)
         groups.setdefault(rest, []).append(rank)
     return tuple(tuple(group) for group in groups.values())

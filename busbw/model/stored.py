@@ -1,9 +1,8 @@
-"""What files hold of a case: its baselines, results' flat form of it, and what none of it can be.
+"""Cases as files store them: baselines, the flat form in results, and the limits of what is read.
 
-What may be accepted as a baseline is decided elsewhere, and no file is known here. A value that we
-made needs no check; those at the end are for one that somebody else wrote. Beyond these limits
-formulas overflow and lists of ranks fill the memory. Each check raises ValueError whose message
-begins with the field.
+Opens no file, and does not decide what may become a baseline. The checks at the end are for values
+that were read from a file or a worker; beyond their limits formulas overflow and lists of ranks
+fill the memory. Each check raises ValueError with a message that begins with the field.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 
 def converted(kind: type[T], value: object, **own: object) -> T:
-    """A dataclass `kind` with the fields that `value` has by the same names, and its `own`."""
+    """A `kind` with the fields that `value` has under the same names, and with those in `own`."""
     shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
     return kind(**{name: getattr(value, name) for name in shared}, **own)
 
@@ -33,9 +32,9 @@ class BaselineSession:
     """The launches that one session added to a baseline, seconds for each.
 
     `anchors_s` has, for each launch, seconds for one pass of the launch's anchor workload for this
-    case, a memory copy without a collective that was measured beside it; it is empty where none
-    was. `commit` is empty where there was none. `surroundings` are the machine's load, its clock
-    frequency and the flags that steer the framework, as far as they are known.
+    case, a memory copy without a collective that was measured next to it; empty if none was.
+    `commit` is empty outside of a repository. `surroundings` are the machine's load, its clock
+    frequency and the flags of the framework, as far as they are known.
     """
 
     date: str
@@ -48,11 +47,11 @@ class BaselineSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What a Case did on one Environment key: its sessions, oldest first, or `oom` and none.
+    """What is stored of a Case on one Environment key: its sessions, oldest first; none if `oom`.
 
     `date` and `versions` are those of the newest session, or of the entry that says `oom`.
-    `pinned_s` is the pinned level in seconds, which the sum of all accepted small losses is
-    bounded against, and `pinned_date` when it was pinned; None and empty where it is `oom`.
+    `pinned_s` is the pinned level in seconds, against which the sum of all accepted small losses
+    is bounded, and `pinned_date` when it was pinned; None and empty where it is `oom`.
     `memory_limit_bytes` is the artificial limit that it was `oom` under; None: the machine's own.
     """
 
@@ -85,7 +84,7 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBaseline:
-    """What a compiler made of a Case when it was stored: a program, or out of memory and none."""
+    """What a compiler made of a Case when it was stored; no program if it was out of memory."""
 
     case: Case
     compiled: Compiled | None
@@ -173,14 +172,14 @@ def _workload(stored: StoredCase | StoredSpec) -> Workload:
 
 MOST_RANKS = 1_000_000
 MOST_BYTES = 10**15
-# No clock is finer than the one; the other is a session of eleven days.
+# No clock is finer than the first; the second is eleven days.
 LEAST_S, MOST_S = 1e-12, 1e6
 
 _LONGEST_MESH = 60
 
 
 def check_case(case: Case) -> None:
-    """Ranks, payload, mesh and axes are some that can be measured."""
+    """Check that the ranks, payload, mesh and axes can be measured."""
     _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
     _check_count("ranks", case.ranks, MOST_RANKS)
     _check_mesh(case.mesh)
@@ -200,7 +199,7 @@ def _check_axes(case: Case) -> None:
 
 
 def check_key(key: EnvironmentKey) -> None:
-    """Ranks, cores, hosts and processes can be counted, and the mesh is one."""
+    """Check the counts of ranks, cores, hosts and processes, and the mesh."""
     for name in ("ranks", "hosts", "processes", "cores"):
         count = getattr(key, name)
         if count is not None:
@@ -209,7 +208,7 @@ def check_key(key: EnvironmentKey) -> None:
 
 
 def check_compiled(compiled: Compiled) -> None:
-    """Nothing is counted below 0."""
+    """Check that no count is below 0."""
     for name in ("argument", "output", "alias", "temporary", "peak"):
         count = getattr(compiled, f"{name}_bytes")
         if count < 0:
@@ -221,13 +220,13 @@ def check_compiled(compiled: Compiled) -> None:
 
 
 def check_seconds(name: str, seconds: float) -> None:
-    """A time that something took."""
+    """Check that something can have taken so long."""
     if not LEAST_S <= seconds <= MOST_S:
         raise ValueError(f"{name}: expected {LEAST_S:g} to {MOST_S:g} seconds, got {seconds:g}")
 
 
 def check_date(name: str, text: str) -> None:
-    """A day, such as 2026-01-31."""
+    """Check that `text` is a day, such as 2026-01-31."""
     try:
         datetime.datetime.strptime(text, "%Y-%m-%d")
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Training a small net in a group of processes: who takes part, what is asked for, what it gave.
+"""Training a small net in a group of processes: the cluster, the request, and what it gave.
 
-Values only. What a framework makes of it is in `busbw.worker.backends`, who starts whom in
+Values only. Training itself is in `busbw.worker.backends`, starting the processes in
 `busbw.driver`.
 """
 
@@ -16,7 +16,7 @@ from .words import plural
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Role:
-    """What a process is to its group, such as the second worker: `task` ``worker``, `index` 1."""
+    """The role of a process in its group; the second worker has `task` ``worker``, `index` 1."""
 
     task: str = "worker"
     index: int = 0
@@ -29,9 +29,10 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """How many processes there are of each task, such as chief 1, worker 2, ps 1; who does what.
+    """How many processes there are of each task, such as chief 1, worker 2, ps 1.
 
-    Those of `offering` are there for the others before those of `asked` get a request.
+    The request goes to the processes of the task `asked`, after those of the tasks `offering` have
+    started to serve the others.
     """
 
     counts: Mapping[str, int] = field(default_factory=lambda: {"worker": 1})
@@ -48,12 +49,12 @@ class Cluster:
         )
 
 
-# A process that is by itself has neither role nor address; a single worker of a cluster has both.
+# A single process has neither role nor address; a cluster's only worker has both.
 ALONE = Cluster(counts={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ClusterMember:
     """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices."""
 
     role: Role
@@ -61,11 +62,11 @@ class Place:
 
 
 class Net(str, enum.Enum):
-    """Which net is trained, and with it where its examples come from.
+    """Which net is trained, and where its examples come from.
 
-    `cnn`: two convolutions and two dense layers; a file has its examples, and a batch is shared
-    out evenly to all ranks. `perceptron`: two dense layers; every rank draws the same examples,
-    and goes over all of them in batches of its own.
+    `cnn`: two convolutions and two dense layers; its examples are in a file, and a batch is split
+    evenly over all ranks. `perceptron`: two dense layers; every rank draws the same examples, and
+    goes over all of them in batches of its own.
     """
 
     CNN = "cnn"
@@ -77,7 +78,7 @@ CNN = Net.CNN.value
 # Examples of a step, over all ranks.
 CNN_BATCH = 128
 
-# An example as it is handed over: its pixels from 0 to 16, row by row, then its label, each a byte.
+# An example in the file: its pixels from 0 to 16, row by row, then its label, each a byte.
 EXAMPLE_SIDE = 8
 EXAMPLE_BYTES = EXAMPLE_SIDE**2 + 1
 EXAMPLE_CLASSES = 10
@@ -98,7 +99,7 @@ CNN_SHAPES: Mapping[str, tuple[int, ...]] = {
 # The gradient of the net, in float32.
 CNN_BYTES = 4 * sum(map(math.prod, CNN_SHAPES.values()))
 
-# In the order in which they are handed out to servers.
+# In the order in which they are assigned to servers.
 PERCEPTRON_SHAPES: Mapping[str, tuple[int, ...]] = {
     "hidden_weights": (28 * 28, 128),
     "hidden_biases": (128,),
@@ -108,7 +109,7 @@ PERCEPTRON_SHAPES: Mapping[str, tuple[int, ...]] = {
 
 
 class TrainingStrategy(str, enum.Enum):
-    """How a net is trained by several, by the names of `tf.distribute`."""
+    """How training is distributed, in the names of `tf.distribute`."""
 
     ONE_DEVICE = "one_device"
     MIRRORED = "mirrored"
@@ -121,8 +122,8 @@ class TrainingStrategy(str, enum.Enum):
 class Updates(str, enum.Enum):
     """What an update of the variables is made of.
 
-    `single`: there is one rank and no server. `asynchronous`: each rank's gradient is an update of
-    its own. `synchronous`: an update is the mean of one gradient for each rank.
+    `single`: there is one rank and no server. `asynchronous`: each rank's gradient is a separate
+    update. `synchronous`: an update is the mean of one gradient for each rank.
     """
 
     SINGLE = "single"
@@ -132,14 +133,13 @@ class Updates(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingRequest:
-    """Plain gradient descent of `net`, from the same starting values whoever trains.
+    """Plain gradient descent of `net`, from the same initial values with every strategy.
 
-    `strategy` says how gradients get to the variables. None: by no strategy of `tf.distribute`,
-    which without `servers` leaves a single process, and with some the synchronous replication of
-    TF 1. `examples_path` is the file of those nets that learn from one: its last `unseen` examples
-    are kept for the accuracy. For other nets `examples` are drawn, and `unseen` more. An epoch has
-    as many whole batches as there are. `rate` is a power of two, so that the counter of updates is
-    exact.
+    `strategy` says how gradients get to the variables. None: without `tf.distribute`, which is a
+    single process, or with `servers` the synchronous replication of TF 1. `examples_path` is the
+    file of examples of nets that have one: its last `unseen` examples are held out for the
+    accuracy. For other nets `examples` are drawn, and `unseen` more. An epoch is all whole batches
+    of them. `rate` is a power of two, so that the counter of updates is exact.
     """
 
     net: Net
@@ -157,10 +157,10 @@ class TrainingRequest:
 
     @property
     def cluster(self) -> Cluster:
-        """Who takes part.
+        """The processes that take part.
 
-        TF 2's coordinator trains by the workers, which only offer themselves; TF 1's workers do it
-        themselves, and offer too: each is asked for its part of the graph by the others.
+        TF 2's coordinator trains through its workers, which only serve; TF 1's workers train and
+        serve: each runs its part of the others' graphs.
         """
         workers = {"worker": self.ranks}
         if self.servers:
@@ -182,7 +182,7 @@ class TrainingRequest:
 
     @property
     def updates_of_a_step(self) -> int:
-        """Without a common update each rank's gradient is an update of its own."""
+        """One, or without a common update one for each rank."""
         return self.ranks if self.updates is Updates.ASYNCHRONOUS else 1
 
     @property
@@ -204,16 +204,16 @@ class TrainingRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingRun:
-    """What training gave, as one process saw it or, put together, as all did.
+    """What training gave, as seen by one process or, combined, by all.
 
-    `epochs_s` are seconds for each epoch, of `steps` steps; the first holds tracing and warming up.
-    `updates` counts what the variables really saw: one of them has a gradient of exactly -1 on
-    every rank, whose mean over ranks is what an update must bring; its value tells.
+    `epochs_s` are seconds for each epoch, of `steps` steps; the first includes tracing and warm-up.
+    `updates` is how many updates the variables really saw: it is read from a variable whose
+    gradient is exactly -1 on every rank.
     `first_digests` and `last_digests` are SHA-256 of all variables after the first step and at the
     end, by rank where each has its own, such as ``worker 1, replica 0``, else by ``all``.
     `reductions` counts the operations by which gradients are added up in one step, by kind, on all
-    ranks of the process, which are its `replicas`; `reduced_bytes` is what one rank hands to them.
-    Those of a coordinator are the workers that it trains by.
+    ranks of the process, which are its `replicas`; `reduced_bytes` is what one rank passes to them.
+    The replicas of a coordinator are its workers.
     """
 
     api: str
@@ -234,10 +234,10 @@ class TrainingRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingAnswer:
-    """A `run`, and what is not kept with its case: what was counted beside it, and where.
+    """A `run`, with counts and a description of the machine that are not stored with its case.
 
-    `gradients` is how many were computed, `global_step` what the framework counted, None where it
-    counts nothing. `server_bytes` are the bytes of variables on each server.
+    `gradients` is how many were computed, `global_step` the framework's own count, None if it has
+    none. `server_bytes` are the bytes of variables on each server.
     """
 
     run: TrainingRun

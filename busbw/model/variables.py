@@ -1,13 +1,13 @@
-"""Environment variables that are written down, each with its reason; of others only the name.
+"""Environment variables that are recorded, each with its reason; of others only the name.
 
-Baselines are made for git and for pull requests, results and logs for whoever reads them. A value
-is written only if its variable stands in the one table here, by its exact name: it changes what is
-measured, and holds no secret, no host and no account. A variable that is named like one of a
-framework's and does not stand there is written as set: without its value, and without anything
-that its value could be guessed from. `TF_TOKEN_...` is Terraform's. So a change of it is not seen,
-only that it came or went. Home directories are written as ``~``.
+Baselines are committed to git and reviewed in pull requests; results and logs are read by anybody.
+A value is recorded only if its variable is in the table below, by its exact name: it changes what
+is measured, and holds no secret, no host and no account. A variable that has a framework's prefix
+and is not in the table is recorded as set, without its value and without anything that the value
+could be guessed from: `TF_TOKEN_...` is Terraform's. A change of its value is therefore not seen,
+only whether it is set. Home directories are recorded as ``~``.
 
-Values and text only: whose environment it is, and whose home, is handed in.
+Values and text only: the environment and the home directory are arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 HIDDEN = "(set)"
 
-# Whose variables of other names are worth a line without a value.
+# Variables with these prefixes are recorded without their values if they are not in the table.
 PREFIXES = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "OMP_", "CUDA_VISIBLE")
 
 # A home below any folder, as of several machines, and root's own.
@@ -28,15 +28,15 @@ _END = r"(?=$|[/\s:;,='\"()])"
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable whose value is written down, and why; `compiles`: it steers XLA's compilers."""
+    """A variable whose value is recorded, and why; `compiles`: it changes what XLA compiles."""
 
     name: str
     why: str
     compiles: bool = False
 
 
-# Of the documentation and of the libraries themselves: JAX 0.10, libtpu 0.0.42, TensorFlow 2.21,
-# NCCL 2.28, glibc 2.36 and the runtimes of OpenMP.
+# From the documentation and the source of JAX 0.10, libtpu 0.0.42, TensorFlow 2.21, NCCL 2.28,
+# glibc 2.36 and the OpenMP runtimes.
 VARIABLES = (
     # XLA and its clients
     Variable("XLA_FLAGS", "options of XLA's compilers and run time", compiles=True),
@@ -174,15 +174,15 @@ _KNOWN = frozenset(one.name for one in VARIABLES)
 
 
 def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """What is written down of `environment`, by name; `home` is the user's own folder."""
+    """What is recorded of `environment`, by name; `home` is the user's home directory."""
     names = sorted(name for name in environment if name in _KNOWN or name.startswith(PREFIXES))
     return masked({name: environment[name] for name in names}, home)
 
 
 def masked(values: Mapping[str, str], home: str = "") -> dict[str, str]:
-    """`values` by name, as they may be written: also of a file that another version wrote.
+    """`values` by name without those that may not be recorded, as an older version's file may have.
 
-    What is no variable of a framework, such as a version or the load, stays.
+    Values of other names, such as a version or the load, are kept.
     """
     return {
         name: HIDDEN
@@ -193,14 +193,14 @@ def masked(values: Mapping[str, str], home: str = "") -> dict[str, str]:
 
 
 def of_compilers(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that steer a compiler, in full: for the name of what is kept, never shown."""
+    """The variables that change what is compiled, in full: for the cache key, never shown."""
     names = sorted(one.name for one in VARIABLES if one.compiles and one.name in environment)
     return {name: environment[name] for name in names}
 
 
 def without_homes(text: str, home: str = "") -> str:
     """`text` with ``~`` in place of `home` and of every home below ``/home`` or ``/Users``."""
-    # Of root's own only the whole path is meant, not what ends with its name.
+    # Root's home is replaced only as a whole path, not where a path ends with its name.
     own = "" if home in ("/", "/root") else home.rstrip("/")
     pattern = f"{re.escape(own)}|{_HOMES}" if own.startswith("/") else _HOMES
     return re.sub(f"(?:{pattern}){_END}", "~", text)

@@ -1,6 +1,6 @@
-"""What is made of results: Summary, Verdict, SessionVerdict. A verdict words itself.
+"""Summary, Verdict and SessionVerdict: the answers. A verdict words itself.
 
-Holds answers; the rules that give them are in `busbw.judge`.
+The rules that give the answers are in `busbw.judge`.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseVerdict:
-    """What the answer for a Case says of whatever was observed. It words itself.
+    """The answer for a Case, whether it was timed or compiled. It words itself.
 
-    `failed` says whether the test fails, `expected` that what would fail was to be expected;
-    `notes` are about the observation and change nothing.
+    `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
+    nothing.
     """
 
     outcome: Outcome
@@ -86,8 +86,8 @@ class Verdict(CaseVerdict):
     baseline with anchors, corrected by the anchor. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `tail_ratio` is p90 over p25, now over before, where that surely grew. `ceiling` is what the
-    hardware allows, where that is known.
+    `tail_ratio` is p90 over p25, now over before, where that grew significantly. `ceiling` is what
+    the hardware allows, where that is known.
     """
 
     spec: Spec
@@ -126,7 +126,7 @@ class Verdict(CaseVerdict):
 class SessionVerdict:
     """The answer for the session; it is a test item of its own, the last.
 
-    `failed_cases` is how many cases failed; each of them has said so itself.
+    `failed_cases` is how many cases failed; each of them has a verdict that says so.
     """
 
     outcome: SessionOutcome
@@ -147,9 +147,9 @@ class SessionVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """One thing that changed: what, before, and now. `fails` says that the case fails for it.
+    """One thing that changed: what, before, and now. `fails`: the case fails because of it.
 
-    `accepted` says that it would have failed, had nobody accepted it.
+    `accepted`: the case would fail because of it, had the user not accepted it.
     """
 
     what: str

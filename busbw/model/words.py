@@ -1,6 +1,6 @@
-"""The enums, and how sizes and durations are written wherever a value words itself.
+"""The enums, and the text of sizes and durations.
 
-Seconds and bytes inside; text only for people.
+Values are in seconds and bytes; text is for people only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ GIB = 1024**3
 
 
 class Device(str, enum.Enum):
-    """The class of device that a collective runs on; limits and rules belong to it."""
+    """The class of device that a collective runs on; limits and rules depend on it."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -48,7 +48,7 @@ class FailureKind(str, enum.Enum):
 
 
 class Clock(str, enum.Enum):
-    """What a time was read from; unlike is never compared with unlike.
+    """What a time was read from; times of different clocks are never compared.
 
     `host`: the slope of a chain's time over its length. `dispatch`: one call of one collective,
     as users feel it. `device`: the collective's own events in a profiler's trace.
@@ -60,18 +60,18 @@ class Clock(str, enum.Enum):
 
 
 class Placement(str, enum.Enum):
-    """Where the result goes: over the input, or beside it."""
+    """Where the result is written: over the input, or to another buffer."""
 
     IN_PLACE = "in_place"
     OUT_OF_PLACE = "out_of_place"
 
 
 class Extra(str, enum.Enum):
-    """What a worker can be asked to do beyond the case, so that the gate can be tried.
+    """What can be injected to test the gate.
 
     `delay`: a busy loop on every rank in each collective. `payload`: a second collective, on a
     part of the payload, in each round. `sleep`: the host sleeps within every fourth sample.
-    `memory`: no more memory than so much is there.
+    `memory`: the worker has only so much memory.
     """
 
     DELAY = "delay"

@@ -1,6 +1,6 @@
-"""The pytest face: hooks and fixtures of a few lines each; what they decide is decided elsewhere.
+"""The pytest plugin: hooks and fixtures of a few lines each; decisions are made elsewhere.
 
-The only room that imports pytest. Nobody imports it; `conftest.py` names it.
+The only package that imports pytest. Nothing imports it; `conftest.py` names it.
 """
 
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem

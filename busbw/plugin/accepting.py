@@ -1,7 +1,7 @@
-"""Judged → Written: what is written to baselines, only what was asked for and deserves it.
+"""Judged → Written: what is accepted as baselines, only on request and only if it may be.
 
-Decides which cases are handed on; files, levels and budgets are the business of
-`busbw.baselines`. Nothing is written from a session without a verdict.
+Decides which cases are stored; files, levels and budgets are in `busbw.baselines`. Nothing is
+written from a session without a verdict.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def takes_slower(
 
 
 def accepted(judged: Judged) -> _Outcome:
-    """Written, once, and the exit code that it calls for; None: the session's own."""
+    """Write the baselines, once; the result, and the exit code if it is not the session's own."""
     nothing = Written(judged=judged)
     if not judged.settings.writes_baselines:
         return nothing, None
@@ -69,7 +69,7 @@ def accepted(judged: Judged) -> _Outcome:
 
 
 def _unwritten(error: OSError) -> str:
-    """Files are written all or none; where even that went wrong, the error says which were."""
+    """All files are written or none; a PartlyWrittenError says which were."""
     if isinstance(error, writing.PartlyWrittenError):
         return f"not all baselines were written: {error}"
     return f"no baseline was written: {writing.reason(error)}"
@@ -123,7 +123,7 @@ def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
 
 
 def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
-    """The jobs whose verdict is no failure of measuring, each Case once."""
+    """The jobs that may become baselines, each Case once."""
     jobs, verdicts = measured.resolved.jobs, judged.verdicts
     able = [spec for spec in jobs if judge.may_become_baseline(verdicts[spec])]
     return {spec: jobs[spec] for spec in {jobs[spec].case: spec for spec in able}.values()}
@@ -145,7 +145,7 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted
                 measurement=measurement,
                 times_s=_times_s(measurement),
                 anchors_s=stats.anchors_s(measurement.runs),
-                # The level did not change: these launches are more of the same.
+                # The level did not change: these launches belong to it.
                 append=outcome is Outcome.PASS,
                 memory_limit_bytes=settings.memory_limit_bytes,
             )
@@ -167,7 +167,7 @@ def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
         try:
             case, key = grid.resolve(spec, target), target.key(spec)
         except GridError:
-            # No case on this device: there is no baseline of it here that could be meant.
+            # No case on this device, and therefore no baseline.
             continue
         if _file_of(key, case) in touched:
             asked.append((key, case))

@@ -1,6 +1,6 @@
-"""With --topology: what is compiled for and with which compilers, and releases of libtpu by pip.
+"""With --topology: the topologies and compilers to use, and releases of libtpu from pip.
 
-Options to values; what is wrong raises ValueError with what is accepted. Nothing is fetched before
+Options to values; a wrong one raises ValueError with what is accepted. Nothing is downloaded before
 it is needed.
 """
 
@@ -30,14 +30,14 @@ _FETCH_TIMEOUT_S = 900.0
 _SHOWN_LINES = 3
 _LIBRARY = "libtpu.so"
 
-# Words for one topology of every chip, and whose chips they mean.
+# Words for one topology of every chip, and the devices that they mean.
 FAMILIES: Mapping[str, tuple[Device, ...]] = {
     "all": (Device.TPU, Device.GPU),
     "tpu": (Device.TPU,),
     "gpu": (Device.GPU,),
 }
 
-# In which folders of packages a compiler lies.
+# The folders of packages that have a compiler.
 _PACKAGES = {
     Device.TPU: ("libtpu",),
     Device.GPU: ("jax_plugins/xla_cuda13", "jax_plugins/xla_cuda12"),
@@ -53,7 +53,7 @@ _COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
-    """One libtpu: a release that pip can fetch, or a library that lies somewhere."""
+    """One libtpu: a release that pip can download, or the path of a library."""
 
     label: str
     version: str = ""
@@ -62,10 +62,10 @@ class Libtpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileSettings:
-    """What to compile, and with what; `libtpus` is empty for the installed one.
+    """What to compile for, and with what; `libtpus` is empty for the installed one.
 
-    A topology of one of the `families` (``all``) whose compiler is missing is skipped, and that is
-    said; one that was named is an error.
+    A topology of one of the `families` (``all``) whose compiler is missing is skipped with a
+    reason; a missing compiler for one that was named is an error.
     """
 
     topologies: tuple[Topology, ...]
@@ -76,7 +76,7 @@ class CompileSettings:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What tells several compilers apart; one alone needs no name."""
+        """The names of several compilers; a single one has none."""
         several = len(self.libtpus) > 1
         return tuple(f"libtpu{one.label}" for one in self.libtpus) if several else ("",)
 
@@ -84,7 +84,7 @@ class CompileSettings:
 def compile_settings_of(
     config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
 ) -> CompileSettings | None:
-    """What --topology and the options beside it ask for, with the baselines in `root`.
+    """What --topology and the options that go with it ask for, with the baselines in `root`.
 
     None without --topology.
     """
@@ -151,11 +151,11 @@ def _libtpu(word: str) -> Libtpu:
             f"{word!r}; accepted is a version such as 0.0.42.1, or the path of a {_LIBRARY} or of "
             "a folder with one"
         )
-    return Libtpu(label=_version_beside(libraries[0]) or path.name, library=libraries[0])
+    return Libtpu(label=_installed_version(libraries[0]) or path.name, library=libraries[0])
 
 
-def _version_beside(library: Path) -> str:
-    """The version that pip left beside the library's package; empty where there is none."""
+def _installed_version(library: Path) -> str:
+    """The version in the metadata that pip installed with the library; empty without any."""
     found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     return found[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if found else ""
 
@@ -165,9 +165,9 @@ def topologies_of(
 ) -> tuple[Topology, ...]:
     """The topologies of ``--topology``; ``all``, ``tpu`` and ``gpu``: the usual ones.
 
-    The usual ones are those of every compiler that is here, and those that baselines promise: a
-    compiler that is gone must not take them along. With `everywhere` the compilers are another
-    interpreter's, and all topologies are taken.
+    The usual ones are those of every installed compiler, and those that have baselines: they must
+    not be dropped silently when a compiler is uninstalled. With `everywhere` the compilers are
+    another interpreter's, and all topologies are taken.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     found: list[Topology] = []
@@ -197,7 +197,7 @@ def _usual(
 
 
 def missing() -> Mapping[Device, str]:
-    """The classes of device that no compiler is installed here for, and how to get it."""
+    """The classes of device without an installed compiler, and how to install it."""
     extras = {Device.TPU: "tpu", Device.GPU: "compilers"}
     folders = [Path(folder) for folder in sys.path if folder]
     return {
@@ -208,7 +208,7 @@ def missing() -> Mapping[Device, str]:
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
-    """The library of `libtpu`, fetched with pip into the cache if it is not there yet.
+    """The library of `libtpu`, downloaded with pip into the cache if it is not there yet.
 
     Raises ValueError with pip's own words.
     """
@@ -229,7 +229,7 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
 
 
 def _fetch(version: str, folder: Path) -> None:
-    """Whole or not at all, however many sessions do it at the same time."""
+    """Download it whole or not at all, even if several sessions do so at the same time."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{version}."))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
@@ -241,7 +241,7 @@ def _fetch(version: str, folder: Path) -> None:
         if done.returncode != 0:
             words = "; ".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
             raise ValueError(f"--libtpu={version}: pip could not fetch it: {words}")
-        _take_its_place(new, folder)
+        _move_to(new, folder)
     except subprocess.TimeoutExpired as error:
         raise ValueError(
             f"--libtpu={version}: pip did not end within {_FETCH_TIMEOUT_S:g} s"
@@ -250,8 +250,8 @@ def _fetch(version: str, folder: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _take_its_place(new: Path, folder: Path) -> None:
-    """Another session may have been faster: what it fetched is the same."""
+def _move_to(new: Path, folder: Path) -> None:
+    """Rename `new`, unless another session was faster: what it downloaded is the same."""
     try:
         os.replace(new, folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""With --topology: Collected → CompileResolved → Programs → Judged. Nothing is measured then."""
+"""With --topology: Collected → CompileResolved → Programs → Judged. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RELEASE = "BUSBW_COMPILER_RELEASE"
 def parallel_of(
     settings: Settings, asked: CompileSettings, executor: driver.Executor, display: Display
 ) -> driver.Parallel:
-    """What compiles for this session."""
+    """The schedule that compiles for this session."""
     # The only framework of a session that compiles.
     framework = settings.frameworks[0]
     return driver.Parallel(
@@ -56,7 +56,7 @@ def resolved(
     specs: tuple[CompileSpec, ...],
     parallel: driver.Parallel,
 ) -> CompileResolved:
-    """Which compilers there are, and what they are given. Raises pytest.UsageError."""
+    """The compilers that there are, and their jobs. Raises pytest.UsageError."""
     compilers = _described(parallel, specs, asked)
     skipped, jobs = {}, {}
     topologies = {one.name: one for one in asked.topologies}
@@ -85,7 +85,7 @@ def compiled(
     display: Display,
     keep: Callable[[Programs], None],
 ) -> Programs:
-    """Everything compiled. What there is by then is handed to `keep`, also after an interrupt."""
+    """Compile everything. The programs so far go to `keep`, also after an interrupt."""
     begun_s, interrupted = time.monotonic(), False
     job_of = {
         spec: driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
@@ -112,7 +112,7 @@ def compiled(
 
 
 def judged(programs: Programs, skip: str) -> Judged:
-    """The first compiler is held against what is stored, a further one against the one before."""
+    """The first compiler is compared with what is stored, each next one with the one before."""
     resolved = programs.resolved
     found: dict[CompileSpec, CompiledVerdict] = dict(resolved.skipped)
     previous: dict[tuple[str, str], CompiledBaseline | None] = {}
@@ -120,13 +120,13 @@ def judged(programs: Programs, skip: str) -> Judged:
     for spec in sorted(resolved.jobs, key=lambda one: labels.index(one.compiler)):
         job, now = resolved.jobs[spec], programs.results[spec]
         release = resolved.compilers[spec.compiler, spec.topology].release
-        place = (spec.topology, spec.spec.id)
-        first = place not in previous
-        before = job.stored if first else previous[place]
+        case_key = (spec.topology, spec.spec.id)
+        first = case_key not in previous
+        before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
         terms = _terms(resolved.settings, other, stored=first)
         found[spec] = judge.judge_compiled(spec, job.case, now, before, terms, release=release)
-        previous[place] = _as_baseline(job.case, now, release)
+        previous[case_key] = _as_baseline(job.case, now, release)
     verdicts = {spec: found[spec] for spec in resolved.specs}
     session = judge.judge_compiled_session(
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
@@ -140,7 +140,7 @@ def judged(programs: Programs, skip: str) -> Judged:
 
 
 def _promised(resolved: CompileResolved) -> tuple[str, ...]:
-    """Topologies that have baselines here and no compiler at all, with the reason, each once."""
+    """Topologies that have baselines but no compiler at all, with the reason, each once."""
     framework, asked = resolved.specs[0].spec.framework, resolved.settings.compile
     compilers, root = resolved.compilers, resolved.settings.baselines
     there = {one.topology for one in compilers.values() if not one.missing}
@@ -184,8 +184,8 @@ def _described(
 ) -> Described:
     """Every compiler for every topology that is selected.
 
-    A named topology that none of the compilers is for is an error; so are no compilers at all. One
-    release of several that does not know a chip yet is none: that is the result.
+    A named topology that no compiler supports is an error, and so is having no compiler at all. If
+    only one of several releases does not know a chip yet, that is a result and not an error.
     """
     topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
     found = {
@@ -203,7 +203,7 @@ def _described(
 def _with_stored(
     settings: Settings, jobs: Mapping[CompileSpec, ProgramJob]
 ) -> dict[CompileSpec, ProgramJob]:
-    """With baselines, read before anything is compiled: a damaged file is found at once."""
+    """The jobs with baselines, read before anything is compiled: a damaged file is found early."""
     root = settings.baselines
     with usage_error(baselines.BaselineError, OSError):
         if settings.writes_baselines:
@@ -216,7 +216,7 @@ def _with_stored(
 
 
 def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerms:
-    """`stored`: it is held against what is stored, which alone can be required."""
+    """`stored`: it is compared with what is stored; only then a baseline can be required."""
     terms = judge.CompileTerms(
         require_baselines=settings.require_baselines and stored,
         accept_changes=settings.compile is not None and settings.compile.accept_changes,
@@ -227,7 +227,7 @@ def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerm
 
 
 def _as_baseline(case: Case, now: Compiled | Failure, release: str) -> CompiledBaseline | None:
-    """What one compiler gave, for the next one to be held against."""
+    """What one compiler gave, for the comparison with the next one."""
     if isinstance(now, Failure) and now.kind is not FailureKind.OUT_OF_MEMORY:
         return None
     failure = now if isinstance(now, Failure) else None

@@ -1,6 +1,6 @@
 """Collection: the options' grid as parameters, and the session's own item as the last.
 
-Asks no hardware and starts no process; what the selected tests cannot do is said here.
+Asks no hardware and starts no process; reports what the selected tests cannot do.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from .items import SessionItem
 from .session import SESSION, Collected, collected_of, spec_of, under_xdist
 from .settings import Settings, how_to_get
 
-# pytest has no public name for what -m means.
-
+# pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
@@ -41,10 +40,9 @@ MEASURED, COMPILED = "verdict", "compiled"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> object:
-    """Either everything is measured or everything is compiled: tests of the other are not there.
+    """Collect tests of what is measured or, with --topology, of what is compiled; never both.
 
-    Nor are those of training steps unless they are asked for: a session without them is as long as
-    ever.
+    Training steps are collected only when asked for: other sessions take no longer than before.
     """
     if not (inspect.isfunction(obj) and SESSION in collector.config.stash):
         return None
@@ -67,11 +65,11 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 
 
 def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
-    """Whether -m selects a test with `marks` for being one of training, and not all the same.
+    """Whether -m selects a test with `marks` because of its mark `training`.
 
-    pytest's own reading of the expression decides, so that ``not (training)`` asks for none and
-    ``training or not training`` for everything. What cannot be read asks for none either; pytest
-    says what is wrong with it.
+    pytest itself evaluates the expression, so that ``not (training)`` asks for none and
+    ``training or not training`` for everything. An invalid expression asks for none; pytest reports
+    what is wrong with it.
     """
     try:
         asked = Expression.compile(expression)
@@ -89,16 +87,16 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
 
 
 def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
-    """Whether a test of training has nothing of what is asked for, while others may have it."""
+    """Whether a test of training has nothing of what is asked for, though other tests may."""
     try:
         return not _of_training(settings, training)
     except GridError:
-        # Told when the grid is made.
+        # Reported when the grid is made.
         return False
 
 
 def _has_no_collective(settings: Settings) -> bool:
-    """Whether all strategies that are asked for are those of training."""
+    """Whether all strategies that are asked for are strategies of training."""
     known = {name for one in FRAMEWORKS.values() for name in one.strategies}
     return known.isdisjoint(settings.asked.strategies)
 
@@ -106,8 +104,8 @@ def _has_no_collective(settings: Settings) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every test that asks for a verdict gets one parameter per Spec of the grid.
 
-    An impossible grid is only noted: an error raised here would pass for a broken test file.
-    Under pytest-xdist that is all that can be said.
+    An impossible grid is only noted: an error raised here would look like a broken test file.
+    Under pytest-xdist it is raised, for want of anything better.
     """
     collected = collected_of(metafunc.config)
     name = MEASURED if collected.settings.compile is None else COMPILED
@@ -129,7 +127,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _with_specs(
     collected: Collected, marker: pytest.Mark | None
 ) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
-    """With the Specs of one test, which are given too. Raises GridError."""
+    """`collected` with the Specs of one test, and these Specs. Raises GridError."""
     settings = collected.settings
     if marker is None:
         specs = more = grid.specs(_asked(settings))
@@ -172,7 +170,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
     measured = [item for item in session.items if spec_of(item)]
     error = _selection_error(session.config, measured)
-    # Here an error would end pytest-xdist's process; that nothing ran is told without.
+    # Here an error would end pytest-xdist's process, which reports that nothing ran anyway.
     if error and not under_xdist(session.config):
         raise pytest.UsageError(f"busbw: {error}")
     if measured:
@@ -182,7 +180,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
-    """What is wrong with what was selected, before anything is started; empty if nothing is."""
+    """What is wrong with the selection, before anything is started; empty if nothing is."""
     collected = collected_of(config)
     settings = collected.settings
     if collected.error:
@@ -207,8 +205,8 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
 
 
 def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
-    """Why `injection` is nothing for one of `specs`, the selected cases; empty if it is fine."""
-    # Training in groups of processes is skipped beside an injection, and says so.
+    """Why `injection` is impossible for one of `specs`, the selected cases; else empty."""
+    # With an injection, training in groups of processes is skipped with a reason.
     able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
     sizes = sorted({spec.payload_bytes for spec in able})
     for size in injection.payloads:
@@ -224,7 +222,7 @@ def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
 
 
 def _unable(injection: Injection, spec: Spec) -> str:
-    """Why the program of `spec` cannot do it; empty where it can."""
+    """Why it cannot be injected into the program of `spec`; empty if it can."""
     name = injection.extra.value
     if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
         return ""

@@ -4,8 +4,8 @@ A verdict has its own letter and word, and only what fails is counted as a failu
 measured but not judged (noisy, no baseline, not comparable) is reported as skipped: it is no
 failure, and it is not a pass either. Its numbers are properties of the report, as in JUnit XML, and
 its samples are replayed through pytest-benchmark's public fixture: a recorder, which shows its
-table, writes its JSON and judges nothing. Whether it is there, disabled or told to skip changes no
-verdict.
+table, writes its JSON and judges nothing. Whether that plugin is installed, disabled or told to
+skip changes no verdict.
 """
 
 from __future__ import annotations
@@ -41,51 +41,51 @@ RUN_WITHOUT_XDIST = (
 
 @pytest.fixture
 def verdict(request: pytest.FixtureRequest) -> Verdict:
-    """The Verdict of the parameter's Spec; measuring is over when the first test runs."""
+    """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
     spec: Spec = request.param
     judged = judged_of(request.config)
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
         found = Verdict(spec=spec, **_unread(request, "measured"))
-    _tell(request, found, _properties(found))
+    _record(request, found, _properties(found))
     measured = judged.observed if judged else None
     if isinstance(measured, Measured) and spec in measured.measurements:
         measurement = measured.measurements[spec]
         runs = [run.training for run in measurement.runs if run.training is not None]
-        _tell(request, found, report.training_medians(runs))
+        _record(request, found, report.training_medians(runs))
         _replay(request, measurement)
     return found
 
 
 @pytest.fixture
 def compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
-    """The CompiledVerdict of the parameter's CompileSpec; compiling is over by now."""
+    """The CompiledVerdict of the parameter's CompileSpec; everything is compiled before."""
     spec: CompileSpec = request.param
     judged = judged_of(request.config)
     found = judged.compiled.get(spec) if judged else None
     if found is None:
         found = CompiledVerdict(spec=spec, **_unread(request, "compiled"))
-    _tell(request, found, _compiled_properties(found))
+    _record(request, found, _compiled_properties(found))
     return found
 
 
 def _unread(request: pytest.FixtureRequest, done: str) -> dict[str, Any]:
-    """A failure of the test itself: an error of its set-up would not count as one."""
+    """The fields of a failed verdict: an error in a fixture would not count as a failure."""
     text = RUN_WITHOUT_XDIST if under_xdist(request.config) else f"it was not {done}"
     return {"outcome": Outcome.FAILED, "failed": True, "text": text}
 
 
-def _tell(
+def _record(
     request: pytest.FixtureRequest, found: CaseVerdict, properties: Mapping[str, object]
 ) -> None:
-    """The verdict to the hooks of reports, and what there is of its numbers to JUnit XML."""
+    """Pass the verdict to the hooks of reports, and its known numbers to JUnit XML."""
     request.node.stash[VERDICT] = found
     known = [(name, value) for name, value in properties.items() if value is not None]
     request.node.user_properties.extend(known)
 
 
 def _properties(verdict: Verdict) -> dict[str, object]:
-    """Every number of a verdict by its name, which has the unit."""
+    """Every number of a verdict, by a name with the unit."""
     rated = verdict.now if verdict.spec.workload.is_bare else None
     return {
         "outcome": verdict.outcome.value,
@@ -112,7 +112,7 @@ def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
 
 
 def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
-    """`found`; no verdict where a test was skipped before it read its own."""
+    """`found`, or NO_VERDICT if a test was skipped before it read its own verdict."""
     unread = [item for item in items if spec_of(item) and VERDICT not in item.stash]
     if not unread or found.failed:
         return found
@@ -122,7 +122,7 @@ def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> Session
 
 
 class SessionItem(pytest.Item):
-    """Fails when the session as a whole gives no verdict, so that no such session is green."""
+    """Fails unless the session as a whole is FINE, so that no other session is green."""
 
     def runtest(self) -> None:
         """Read the session's verdict."""
@@ -142,7 +142,7 @@ class SessionItem(pytest.Item):
         return self.path, None, "the session's verdict"
 
 
-# Of a verdict that does not fail: no pass either.
+# Outcomes that neither fail nor pass.
 _NOT_JUDGED = (
     Outcome.NOISY,
     Outcome.NO_BASELINE,
@@ -151,10 +151,10 @@ _NOT_JUDGED = (
     Outcome.OUT_OF_MEMORY,
 )
 
-# The report's attribute that tells the next hook what the verdict was.
+# The report's attribute with the outcome, for the next hook.
 _OUTCOME = "busbw_outcome"
 
-# outcome -> letter, and the word that pytest's last line counts it under
+# outcome -> letter, and its category in pytest's last line
 _LETTERS = {
     Outcome.REGRESSED: ("R", "regressed"),
     Outcome.IMPROVED: ("I", "improved"),
@@ -172,10 +172,10 @@ _LETTERS = {
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report of a perf item says what its verdict says, not where an assert stands.
+    """The report of a perf item is its verdict's text, not an assertion's.
 
-    Nor whether one stands there: without assertions (``python -O``) a failed case still fails, and
-    so does one whose test is marked xfail or skips itself.
+    It does not depend on an assertion: with ``python -O`` a failed case still fails, and so does
+    one whose test is marked xfail or skips itself.
     """
     report = yield
     found = item.stash.get(VERDICT, None)
@@ -224,7 +224,7 @@ class _ReplayClock:
 
 
 def _replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
-    """Give every sample of `measurement` to pytest-benchmark, if it is there and wants them."""
+    """Pass every sample of `measurement` to pytest-benchmark, if it is installed and enabled."""
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     config, case = request.config, measurement.case
     is_off = any(config.getoption(f"benchmark_{name}", False) for name in ("skip", "disable"))
@@ -246,9 +246,9 @@ def _replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
-    """--benchmark-only keeps perf items: they ask for pytest-benchmark's fixture as they run.
+    """--benchmark-only keeps perf items: they request pytest-benchmark's fixture while they run.
 
-    It looks for the fixture's name among those of the test's own parameters.
+    It looks for the fixture's name among the parameters of the test.
     """
     asked = bool(config.getoption("benchmark_only", False))
     measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
@@ -265,7 +265,7 @@ def pytest_collection_modifyitems(
 def pytest_benchmark_update_json(
     config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
 ) -> None:
-    """Add GB/s to every benchmark of ours: the table's own columns are times only."""
+    """Add GB/s to every benchmark of a perf item: the table itself has only times."""
     judged = judged_of(config)
     verdicts = [one for one in (judged.verdicts if judged else {}).values() if one.now is not None]
     for row in output_json["benchmarks"]:

@@ -1,7 +1,6 @@
-"""Collected → Machine: which devices there are, asked of the frameworks in workers of their own.
+"""Collected → Machine: the devices that the frameworks find, each in its own worker.
 
-It also has what is recorded of the session's environment: commit, load, clock frequency. Decides
-nothing about cases.
+Also records the session's environment: commit, load, clock frequency. Decides nothing about cases.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .settings import Settings, how_to_get, usage_error
 
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: driver.Executor) -> Machine:
-    """What `specs` are measured on. Raises pytest.UsageError where that is nothing."""
+    """The devices to measure `specs` on. Raises pytest.UsageError if there are none."""
     selected = dict.fromkeys(spec.framework for spec in specs)
     frameworks = [name for name in selected if name not in settings.absent_frameworks]
     if not frameworks:
@@ -45,7 +44,7 @@ def machine_of(settings: Settings, specs: Sequence[Spec], executor: driver.Execu
 def reference_probes(
     settings: Settings, machine: Machine, frameworks: Sequence[str], executor: driver.Executor
 ) -> tuple[Probe, ...]:
-    """What the other stack reaches, which must be another one. Raises pytest.UsageError."""
+    """The devices of the other stack, which must differ from ours. Raises pytest.UsageError."""
     found = []
     for name in frameworks:
         device, side = machine.target.device, Side.REFERENCE
@@ -64,7 +63,7 @@ def starter_of(
     *,
     side: Side = Side.CANDIDATE,
 ) -> driver.Starter:
-    """How a worker of `framework` is started; of the reference in its own environment."""
+    """How a worker of `framework` is started; the reference has an environment of its own."""
     ours = settings.pythons.get(framework, sys.executable)
     against = settings.against if side is Side.REFERENCE else None
     return driver.Starter(
@@ -78,13 +77,13 @@ def starter_of(
 
 
 def _ranks_asked(settings: Settings) -> int | None:
-    """Virtual devices are made at start: as many as --ranks says, or as the mesh has."""
+    """As many virtual devices as --ranks or the mesh asks for: they are created at start."""
     of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
     return settings.ranks or of_mesh
 
 
 def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") -> Probe:
-    """One framework's answer. None is a usage error, unless its workers were cut short."""
+    """One framework's answer; without one it is a usage error, unless workers were cut short."""
     try:
         return driver.probe(starter, executor)
     except driver.ProbeCutShort:
@@ -139,7 +138,7 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
 
 
 def surroundings(environment: Environment) -> dict[str, str]:
-    """What is told of when the machine's speed changed: load, clock frequency, flags."""
+    """What to report if the machine's speed changes: load, clock frequency, flags."""
     found = dict(environment.flags)
     if environment.load is not None:
         found["load"] = f"{environment.load:.2f}"

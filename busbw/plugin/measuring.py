@@ -1,7 +1,7 @@
 """Resolved → Measured → Judged: all cases first, then the undecided ones, while time is left.
 
-The judge names what is undecided, and the schedule measures just that. Which measurement is held
-against which reference, on which terms, is gathered here; the rule is the judge's.
+The judge names what is undecided, and the schedule measures only that. This file collects which
+measurement is compared with which reference, on which terms; the rule is the judge's.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def measured(
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
-    """All rounds. What there is by then is handed to `keep`, also after an interrupt."""
+    """Measure all cases. The measurements so far go to `keep`, also after an interrupt."""
     if not resolved.jobs:
         return Measured(resolved=resolved)
     schedule = _schedule(resolved, executor, display)
     begun_s, notes, interrupted = time.monotonic(), [], False
     try:
         schedule.run()
-        notes += _further(resolved, schedule, display)
+        notes += _measure_undecided(resolved, schedule, display)
     except KeyboardInterrupt:
         interrupted = True
         raise
@@ -68,7 +68,7 @@ def _schedule(
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for spec, job in resolved.jobs.items():
-        # Training on one device takes fewer than are there for the others.
+        # Training on one device takes fewer ranks than the other cases.
         ranks[spec.framework] = max(ranks.get(spec.framework, 0), job.key.ranks)
     stacks = {
         side: driver.Stack(
@@ -76,7 +76,7 @@ def _schedule(
                 name: machine.starter_of(settings, name, device, ranks[name], side=side)
                 for name in ranks
             },
-            # What is tried is made slower, not what it is held against.
+            # Only the candidate is made slower, not the reference.
             injection=settings.injection if side is Side.CANDIDATE else None,
         )
         for side in (Side if resolved.paired else (Side.CANDIDATE,))
@@ -108,8 +108,10 @@ def _by_spec(
     return {spec: found[job.case] for spec, job in resolved.jobs.items()}
 
 
-def _further(resolved: Resolved, schedule: driver.AbstractSchedule, display: Display) -> list[str]:
-    """Launches for the undecided, until all is decided or the time is spent; then a note."""
+def _measure_undecided(
+    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display
+) -> list[str]:
+    """More launches of undecided cases; a note if the time is spent before all are decided."""
     begun_s = time.monotonic()
     while True:
         found = _so_far(resolved, schedule)
@@ -133,12 +135,12 @@ def _further(resolved: Resolved, schedule: driver.AbstractSchedule, display: Dis
 
 
 def _rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
-    """Every measured case, as it stands."""
+    """The verdict so far on every measured case."""
     return {spec: _ruling(measured, spec, job) for spec, job in measured.resolved.jobs.items()}
 
 
 def judged(measured: Measured, skip: str) -> Judged:
-    """The verdicts of all cases and of the session; `skip` names an option that asks for none."""
+    """The verdicts of all cases and of the session; `skip` names an option that asks to skip."""
     resolved, found = measured.resolved, _rulings(measured)
     verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in resolved.specs}
@@ -179,7 +181,7 @@ def judged(measured: Measured, skip: str) -> Judged:
 def given_up(
     settings: Settings, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
 ) -> Judged:
-    """Nobody can say what there is: every case fails, and the session has no verdict."""
+    """The probe was cut short: every case fails, and the session has no verdict."""
     return Judged(
         settings=settings,
         session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
@@ -195,7 +197,7 @@ def given_up(
 
 
 def _ruling(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
-    """One case as it stands, held against what the hardware allows."""
+    """The verdict so far on one case, compared with what the hardware allows."""
     found = _compared(measured, spec, job)
     verdict = judge.with_ceiling(
         found.verdict,
@@ -204,7 +206,7 @@ def _ruling(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
         paired=measured.resolved.paired,
     )
     if verdict.outcome is Outcome.FAILED:
-        # More launches make no failure firmer.
+        # More launches do not change a failure.
         return judge.Ruling(verdict=verdict)
     return replace(found, verdict=verdict)
 
@@ -229,14 +231,14 @@ def _compared(measured: Measured, spec: Spec, job: TimedJob) -> judge.Ruling:
 
 
 def _accepting(settings: Settings) -> bool:
-    """Whether running out of memory should be stored as what the machine does."""
+    """Whether out of memory is to be stored as the machine's own limit."""
     return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
 def _located(
     verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
 ) -> dict[Spec, Verdict]:
-    """Below each case that got slower, where over the sizes that sits."""
+    """The verdicts, with a note on each slower case about the shape over the sizes."""
     located = {group.case.group_name: group.located for group in groups if group.located}
     found = dict(verdicts)
     for spec, verdict in verdicts.items():

@@ -1,6 +1,6 @@
-"""Command line options and their ini twins: how they are spelled and explained.
+"""Command line options and the ini settings of the same names: their spelling and help.
 
-What becomes of them, and what is wrong with them, is in `settings`.
+They are read and checked in `settings`.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ OPTIONS = (
 )
 
 
-# What may be repeated on the command line, and stand one a line in the ini file.
+# Options that may be repeated on the command line, one a line in the ini file.
 _REPEATED = (
     Option(
         name="python",
@@ -193,7 +193,7 @@ _REPEATED = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Every option in the group `busbw`; all but those that write baselines have an ini twin."""
+    """Every option in the group `busbw`; all but those that write baselines have an ini setting."""
     group = parser.getgroup("busbw", "busbw: all-reduce performance")
     for option in OPTIONS:
         extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
@@ -224,7 +224,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _add_writing(group: pytest.OptionGroup) -> None:
-    """What is written to baselines is asked for each time: none of these has an ini twin."""
+    """Options that write baselines, which must be given each time: none has an ini setting."""
     group.addoption(
         "--update-baselines",
         nargs="?",

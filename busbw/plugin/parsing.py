@@ -1,6 +1,6 @@
-"""Texts of options as values: a form of text each, and what --against and --inject say.
+"""Parsers for the values of options: one for each form, and those of --against and --inject.
 
-What is wrong raises ValueError with the option and what is accepted; nothing is started here.
+A wrong value raises ValueError with the option and what is accepted; nothing is started here.
 Which option has which form is in `settings`.
 """
 
@@ -80,7 +80,7 @@ GRAMMAR = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Against:
-    """The reference: an interpreter for each framework where it is another, and variables."""
+    """The reference: interpreters by framework, and environment variables."""
 
     pythons: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)

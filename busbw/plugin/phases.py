@@ -1,8 +1,8 @@
 """The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
 
 The first runs before any test, so that measuring is not charged to one. The second writes accepted
-baselines, once, and the results; what cannot be written is an error of its own, told after
-everything else. What a phase does is in the file of its name.
+baselines, once, and the results; what cannot be written is an error, reported after everything
+else. Each phase has a file with its name.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _will_run(session: pytest.Session) -> bool:
-    """Whether pytest will go on to run tests, in this process."""
+    """Whether pytest will run tests in this process."""
     option = session.config.option
     broken = session.testsfailed and not option.continue_on_collection_errors
     return not (option.collectonly or broken or under_xdist(session.config))
 
 
 class _Loop:
-    """The phases of one session, each value kept as soon as it is there."""
+    """The phases of one session, each value kept as soon as it exists."""
 
     def __init__(self, config: pytest.Config, bundle: driver.Bundle) -> None:
         self._collected = collected_of(config)
@@ -59,7 +59,7 @@ class _Loop:
         self._skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
 
     def run(self, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
-        """All phases; where nobody can say what there is, every case fails."""
+        """All phases; if the probe is cut short, every case fails."""
         settings = self._collected.settings
         try:
             if settings.compile is not None and compiled:
@@ -97,12 +97,12 @@ class _Loop:
         self._display.line(f"another {waiting} ({who})")
 
     def _keep(self, found: Measured | Programs) -> None:
-        """With what the driver noted by now."""
+        """Keep the value in the session, with the notes so far."""
         self._config.stash[SESSION] = replace(found, notes=(*self._notes, *found.notes))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-    """Nothing is written after an interrupt, and no baseline unasked."""
+    """Write the results and, on request, baselines; nothing after an interrupt."""
     judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
     if under_xdist(session.config) or not isinstance(judged, Judged):
         return
@@ -119,7 +119,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 
 
 def _write_results(judged: Judged) -> tuple[str, ...]:
-    """Write --results; what went wrong."""
+    """Write --results; returns the errors."""
     path, found = judged.settings.results, judged.observed
     if path is None:
         return ()

@@ -1,7 +1,7 @@
-"""Machine → Resolved: what each Spec is there, what it is held against, and what is left out.
+"""Machine → Resolved: the Case of each Spec, what it is compared with, and what is left out.
 
-Here lie the examples that training learns from, too: workers have no package of ours, so that they
-get the handwritten digits of scikit-learn as a file.
+Also writes the examples for training: a worker's interpreter need not have scikit-learn, so it gets
+its handwritten digits as a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from . import machine
 from .session import Collected, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
 
-# In turn, a launch's fixed cost is that of two processes: a few more samples are worth it.
+# A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
 _PLAN_IN_TURN = Plan(samples=40, budget_s=1.5, anchor_budget_s=0.0)
 
 
@@ -43,10 +43,10 @@ def resolved(
     executor: driver.Executor,
     folder: Path,
 ) -> Resolved:
-    """All that will be measured; examples to learn from are written into `folder`.
+    """All that will be measured; the training examples are written into `folder`.
 
-    Raises pytest.UsageError for a Spec that nothing can be made of, for a damaged baseline, and
-    for another stack that would measure other cases.
+    Raises pytest.UsageError for a Spec that is no case, for a damaged baseline, and for a reference
+    that would measure other cases.
     """
     settings = collected.settings
     skipped, case_of = _cases(settings, found.target, specs)
@@ -56,7 +56,7 @@ def resolved(
         references = machine.reference_probes(settings, found, frameworks, executor)
         _check_same_cases(settings, found.target, case_of, references)
     jobs = _jobs(settings, found.target, case_of)
-    # Training on one device and in several processes are cases among others.
+    # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
     environment = machine.environment(found.target, found.probes, widest)
@@ -90,7 +90,7 @@ def _plan(settings: Settings) -> Plan:
 def _cases(
     settings: Settings, target: grid.Target, specs: Sequence[Spec]
 ) -> tuple[dict[Spec, Verdict], dict[Spec, Case]]:
-    """The Cases; a Spec that is for other devices or other sessions is SKIPPED, and says why."""
+    """The Cases; a Spec that is for other devices or other sessions is SKIPPED with the reason."""
     skipped, found = {}, {}
     for spec in specs:
         reason = _left_out(spec, settings, target)
@@ -108,7 +108,7 @@ def _cases(
 
 
 def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
-    """Why `spec` is not measured, though it may well be one; else empty."""
+    """Why `spec` is not measured in this session; else empty."""
     if spec.framework in settings.absent_frameworks:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
@@ -128,7 +128,7 @@ def _check_same_cases(
     case_of: Mapping[Spec, Case],
     references: Sequence[Probe],
 ) -> None:
-    """The reference must reach the same devices, and measure in the same way there."""
+    """Check that the reference reaches the same devices and measures the same cases on them."""
     probes = {probe.framework: probe for probe in references}
     for spec, case in case_of.items():
         with usage_error(GridError, where="the reference: "):
@@ -150,7 +150,7 @@ def _check_same_cases(
 def _jobs(
     settings: Settings, target: grid.Target, case_of: Mapping[Spec, Case]
 ) -> dict[Spec, TimedJob]:
-    """With baselines, read before anything is measured: a damaged file is found at once."""
+    """The jobs with baselines, read before anything is measured: a damaged file is found early."""
     jobs = {
         spec: TimedJob(case=case, key=target.key(spec), slice_key=target.slice_key(spec))
         for spec, case in case_of.items()
@@ -173,9 +173,9 @@ def _jobs(
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:
-    """The path of the file of examples in `folder`, written if any of `cases` learns; else "".
+    """The path of the file of examples in `folder`, written if any of `cases` needs it; else "".
 
-    Raises pytest.UsageError where scikit-learn, which the digits ship with, is not installed.
+    Raises pytest.UsageError if scikit-learn, which ships the digits, is not installed.
     """
     if not any(
         isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits

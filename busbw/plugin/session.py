@@ -1,8 +1,8 @@
-"""What a session knows, phase by phase: each value is made of the one before it, and none changes.
+"""The state of a session, phase by phase: each value is made of the one before, and none changes.
 
 Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
-CompileResolved and Programs stand between. pytest's config holds the last one under one key, and a
-test item names the Spec that it reads a verdict of.
+CompileResolved and Programs instead of Resolved and Measured. pytest's config holds the last value
+under one key; a test item names the Spec whose verdict it reads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Described = Mapping[tuple[str, str], Compiler]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
-    """What the options ask for, as far as collecting has come; `error` is what is wrong with it.
+    """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
     `nothing_asked`: a test had nothing of what is asked for.
     """
@@ -56,7 +56,7 @@ class Collected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What the probes found; `references` are those of the stack that is held against."""
+    """What the probes found; `references` are the probes of the reference stack."""
 
     target: Target
     probes: tuple[Probe, ...]
@@ -65,10 +65,10 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:
-    """A case that is measured, where, and what it is held against.
+    """A case that is measured, where, and what it is compared with.
 
-    `slice_key` has the shape in which the devices lie. `stored` and `published` are empty where two
-    stacks are compared with each other.
+    `slice_key` has the shape of the slice. `stored` and `published` are empty where two stacks are
+    compared with each other.
     """
 
     case: Case
@@ -106,7 +106,7 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What was measured so far, or in all; `references` of the other stack, if there is one."""
+    """What has been measured so far; `references` are those of the other stack, if there is one."""
 
     resolved: Resolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class CompileResolved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Programs:
-    """What compilers made of the cases so far, or in all."""
+    """What compilers have made of the cases so far."""
 
     resolved: CompileResolved
     results: Mapping[CompileSpec, Compiled | Failure] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """Verdicts on what was `observed`; None: nobody could say what there is."""
+    """Verdicts on what was `observed`; None: the probe was cut short."""
 
     settings: Settings
     session: SessionVerdict
@@ -183,14 +183,14 @@ SESSION = pytest.StashKey[Session]()
 
 
 def collected_of(config: pytest.Config) -> Collected:
-    """What the options ask for; up to the first test nothing else is known."""
+    """What the options ask for, which is the session's value during collection."""
     found = config.stash[SESSION]
     assert isinstance(found, Collected)
     return found
 
 
 def judged_of(config: pytest.Config) -> Judged | None:
-    """The verdicts, once there are any."""
+    """The verdicts; None before there are any."""
     found = config.stash.get(SESSION, None)
     if isinstance(found, Written):
         return found.judged
@@ -217,7 +217,7 @@ def under_xdist(config: pytest.Config) -> bool:
 
 
 def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
-    """What a perf item reads the verdict of, measured or compiled; None for any other item."""
+    """The spec whose verdict a perf item reads; None for any other item."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     found = parameters.get("verdict", parameters.get("compiled"))
     return found if isinstance(found, (Spec, CompileSpec)) else None

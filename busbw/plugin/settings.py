@@ -1,7 +1,7 @@
 """Settings: what the options and the ini file ask for, checked.
 
-What is wrong is a usage error here, before anything is collected, started or written; the folder of
-baselines and the file of results are looked at, too.
+A wrong option is a usage error before anything is collected, started or written; the folder of
+baselines and the file of results are checked, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .parsing import (
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
 _WRITING = ("update_baselines", "rebase", "prune_baselines")
-# pytest's own files of a session: which options name them.
+# pytest's own output files, and the options that name them.
 _OF_PYTEST = {
     "xmlpath": "--junitxml",
     "log_file": "--log-file",
@@ -53,9 +53,9 @@ _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 class Settings:
     """What the user asked for, checked.
 
-    `absent_frameworks` are those that nobody left out, that are not installed here, and that there
-    are baselines of: what is selected of them cannot be measured, and must not go unsaid. `asked`
-    is the grid, of them too; `step_payloads` are those of training steps.
+    `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
+    their cases cannot be measured, which must be reported. `asked` is the grid, including them;
+    `step_payloads` are the payloads of training steps.
     """
 
     device: Device | None
@@ -95,7 +95,7 @@ def settings_of(config: pytest.Config) -> Settings:
 
 @contextlib.contextmanager
 def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
-    """What is wrong becomes a usage error, which ends pytest with a sentence and exit code 4."""
+    """Turn exceptions into usage errors, which end pytest with a sentence and exit code 4."""
     try:
         yield
     except kinds as error:
@@ -163,7 +163,7 @@ def _text(config: pytest.Config, option: Option) -> str:
 
 
 def _against(config: pytest.Config, *, injected: bool) -> Against | None:
-    """The other stack; no baseline comes from it, nor from what was slowed down on purpose."""
+    """The other stack; no baseline is written from it, nor from what an injection slowed down."""
     found = against_of(
         [*config.getini("busbw_against"), *config.getoption("against")],
         [*config.getini("busbw_against_env"), *config.getoption("against_env")],
@@ -182,7 +182,7 @@ def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
 
 
 def _step_payloads(text: str) -> tuple[int, ...]:
-    """Those asked for; where nobody asked, fewer than of a collective, which takes less long."""
+    """The payloads asked for; by default fewer than those of collectives, to take less time."""
     usual = next(option.default for option in OPTIONS if option.name == "payloads")
     return STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
 
@@ -196,7 +196,7 @@ def _ranks(text: str) -> int | None:
 
 
 def _mesh(text: str) -> str:
-    """The shape as it was given; a single rank is no mesh."""
+    """The shape as given; a single rank is no mesh."""
     extents = checked("mesh", extents_of, text) if text else ()
     if extents and math.prod(extents) < 2:
         raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
@@ -239,14 +239,14 @@ def _frameworks(
 def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ...]:
     """The usual frameworks not `there` that have baselines, of any machine, below `root`.
 
-    None where the options ask for `others`, or for something that baselines say nothing of.
+    None of them if an option selects frameworks or a comparison without baselines (`others`).
     """
     stored = frozenset() if others else baselines.frameworks_below(root)
     return tuple(name for name in USUAL if name in stored and name not in there)
 
 
 def how_to_get(framework: str) -> str:
-    """What to do where a framework is missing."""
+    """How to install a missing framework."""
     return (
         f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
         f"--python={framework}=PATH"
@@ -289,7 +289,7 @@ def _accept_regression(config: pytest.Config) -> str:
 
 
 def _reason(config: pytest.Config, name: str) -> str:
-    """Why, in somebody's words: it goes into the files' history. Empty where it is not asked."""
+    """The reason that the user gives, for the history in the files; empty without the option."""
     given = config.getoption(name)
     if given is not None and not given.strip():
         raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")
@@ -299,7 +299,7 @@ def _reason(config: pytest.Config, name: str) -> str:
 def _baselines(config: pytest.Config, text: str) -> Path:
     """The folder of --baselines, relative to the root directory.
 
-    Whoever names nothing may have none yet; a folder that is named is there, or will be written.
+    The default folder need not exist yet; one that is named exists, or will be written.
     """
     if config.getoption("baselines") == "":
         raise ValueError("--baselines: accepted is a folder")
@@ -319,7 +319,7 @@ def _baselines(config: pytest.Config, text: str) -> Path:
 def _results(config: pytest.Config, text: str, root: Path) -> Path | None:
     """The file of --results; None for no text.
 
-    It replaces earlier results and nothing else: no baseline, no other file of anybody.
+    It replaces earlier results and nothing else: no baseline, no other file.
     """
     if not text:
         return None

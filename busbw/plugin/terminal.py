@@ -1,6 +1,6 @@
 """What the terminal shows: header, progress while measuring, one line per case at the end.
 
-The lines are made in `busbw.report`; here they are only put on the screen.
+The lines are made in `busbw.report`; here they are only written to the terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUIET_STEP_S = 10.0
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """What will be measured; on which device is known when the probe has looked."""
+    """What will be measured; the device is not known before the probe."""
     settings = collected_of(config).settings
     sizes = settings.asked.payloads
     if settings.compile is not None:
@@ -37,7 +37,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def _compile_header(asked: CompileSettings, payloads: int) -> str:
-    """What will be compiled for, and of `all` what is left out because nothing compiles for it."""
+    """The topologies, and what is left out of `all` because its compiler is not installed."""
     names = ", ".join(one.name for one in asked.topologies)
     devices = {device for family in asked.families for device in FAMILIES[family]}
     absent = {} if asked.libtpus else missing()
@@ -46,7 +46,7 @@ def _compile_header(asked: CompileSettings, payloads: int) -> str:
 
 
 class Display:
-    """Progress on a terminal in one line that is overwritten, elsewhere a line now and then."""
+    """Progress: on a terminal one line that is overwritten, elsewhere a line every few seconds."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin(
@@ -78,7 +78,7 @@ class Display:
             self.line(f"busbw injected: {settings.injection.text}; these are no true times")
 
     def say(self, text: str) -> None:
-        """A line of its own in the midst of progress."""
+        """A line of its own that interrupts the progress line."""
         self._close()
         self.line(text)
 
@@ -111,7 +111,7 @@ class Display:
         self._progressed(f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}")
 
     def done(self, what: str, seconds: float) -> None:
-        """Close the progress line, and tell how long it was."""
+        """Close the progress line, and say how long it took."""
         self.say(f"busbw: {what} {seconds:.0f} s")
 
     def _close(self) -> None:
@@ -124,7 +124,7 @@ class Display:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """One line per case, then what was written; where interrupted, what there is."""
+    """One line per case, then what was written; after an interrupt, what there is."""
     found = config.stash.get(SESSION, None)
     if found is None or isinstance(found, Collected):
         return
@@ -147,7 +147,7 @@ def _section(
 ) -> None:
     """Tables, notes, what was written, the session's verdict, errors."""
     reporter.section("busbw")
-    _put(reporter, tables)
+    _write_tables(reporter, tables)
     for text in texts:
         reporter.write_line(text)
     written = found if isinstance(found, Written) else None
@@ -155,7 +155,7 @@ def _section(
     for note in (*judged.notes, *(written.notes if written else ())):
         reporter.write_line(f"note: {note}", yellow=True)
     if written is not None:
-        _put_changes(reporter, written)
+        _write_changes(reporter, written)
     if isinstance(judged, Judged):
         session = judged.session
         reporter.write_line(session.headline(), red=session.failed or session.failed_cases > 0)
@@ -163,15 +163,15 @@ def _section(
         reporter.write_line(f"ERROR: {error}", red=True)
 
 
-def _put(reporter: pytest.TerminalReporter, tables: Sequence[report.Table]) -> None:
+def _write_tables(reporter: pytest.TerminalReporter, tables: Sequence[report.Table]) -> None:
     for table in tables:
         for line in report.RENDERERS["text"](table):
             reporter.write_line(line.text, **line.markup)
 
 
-def _put_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
+def _write_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
     changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
-    _put(reporter, report.change_tables(changes))
+    _write_tables(reporter, report.change_tables(changes))
     compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
     for text in report.compiled_change_lines(compiled):
         reporter.write_line(text)

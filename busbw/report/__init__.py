@@ -1,7 +1,7 @@
-"""Verdicts, environments and recordings as text and documents: only here numbers become words.
+"""Verdicts, environments and recordings as text and documents.
 
-Takes values, returns Tables, which `renderers` make lines of, and lines where there is no table;
-prints nothing, writes no file, judges nothing.
+Takes values and returns Tables, which `renderers` turn into lines, and lines where there is no
+table; prints nothing, writes no file, judges nothing.
 """
 
 from .renderers import RENDERERS, rendered

@@ -140,22 +140,22 @@ def compiled_document(
 
 
 def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
-    """Some fields of a frozen value, in this order."""
+    """The named fields of a frozen value, in this order."""
     return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
 
 
 def _session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
-    """The session's outcome and text; which cases failed, each case says itself."""
+    """The session's outcome and text; which cases failed is in the cases."""
     return {"outcome": session.outcome.value, "text": session.text} if session else None
 
 
 def fields_of(value: DataclassInstance) -> dict[str, object]:
-    """A frozen value as plain dicts and lists; an enum as its word."""
+    """A frozen value as plain dicts and lists; an enum as its value."""
     return _picked(value, *(one.name for one in dataclasses.fields(value)))
 
 
 def _plain(value: object) -> object:
-    """What names something stands as its text."""
+    """`value` as plain data; a Protocol or a LaunchId is its text."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (Protocol, LaunchId)):

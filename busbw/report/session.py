@@ -1,4 +1,4 @@
-"""A session as it is read: its header, its tables in their order, its curves, what was written.
+"""The report of a session: its header, its tables in order, its curves, what was written.
 
 Takes figures that were measured and fitted elsewhere; fits nothing and judges nothing.
 """
@@ -57,7 +57,7 @@ def header_lines(
     folder: PurePath,
     unreached: Mapping[str, str],
 ) -> Sequence[str]:
-    """A few lines, each beginning with what it is about. Without `baselines` none is named."""
+    """A few lines, each beginning with its subject. Without `baselines` no folder is named."""
     key = environment.key
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores, virtual devices)" if environment.device is Device.CPU else ")"
@@ -106,7 +106,7 @@ def session_tables(
     measured: Mapping[Spec, Measurement],
     curves: Sequence[CurveGroup] = (),
 ) -> list[Table]:
-    """The verdicts, then training of each kind, then curves; what was not measured has no table."""
+    """The verdicts, then training of each kind, then curves; no empty table."""
     return [
         *verdict_tables(verdicts),
         *step_tables(verdicts, measured),
@@ -116,7 +116,7 @@ def session_tables(
 
 
 def measured_table(found: Sequence[tuple[Case, Summary]], launches: int) -> Table:
-    """What an interrupted session had measured by then; nothing of it is judged."""
+    """What an interrupted session had measured; nothing of it is judged."""
     return Table(
         columns=_MEASURED,
         rows=rows_of(
@@ -134,7 +134,7 @@ def measured_table(found: Sequence[tuple[Case, Summary]], launches: int) -> Tabl
 def change_tables(
     changes: Sequence[tuple[str, Case, Baseline | None, Baseline | None]],
 ) -> list[Table]:
-    """A table for each file; None: there was none, or there is none any more."""
+    """A table for each file; None: there was no baseline, or it was removed."""
     return [
         Table(
             title=TextLine(f"baselines written: {path}"),
@@ -176,7 +176,7 @@ class CurveFigures(Protocol):
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """Payload bytes per second of what is beyond the latency."""
+        """Payload bytes per second without the latency."""
 
     @property
     def rms_log_error(self) -> float:
@@ -193,7 +193,7 @@ class CurveGroup:
 
 
 def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
-    """A row for each group; no groups are no table."""
+    """A row for each group; no table without groups."""
     rows = rows_of({"group": group.name, "curve": _figures(group)} for group in groups)
     table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
     return [table] if rows else []

@@ -1,7 +1,7 @@
 """A table as a value: columns with their units, rows, and notes.
 
-What is shown is decided where a table is made, and how it looks in `renderers`: here no line is
-made, and nothing is measured.
+What is shown is decided where a table is made, and how it looks in `renderers`: makes no line and
+measures nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What stands in one column, and how a value of it is written.
+    """One column, and how a value of it is written.
 
     `id` names the raw value in documents, its unit included; `unit` is that of the text. In plain
     text a column is at least `width` wide and `gap` spaces from the one before it; one that `fits`
-    is as wide as its longest cell, one that does not lets a longer cell stick out.
+    is as wide as its longest cell, in any other a longer cell sticks out.
     """
 
     id: str
@@ -41,13 +41,13 @@ class Column:
     gap: int = 1
 
     def aligned(self, cell: str, width: int) -> str:
-        """A cell with spaces on the side where they belong."""
+        """A cell padded with spaces to `width`."""
         return cell.ljust(width) if self.left else cell.rjust(width)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Raw values by the ids of columns, None where there is none; `notes` belong below it."""
+    """Raw values by the ids of columns, None where there is none; `notes` are shown below it."""
 
     values: Mapping[str, object]
     _: KW_ONLY
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Rows below columns. `missing` stands where a row has no value, `notes` below all rows."""
+    """Columns and rows. `missing` is shown where a row has no value, `notes` below all rows."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -91,7 +91,7 @@ def attributes(value: object | None, *names: str) -> dict[str, object]:
 
 
 def explained(tables: Sequence[Table], notes: tuple[str, ...]) -> list[Table]:
-    """The tables with notes below the last of them; no tables need no notes."""
+    """The tables with notes below the last of them; without tables no notes."""
     return [*tables[:-1], replace(tables[-1], notes=notes)] if tables else []
 
 

@@ -1,4 +1,4 @@
-"""What recordings say, as the table that is usual for it and as a document.
+"""Times from recordings, as a table and as a document.
 
 The table has a row for each payload and a column for each slice, as the published one for TPU v2.
 
@@ -39,10 +39,10 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceCell:
-    """One payload on one slice: of each iteration the slowest rank, and each device for itself.
+    """One payload on one slice: the slowest rank of each iteration, and each device by itself.
 
-    `ranks` are those of one group, `all_ranks` of all groups, None where nothing says them.
-    `recorded` has, of each device, how many it recorded, and their seconds in all.
+    `ranks` are those of one group, `all_ranks` of all groups, None if unknown. `recorded` has, for
+    each device, how many collectives it recorded, and their seconds in all.
     """
 
     collective: str
@@ -65,7 +65,7 @@ class TraceCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unknown:
-    """Collectives of one session whose kind nothing tells; seconds over all devices."""
+    """Collectives of one session whose kind is unknown; seconds over all devices."""
 
     folder: str
     count: int
@@ -81,7 +81,7 @@ class Problem:
 
 
 def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> list[str]:
-    """A table for each kind of collective; `missing` stands where a slice lacks a payload."""
+    """A table for each kind of collective; `missing` is shown where a slice lacks a payload."""
     lines: list[str] = []
     for collective in dict.fromkeys(cell.collective for cell in cells):
         of_kind = [cell for cell in cells if cell.collective == collective]
@@ -120,7 +120,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _note(name: str, cells: Sequence[TraceCell]) -> str:
-    """On what the column of a slice rests."""
+    """What the column of a slice is based on."""
     column = [cell for cell in cells if cell.slice == name]
     devices = _range([len(cell.devices) for cell in column], "device")
     ranks = _range([cell.ranks for cell in column], "rank")

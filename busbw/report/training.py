@@ -1,4 +1,4 @@
-"""Training, as measured in one session: steps beside their all-reduces, and strategies.
+"""Training, as measured in one session: steps next to their all-reduces, and strategies.
 
 A step shows how much of it is its all-reduce. Strategies train the same net with the same examples
 and batches, so that all of them do the same work. Predicts and judges nothing.
@@ -84,8 +84,8 @@ def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement
 def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str, object]:
     case, step_s, runs = step
     alone_s = all_alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
-    # Medians over launches. Nobody waits on the rank that comes last: its all-reduce is the
-    # shortest. Not every launch knows the share that computing hid.
+    # Medians over launches. The rank that comes last waits for no other: its all-reduce is the
+    # shortest. Not every launch knows the hidden share.
     inside = [run.over_ranks_s for run in runs if run.over_ranks_s]
     hidden = [run.overlap_fraction for run in runs if run.overlap_fraction is not None]
     return {
@@ -100,7 +100,7 @@ def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str
 
 
 def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
-    """What training under a strategy gave, medians over launches; nothing of no launches."""
+    """What training under a strategy gave, medians over launches; empty without launches."""
     if not runs:
         return {}
     later_s = [epoch_s for run in runs for epoch_s in run.epochs_s[1:]]
@@ -114,7 +114,7 @@ def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
 def strategy_tables(
     verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
 ) -> list[Table]:
-    """A table for each framework, with a row for each strategy; without any none."""
+    """A table for each framework, with a row for each strategy; none without strategies."""
     found: dict[str, list[tuple[Case, float, list[TrainingRun]]]] = {}
     for case, step_s, launches in _timed(verdicts, measured):
         runs = [run.training for run in launches if run.training is not None]

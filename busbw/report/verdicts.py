@@ -1,6 +1,6 @@
 """Verdicts as tables: a row for each case, in the order of the grid, and below it the reasons.
 
-What was timed and what was compiled have tables of their own, several compilers release by release.
+Timed and compiled cases have separate tables; several compilers are compared release by release.
 Takes what the judge decided, decides nothing.
 """
 
@@ -96,7 +96,7 @@ def _row(verdict: Verdict) -> Row:
 
 
 def _values(verdict: Verdict) -> dict[str, object]:
-    """Times; rates only of what is a collective and nothing else."""
+    """Times, and rates of bare collectives."""
     spec = verdict.spec
     rated = verdict.now if spec.workload.is_bare else None
     return {
@@ -110,7 +110,7 @@ def _values(verdict: Verdict) -> dict[str, object]:
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
-    """What the ceiling of a group is, and for which payloads where they have several."""
+    """The ceilings of a group, with their payloads if there are several."""
     found = [v for v in group if v.ceiling is not None]
     several = len({v.ceiling for v in found}) > 1
     notes = []
@@ -208,34 +208,34 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
 
 
 def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
-    """Several compilers release by release: what each made otherwise than the one before it.
+    """Several compilers, release by release: what each compiles differently from the one before.
 
-    Payloads in a row that a compiler treats alike share a line, and a topology that no release
-    treats otherwise has one.
+    Neighbouring payloads with the same change share a line, and a topology that every release
+    compiles alike has one line.
     """
     releases = list(dict.fromkeys(one.release for one in verdicts if one.release))
     if len(releases) < 2:
         return []
     lines = ["", f"release by release: {' -> '.join(releases)}"]
     for topology in dict.fromkeys(one.spec.topology for one in verdicts):
-        further = [one for one in verdicts if one.spec.topology == topology]
-        further = [one for one in further if one.release != releases[0]]
-        if all(one.outcome is Outcome.PASS for one in further):
+        later = [one for one in verdicts if one.spec.topology == topology]
+        later = [one for one in later if one.release != releases[0]]
+        if all(one.outcome is Outcome.PASS for one in later):
             lines.append(f"    {topology}: the same by all of them")
             continue
         for release in releases[1:]:
-            mine = [one for one in further if one.release == release]
+            mine = [one for one in later if one.release == release]
             lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
     return lines
 
 
 def _runs(verdicts: Sequence[CompiledVerdict]) -> Iterator[str]:
     """Neighbours in size with the same text as one: ``1M to 64M: ...``."""
-    for text, group in itertools.groupby(verdicts, key=_told):
+    for text, group in itertools.groupby(verdicts, key=_change_text):
         yield f"{span_text([one.spec.spec.payload_bytes for one in group])}: {text}"
 
 
-def _told(verdict: CompiledVerdict) -> str:
+def _change_text(verdict: CompiledVerdict) -> str:
     if verdict.outcome is Outcome.PASS:
         return "as before"
     if verdict.differences:

@@ -60,7 +60,7 @@ def collecting_nothing() -> Iterator[None]:
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     """Answer as what the framework is for; nothing is imported for what this worker is not."""
     from busbw import wire
-    from busbw.model import Capability, LaunchId, Place
+    from busbw.model import Capability, ClusterMember, LaunchId
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import serve, serve_compiler, serve_trainer
@@ -73,9 +73,9 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
             serve_compiler(channel, compiler, launch=launch)
             return
         if capability is Capability.TRAIN:
-            place = wire.from_json(Place, wire.parsed(options.place), "place")
+            member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
             with collecting_nothing():
-                trainer = backends.load_trainer(options.framework, place)
+                trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
             return
         with collecting_nothing():
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--capability", default="measure", help="what it is asked for")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
-    parser.add_argument("--place", default="", help="as a member of a cluster, in JSON")
+    parser.add_argument("--member", default="", help="role and addresses in a cluster, in JSON")
     parser.add_argument("--launch", default="")
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")

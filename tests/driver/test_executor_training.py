@@ -86,7 +86,9 @@ def test_each_way_has_its_roles_and_one_answer(
 
 
 @pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
-def test_every_member_knows_its_place(bundle: Bundle, request_: TrainingRequest) -> None:
+def test_every_member_knows_its_role_and_addresses(
+    bundle: Bundle, request_: TrainingRequest
+) -> None:
     trainers = Trainers(bundle, "fake", script='{"roles": {"worker 1": "kill"}}')
     failure = trainers.train(request_)
     assert isinstance(failure, Failure)

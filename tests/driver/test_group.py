@@ -13,7 +13,7 @@ import pytest
 
 from busbw.driver import Bundle, Ended, LocalTransport, Reply, Request, Starter, Worker
 from busbw.driver.group import Group
-from busbw.model import ALONE, Cluster, Failure, FailureKind, LaunchId, Place, Role, Run
+from busbw.model import ALONE, Cluster, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
 
 from .processes import processes, wait_until
 from .scripts import measure, starter
@@ -34,10 +34,10 @@ class ByRole(LocalTransport):
         super().__init__(bundle)
         self._starters = starters
 
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         """On this host, whatever the group would start there."""
-        role = place.role if place else Role()
-        return super().start(self._starters.get(role, starter), launch, place)
+        role = member.role if member else Role()
+        return super().start(self._starters.get(role, starter), launch, member)
 
 
 def started(bundle: Bundle, cluster: Cluster = CLUSTER, **then: str) -> Group:

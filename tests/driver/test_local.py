@@ -16,7 +16,7 @@ import pytest
 from busbw import wire
 from busbw.driver import Bundle, Ended, Reply, Starter, Worker, local
 from busbw.driver.transport import Answer, failure_of
-from busbw.model import Capability, Failure, FailureKind, LaunchId, Place, Role, Run
+from busbw.model import Capability, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
 
 from .asking import answer_of, await_ready
 from .processes import processes, state, wait_until
@@ -210,16 +210,16 @@ def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> N
     assert command[:2] == [sys.executable, str(bundle.path)]
     assert f"--parent={os.getpid()}" in command
     assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)
-    assert not [word for word in command if word.startswith("--place")]
+    assert not [word for word in command if word.startswith("--member")]
 
 
-def test_the_command_of_a_member_has_its_place(bundle: Bundle) -> None:
-    place = Place(role=Role(task="ps", index=1), addresses={"ps": ("a:1", "b:2")})
+def test_the_command_of_a_member_has_its_role_and_addresses(bundle: Bundle) -> None:
+    member = ClusterMember(role=Role(task="ps", index=1), addresses={"ps": ("a:1", "b:2")})
     launch = LaunchId.parse("1.ps1")
-    command = local._command(starter(), bundle, launch, 5, 6, place)
-    (word,) = [word for word in command if word.startswith("--place=")]
-    told = wire.from_json(Place, wire.parsed(word.removeprefix("--place=")), "place")
-    assert told == place
+    command = local._command(starter(), bundle, launch, 5, 6, member)
+    (word,) = [word for word in command if word.startswith("--member=")]
+    told = wire.from_json(ClusterMember, wire.parsed(word.removeprefix("--member=")), "member")
+    assert told == member
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,18 @@
-"""Addresses of this host: a place for each role, on ports that nobody else has."""
+"""Addresses of this host: a member for each role, on ports that nobody else has."""
 
 from __future__ import annotations
 
-from busbw.driver.local import free_ports, local_places
+from busbw.driver.local import free_ports, local_members
 from busbw.model import Cluster, Role
 
 
-def test_a_place_tells_its_role_and_the_addresses_of_all() -> None:
+def test_a_member_has_its_role_and_the_addresses_of_all() -> None:
     cluster = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
-    places = local_places(cluster)
-    assert [place.role.name for place in places] == ["chief 0", "worker 0", "worker 1", "ps 0"]
-    assert places[2].role == Role(task="worker", index=1)
-    addresses = places[2].addresses
-    assert all(place.addresses == addresses for place in places)
+    members = local_members(cluster)
+    assert [member.role.name for member in members] == ["chief 0", "worker 0", "worker 1", "ps 0"]
+    assert members[2].role == Role(task="worker", index=1)
+    addresses = members[2].addresses
+    assert all(member.addresses == addresses for member in members)
     assert {task: len(found) for task, found in addresses.items()} == {
         "chief": 1,
         "worker": 2,

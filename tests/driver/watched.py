@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from busbw.driver import Bundle, LocalTransport, Request, Starter, Worker
-from busbw.model import LaunchId, Place
+from busbw.model import ClusterMember, LaunchId
 
 # Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.
 OnEvent = Callable[[Worker, str], None]
@@ -18,9 +18,9 @@ class Watched(LocalTransport):
         super().__init__(bundle)
         self._on_event = on_event
 
-    def start(self, starter: Starter, launch: LaunchId, place: Place | None) -> Worker:
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         """One that is watched."""
-        worker = _WatchedWorker(starter, self._bundle, launch, place)
+        worker = _WatchedWorker(starter, self._bundle, launch, member)
         worker.on_event = self._on_event
         self._on_event(worker, "start")
         return worker

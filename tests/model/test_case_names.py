@@ -79,7 +79,7 @@ def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
     key = build.case(axes="x", reduce_op="max", dtype="float16").key
     assert key.name == "jax.all_reduce.psum.float16.4K"
     assert key.file_name == "jax.all_reduce.psum.json"
-    assert key.entry == ("float16", "max", "in_place", "x", 4096)
+    assert key.line_key == ("float16", "max", "in_place", "x", 4096)
     assert key.group_name == "jax all_reduce (psum), max, float16, along x"
     assert key.family.payload_bytes == 0 and key.family.file_name == key.file_name
 

@@ -1,4 +1,4 @@
-"""In which order cases are measured, which sides take turns: a file each, found where it lies.
+"""Schedules: the order of cases and of sides. One file each, found in this folder.
 
 A schedule asks the executor and keeps the answers; it knows no framework and decides nothing.
 """

@@ -1,8 +1,8 @@
-"""What all schedules of measuring have in common: launches over cases, answers kept as they come.
+"""The base class of schedules that measure: launches over cases, answers kept as they come.
 
-A case whose worker died is a Failure of its launch; a new process, a new launch, takes the rest.
-Results are kept as they come, so that what is interrupted still has what it measured. The order of
-cases in a launch, and what each costs in relation to others, stands here too.
+A case whose worker died is a Failure of its launch; a new process, in a new launch, takes the rest.
+Results are kept as they come, so that an interrupted session still has what it measured. The order
+of cases in a launch and their relative costs are here, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Side(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """How workers are started, by framework; what they do beside the cases, if anything."""
+    """How workers are started, by framework, and what is injected into them, if anything."""
 
     starters: Mapping[str, Starter]
     injection: Injection | None = None
@@ -61,10 +61,10 @@ class Progress:
 
 @dataclass
 class AbstractSchedule(ABC):
-    """All launches of all cases, each with the key of the world that it was resolved on.
+    """All launches of all cases, each with the Environment key that it was resolved on.
 
-    `stacks` are those that are measured; `shared`: two processes may have the devices open.
-    `examples` is the file that training under a strategy learns from.
+    `stacks` are those that are measured; `shared`: two processes can have the devices open.
+    `examples` is the file of examples for training under a strategy.
     """
 
     executor: Executor
@@ -81,7 +81,7 @@ class AbstractSchedule(ABC):
     _asked: int = 0
     _done_cost: int = 0
     _asked_cost: int = 0
-    _leaving: Group | None = None
+    _previous: Group | None = None
     _shuffler: random.Random = field(init=False)
 
     name: ClassVar[str]
@@ -98,8 +98,8 @@ class AbstractSchedule(ABC):
         self.passes(tuple(self.cases), self.plan.launches)
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
-        """`passes` more passes over `cases`. Whatever interrupts it, no worker is left."""
-        # Where only one can have the devices, each side's launch goes over the cases by itself.
+        """`passes` more passes over `cases`. However it ends, no worker is left."""
+        # If only one can have the devices, each side has a launch of its own over the cases.
         times = passes * (1 if self.shared else len(self.stacks))
         self._asked += len(cases) * times
         self._asked_cost += sum(map(cost, cases)) * times
@@ -109,7 +109,7 @@ class AbstractSchedule(ABC):
             for _ in range(passes):
                 self._number += 1
                 self.one_pass(cases)
-            self._let_leave()
+            self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
         """What has been measured of one side so far, in the order of the cases."""
@@ -122,7 +122,7 @@ class AbstractSchedule(ABC):
         return tuple(found)
 
     def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
-        """The cases of each framework, frameworks in an order of this pass's own."""
+        """The cases by framework, the frameworks in random order."""
         found: dict[str, list[Case]] = {}
         for stack in self.stacks.values():
             for name in stack.starters:
@@ -137,8 +137,8 @@ class AbstractSchedule(ABC):
     ) -> None:
         """Measure `cases` on `sides` at once, in as many launches as it takes.
 
-        With `handover` a worker that is done ends only when the next one is ready, so that the
-        memory it had is there for that one.
+        With `handover` a worker that is done exits only when the next one is ready, which then
+        finds the memory that the first one releases.
         """
         left, attempt = list(cases), 0
         while left:
@@ -146,10 +146,10 @@ class AbstractSchedule(ABC):
             left = self._launch(framework, left, sides, attempt, handover=handover)
 
     def by_own_processes(self, case: Case) -> None:
-        """Measure `case`, whose workload takes a group of processes, by one."""
+        """Measure `case`, whose workload takes a group of processes, in one such group."""
         workload = case.workload
         assert isinstance(workload, OwnProcesses)
-        self._let_leave()
+        self._close_previous()
         self._tell(case)
         side, stack = next(iter(self.stacks.items()))
         launch = self._launch_id(case.framework, case.strategy)
@@ -174,7 +174,7 @@ class AbstractSchedule(ABC):
         *,
         handover: bool,
     ) -> list[Case]:
-        """Measure `cases` until a worker dies; those that are left."""
+        """Measure `cases` until a worker dies; returns those that are left."""
         starters = {side: self.stacks[side].starters[framework] for side in sides}
         with self.executor.counted("starting"):
             groups = {
@@ -187,11 +187,11 @@ class AbstractSchedule(ABC):
                     self._never_started(side, begun, cases)
                     break
                 groups[side] = begun
-        self._let_leave()
+        self._close_previous()
         left = [] if isinstance(begun, Failure) else self._cases(groups, cases)
         for group in groups.values():
             if handover and not left and not group.is_over:
-                self._leaving = group
+                self._previous = group
             else:
                 self.executor.close(group)
         return left
@@ -209,8 +209,8 @@ class AbstractSchedule(ABC):
             self._count(case)
 
     def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
-        """Measure each; those that are left when a worker has died."""
-        for place, case in enumerate(cases):
+        """Measure `cases` until a worker dies; returns those that are left."""
+        for index, case in enumerate(cases):
             self._tell(case)
             in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
             with self.executor.counted("measuring"):
@@ -218,7 +218,7 @@ class AbstractSchedule(ABC):
                 measure(groups, case)
             self._count(case)
             if any(group.is_over for group in groups.values()):
-                return list(cases[place + 1 :])
+                return list(cases[index + 1 :])
         return []
 
     def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
@@ -229,7 +229,7 @@ class AbstractSchedule(ABC):
                 self._ask(side, group, case, "release")
 
     def _in_turn(self, groups: Mapping[Side, Group], case: Case) -> None:
-        """Samples A B B A; what fails is over, and the other side goes on alone."""
+        """Samples A B B A; a side that fails is dropped, and the other one goes on alone."""
         enough = {
             side: False
             for side, group in groups.items()
@@ -264,9 +264,9 @@ class AbstractSchedule(ABC):
             "injection": self.stacks[side].injection,
         }
 
-    def _let_leave(self) -> None:
-        """End the worker that is done, if there is one."""
-        group, self._leaving = self._leaving, None
+    def _close_previous(self) -> None:
+        """Close the group that was kept open for a handover, if any."""
+        group, self._previous = self._previous, None
         if group is not None:
             self.executor.close(group)
 
@@ -295,17 +295,17 @@ class AbstractSchedule(ABC):
 
 LARGE_BYTES = 2**30
 _FIXED_COST = 2**26
-# Processes are started for such a case alone.
+# Such a case has processes of its own to start.
 _GROUP_COST = 2**31
 
 
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
     """`cases` in random order, but the large ones together at one end, the largest outermost.
 
-    Large ones of one launch and of the next then meet, and each finds what the one before
-    released. Memory that was in use a moment ago is there at once; what a virtual machine gave back
-    to its host in between comes back at half a GiB a second (seen), which would be most of the
-    session.
+    The large cases of one launch are then next to those of the following one, and each reuses the
+    memory that the one before released. Memory that was in use a moment ago is available at once;
+    what a virtual machine returned to its host comes back at half a GiB/s (observed), which would
+    take most of the session.
     """
     small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
     large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]
@@ -321,7 +321,7 @@ def bytes_of(case: Case) -> int:
 
 
 def cost(case: Case) -> int:
-    """What a case costs in relation to others: much is fixed, the rest goes with the bytes."""
+    """The relative cost of a case: a large fixed part, and one for each byte."""
     if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes

@@ -1,4 +1,4 @@
-"""Two stacks in turn, so that a machine's moods hit both alike.
+"""Two stacks in turn, so that drift of the machine affects both alike.
 
 A pass is a pair of launches, the reference's and the candidate's. Where two processes can have
 the devices open, both are alive at once and take their samples of a case in turn, A B B A;
@@ -22,7 +22,7 @@ class Pairs(AbstractSchedule):
     name = "pairs"
 
     def one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other; who begins is A B, B A, B A, A B, and so on."""
+        """Frameworks one after the other; the order is A B, B A, B A, A B, and so on."""
         order = tuple(Side) if self._number % 4 < 2 else tuple(reversed(Side))
         for framework, of_framework in self.frameworks(cases).items():
             ordered = shuffled(of_framework, self._shuffler, large_first=False)

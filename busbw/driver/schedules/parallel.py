@@ -1,7 +1,7 @@
-"""Cases compiled for topologies: several workers at once, each with one at a time.
+"""Cases compiled for topologies: several workers at once, each with one case at a time.
 
-Compiling is not timed, so that all cores may work. A compiler that crashes or hangs takes its
-process with it: that costs the one case, and a new worker takes the rest.
+Compiling is not timed, so it may use all cores. A compiler that crashes or hangs costs one process
+and one case; a new worker takes the rest.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Job:
 class Parallel:
     """Compiles with up to `workers` processes at once; `starters` has one Starter per compiler.
 
-    `cache` is the folder where programs are kept between sessions, None for none. Whatever ends
-    it, no worker is left.
+    `cache` is the folder where programs are cached between sessions, None for none. However it
+    ends, no worker is left.
     """
 
     executor: Executor
@@ -48,9 +48,9 @@ class Parallel:
     _number: int = 0
 
     def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """What `compiler` is for each topology; one that a crash hides is missing, and says so.
+        """The Compiler for each topology; if its worker crashed, `missing` says so.
 
-        Raises ProbeCutShort if a worker was killed or hung, and so did another.
+        Raises ProbeCutShort if two workers in a row were killed or hung.
         """
         found = []
         with self.executor:
@@ -71,7 +71,7 @@ class Parallel:
         return found
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Compile all `jobs`; what becomes of each is in `results` as soon as it is known."""
+        """Compile all `jobs`; each answer is in `results` as soon as it is known."""
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
@@ -133,7 +133,7 @@ class Parallel:
 
 
 def cache_folder(text: str) -> Path | None:
-    """Where compiled programs are kept: ``none`` for nowhere, empty for the user's cache folder."""
+    """Where compiled programs are cached: ``none`` for nowhere, empty: the user's cache folder."""
     if text == "none":
         return None
     if text:

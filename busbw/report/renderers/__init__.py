@@ -1,7 +1,7 @@
-"""Which forms a table can take: a file each, which is found because it lies here.
+"""The formats of a table: one file each, found in this folder.
 
-A file has a `render` that takes a Table and returns its lines; the form has the file's name. It
-decides how a table looks, never what stands in it.
+A file has a `render` that takes a Table and returns its lines; the format has the file's name. It
+decides how a table looks, never what it holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RENDERERS: Mapping[str, Renderer] = _found()
 
 
 def rendered(form: str, *tables: Table) -> list[str]:
-    """The lines of all tables in one form, without markup."""
+    """The lines of all tables in one format, without markup."""
     return [line.text for table in tables for line in RENDERERS[form](table)]
 
 

@@ -1,7 +1,7 @@
-"""A table as Markdown that can be read as text too: each column as wide as its widest cell.
+"""A table as Markdown that is readable as text, too: each column as wide as its widest cell.
 
-And what pages of Markdown are made of besides: items of a list, sections, and text that is set
-around them, a file of its own with ``{name}`` where figures belong.
+Also the other parts of Markdown pages: list items, sections, and templates, which are files with a
+``{name}`` for each section to fill in.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
 
 
 def _row_notes(table: Table) -> list[str]:
-    """Each with the first cell of its row, since it cannot stand within the table."""
+    """The notes of rows, each with the first cell of its row, since a table cannot hold them."""
     return [f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes]
 
 
@@ -65,6 +65,6 @@ def section(heading: str, table: Table, before: Iterable[str] = ()) -> list[str]
 
 
 def filled(text: Traversable, **sections: Iterable[str]) -> list[str]:
-    """The lines of a page: in place of each ``{name}`` of `text` the lines of that section."""
+    """The lines of a page: the template `text` with each ``{name}`` replaced by that section."""
     page = text.read_text(encoding="utf-8").removesuffix("\n")
     return page.format(**{name: "\n".join(one) for name, one in sections.items()}).split("\n")

@@ -12,7 +12,7 @@ _NOTE_INDENT = " " * 10
 def render(table: Table) -> list[TextLine]:
     """An empty line and the title, the headings, and below each row its notes."""
     lines = [TextLine(""), table.title] if table.title else []
-    widths = [_width(table, place) for place in range(len(table.columns))]
+    widths = [_width(table, index) for index in range(len(table.columns))]
     for heads in ([one.heading for one in table.columns], [one.unit for one in table.columns]):
         if any(heads):
             lines.append(TextLine(_line(table, heads, widths)))
@@ -21,9 +21,9 @@ def render(table: Table) -> list[TextLine]:
     return lines + [TextLine(note) for note in table.notes]
 
 
-def _width(table: Table, place: int) -> int:
-    column = table.columns[place]
-    cells = [table.cells(row)[place] for row in table.rows] if column.fits else []
+def _width(table: Table, index: int) -> int:
+    column = table.columns[index]
+    cells = [table.cells(row)[index] for row in table.rows] if column.fits else []
     return max([column.width, *map(len, cells)])
 
 

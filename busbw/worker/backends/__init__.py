@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from busbw.model import Device, Place
+    from busbw.model import ClusterMember, Device
 
     from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
@@ -32,9 +32,9 @@ def load_compiler(framework: str) -> AbstractCompiler:
     return compiler
 
 
-def load_trainer(framework: str, place: Place) -> AbstractTrainer:
-    """What takes part, at `place`, in a group of processes that train."""
-    trainer: AbstractTrainer = _offered(framework, "load_trainer")(place)
+def load_trainer(framework: str, member: ClusterMember) -> AbstractTrainer:
+    """What takes part as `member` in a group of processes that train."""
+    trainer: AbstractTrainer = _offered(framework, "load_trainer")(member)
     return trainer
 
 

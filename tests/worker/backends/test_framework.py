@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Case, Clock, Device, DeviceSet, FailureKind, Injection, Place, Role
+from busbw.model import Case, Clock, ClusterMember, Device, DeviceSet, FailureKind, Injection, Role
 from busbw.worker.backends import load, load_compiler, load_trainer
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.backends.framework import AbstractChain, AbstractFramework, clocks
@@ -97,6 +97,6 @@ def test_a_folder_that_offers_no_back_end_is_none(name: str) -> None:
 
 def test_each_framework_offers_what_it_can() -> None:
     with pytest.raises(ValueError, match="no load_trainer for 'jax'"):
-        load_trainer("jax", Place(role=Role(task="chief"), addresses={}))
+        load_trainer("jax", ClusterMember(role=Role(task="chief"), addresses={}))
     with pytest.raises(ValueError, match="no load_compiler for 'tensorflow'"):
         load_compiler("tensorflow")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model import Device, Place
+from busbw.model import ClusterMember, Device
 
 from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
@@ -21,8 +21,8 @@ def load_compiler() -> AbstractCompiler:
     return FakeCompiler()
 
 
-def load_trainer(place: Place) -> AbstractTrainer:
+def load_trainer(member: ClusterMember) -> AbstractTrainer:
     """The scripted member of a group."""
     from .trainer import FakeTrainer
 
-    return FakeTrainer(place)
+    return FakeTrainer(member)

@@ -20,8 +20,8 @@ from typing import Any
 
 from busbw.model import (
     CNN_BYTES,
+    ClusterMember,
     Net,
-    Place,
     TrainingAnswer,
     TrainingRequest,
     TrainingRun,
@@ -49,10 +49,10 @@ _REDUCTIONS = {
 class FakeTrainer(AbstractTrainer):
     """A member that is done at once, and has figures of its own for each net."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, member: ClusterMember) -> None:
         self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-        self._role = place.role.name
-        self._only_offers = "chief" in place.addresses or place.role.task == "ps"
+        self._role = member.role.name
+        self._only_offers = "chief" in member.addresses or member.role.task == "ps"
 
     def offer(self) -> None:
         """Nobody will come; a script's event happens here to those that are asked nothing else."""

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from busbw.model import Device, Place
+from busbw.model import ClusterMember, Device
 
 from ..base import AbstractBackend, AbstractTrainer
 
@@ -26,12 +26,12 @@ def load(device: Device | None, ranks: int | None) -> AbstractBackend:
     return TensorflowBackend(device, ranks)
 
 
-def load_trainer(place: Place) -> AbstractTrainer:
+def load_trainer(member: ClusterMember) -> AbstractTrainer:
     """Raises MeasuringError UNAVAILABLE where TensorFlow is too old."""
     _check()
     from .trainer import TensorflowTrainer
 
-    return TensorflowTrainer(place)
+    return TensorflowTrainer(member)
 
 
 def _check() -> None:

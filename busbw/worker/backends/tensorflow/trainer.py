@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model import (
-    Place,
+    ClusterMember,
     TrainingAnswer,
     TrainingRequest,
     TrainingRun,
@@ -41,10 +41,10 @@ _START_S = 120
 
 
 class TensorflowTrainer(AbstractTrainer):
-    """A member with TensorFlow, which is told its place by TF_CONFIG."""
+    """A member with TensorFlow, which gets its role and addresses by TF_CONFIG."""
 
-    def __init__(self, place: Place) -> None:
-        os.environ["TF_CONFIG"] = _config(place)
+    def __init__(self, member: ClusterMember) -> None:
+        os.environ["TF_CONFIG"] = _config(member)
         self._resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         self._server: Any = None
 
@@ -117,10 +117,10 @@ class TensorflowTrainer(AbstractTrainer):
         return SynchronousSteps(course, strategy, api=f"tf.distribute.{api}", worker=worker)
 
 
-def _config(place: Place) -> str:
+def _config(member: ClusterMember) -> str:
     """As TensorFlow reads it."""
-    cluster = {task: list(found) for task, found in place.addresses.items()}
-    task = {"type": place.role.task, "index": place.role.index}
+    cluster = {task: list(found) for task, found in member.addresses.items()}
+    task = {"type": member.role.task, "index": member.role.index}
     return json.dumps({"cluster": cluster, "task": task})
 
 

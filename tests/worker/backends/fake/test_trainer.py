@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from busbw.model import FailureKind, Net, Place, Role, TrainingRun, TrainingStrategy
+from busbw.model import ClusterMember, FailureKind, Net, Role, TrainingRun, TrainingStrategy
 from busbw.worker.backends import load_trainer
 from busbw.worker.backends.base import MeasuringError
 from tests import build
@@ -19,11 +19,11 @@ def _run(
     launch: str = "1.chief0",
     **script: object,
 ) -> TrainingRun:
-    place = Place(role=Role(task=role[0], index=role[1]), addresses={})
+    member = ClusterMember(role=Role(task=role[0], index=role[1]), addresses={})
     monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
     monkeypatch.setattr("sys.argv", ["worker", f"--launch={launch}"])
     request = build.training_request(strategy=strategy, ranks=2, epochs=3)
-    return load_trainer("fake", place).train(request).run
+    return load_trainer("fake", member).train(request).run
 
 
 @pytest.mark.parametrize("strategy", list(TrainingStrategy))
@@ -88,7 +88,7 @@ def test_those_that_only_offer_themselves_have_their_event_then(
         ("worker", "chief", True),
         ("worker", "ps", False),
     ):
-        trainer = load_trainer("fake", Place(role=Role(task=task), addresses={other: ()}))
+        trainer = load_trainer("fake", ClusterMember(role=Role(task=task), addresses={other: ()}))
         if happens:
             with pytest.raises(MeasuringError):
                 trainer.offer()
@@ -98,7 +98,7 @@ def test_those_that_only_offer_themselves_have_their_event_then(
 
 def test_a_perceptron_has_figures_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE", json.dumps({"lose_updates": 1}))
-    answer = load_trainer("fake", Place(role=Role(), addresses={})).train(
+    answer = load_trainer("fake", ClusterMember(role=Role(), addresses={})).train(
         build.training_request(Net.PERCEPTRON, ranks=2, servers=2, epochs=3)
     )
     assert (answer.run.epochs_s, answer.run.api) == ((2.0, 1.0, 1.0), "made up, synchronous")

@@ -80,7 +80,7 @@ _SCRIPT = """
 import dataclasses, json, os, sys
 from busbw import wire
 from busbw.model import (
-    Capability, Device, Net, Place, Role, TrainingRequest, TrainingStrategy
+    Capability, Device, Net, ClusterMember, Role, TrainingRequest, TrainingStrategy
 )
 sys.path.insert(0, os.getcwd())
 from tests.worker.backends import real
@@ -103,7 +103,7 @@ for code in json.loads(sys.argv[2]):
 
     exec(code)
     try:
-        trainer = load_trainer("tensorflow", Place(role=Role(task="chief"), addresses={}))
+        trainer = load_trainer("tensorflow", ClusterMember(role=Role(task="chief"), addresses={}))
         found = wire.to_json(trainer.train(request).run)
     except MeasuringError as error:
         found = {"kind": error.kind.value, "message": str(error)}
