@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from busbw.worker import huge_pages
+from busbw.worker import host
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
-    huge_pages.ask_for()
+    host.restart_with_huge_pages()
     from busbw.model import Capability, Device
     from busbw.worker import process
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from busbw.model import Capability, Device, variables
-from busbw.worker import huge_pages
+from busbw.worker import host
 
 # numpy's library for products keeps its threads spinning for tens of milliseconds after each, on
 # the cores that ranks are on: after the values of a training step had been checked, the next steps
@@ -39,7 +39,7 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
     if device is Device.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    huge_pages.ask_for()
+    host.restart_with_huge_pages()
 
 
 def compiler_flags() -> dict[str, str]:
@@ -49,7 +49,7 @@ def compiler_flags() -> dict[str, str]:
 
 def allocator() -> str:
     """What the C library was told, as part of a protocol id."""
-    return "hugepages" if huge_pages.are_asked_for() else "malloc"
+    return "hugepages" if host.has_huge_pages() else "malloc"
 
 
 def flags() -> dict[str, str]:
