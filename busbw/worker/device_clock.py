@@ -17,7 +17,7 @@ from pathlib import Path
 from busbw.model import Case
 from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, Trace, TraceError
-from busbw.traces.telling import UNKNOWN
+from busbw.traces.recognition import UNKNOWN
 from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
 from busbw.worker.sampling import Sampled, Sampler, launch_time_s
 
