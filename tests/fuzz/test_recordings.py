@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from busbw import report
 from busbw.collectives import COLLECTIVES
-from busbw.commands.cells import Gathering
-from busbw.commands.recordings import Labels, Session
+from busbw.commands.cells import Gathering, Labels, Session
 from busbw.model import MIB
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError

@@ -13,10 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw import hardware
-from busbw.commands.command import UsageError
 from busbw.commands.curve import Line
 
-from . import quantities
 from .cost import Link
 
 # Bytes of one gradient.
@@ -167,24 +165,6 @@ def known() -> dict[str, NamedLink]:
         if chip.link_bytes_per_s is not None
     ]
     return {link.name.lower(): link for link in (*LINKS, *chips)}
-
-
-def link_from(option: str, text: str, *, full_duplex: bool) -> Link:
-    """A name or a rate, and perhaps a comma and a latency. Raises UsageError naming `option`."""
-    what, _, latency = text.partition(",")
-    named = known().get(what.strip().lower())
-    try:
-        bytes_per_s = named.bytes_per_s if named else quantities.rate(what.strip())
-        latency_s = quantities.duration(latency.strip()) if latency else 0.0
-    except ValueError as error:
-        names = ", ".join(one.name for one in known().values())
-        raise UsageError(f"{option}: {error}; names are {names}") from error
-    return Link(
-        name=named.name if named else what.strip(),
-        bytes_per_s=bytes_per_s,
-        latency_s=latency_s,
-        full_duplex=full_duplex,
-    )
 
 
 def link_of(line: Line, ranks: int) -> Link:
