@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -96,6 +96,19 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     """Add `--document`."""
     parser.add_argument(
         "--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout"
+    )
+
+
+def add_page_options(
+    parser: argparse.ArgumentParser, frameworks: Sequence[str], *, help: str
+) -> None:
+    """Add `--document`, and `--framework` with the first of `frameworks` as its default."""
+    add_document(parser)
+    parser.add_argument(
+        "--framework",
+        choices=frameworks,
+        default=frameworks[0],
+        help=f"{help}, to try the command (default: {frameworks[0]})",
     )
 
 

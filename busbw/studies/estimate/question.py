@@ -17,7 +17,7 @@ from pathlib import Path
 from busbw import baselines
 from busbw.commands.command import UsageError, usage_error
 from busbw.commands.curve import NamedCurve, curve_in
-from busbw.model import MOST_BYTES
+from busbw.model import MOST_BYTES, MOST_S
 
 from . import catalog, cost
 from .catalog import link_of
@@ -34,9 +34,7 @@ _RATE = re.compile(_NUMBER + r" ?([kKMGT]|[KMGT]i)?(B|bit|b)/?p?s")
 _TIME = re.compile(_NUMBER + r" ?(s|ms|us)?")
 _COUNT = re.compile(_NUMBER + r"([kKMG])?")
 
-_MOST_BYTES = 1e15
 _MOST_RATE = 1e15
-_MOST_S = 1e6
 _MOST_RANKS = 1_000_000
 
 SIZE_GRAMMAR = "bytes with a unit such as 553.36MB (10^6), 25MiB (2^20) or 4096B"
@@ -99,7 +97,7 @@ def parse_size(text: str) -> int:
     """Bytes, whole ones and at least one. MB is 10^6, MiB 2^20; without a unit, bytes."""
     match = _matched(_SIZE, text, f"is no size; accepted are {SIZE_GRAMMAR}")
     value = float(match[1]) * _FACTORS[match[2] or ""]
-    return round(_within(value, 1, _MOST_BYTES, text, "bytes"))
+    return round(_within(value, 1, MOST_BYTES, text, "bytes"))
 
 
 def parse_rate(text: str) -> float:
@@ -113,7 +111,7 @@ def parse_duration(text: str) -> float:
     """Seconds, 0 or more; without a unit, seconds."""
     match = _matched(_TIME, text, f"is no time; accepted is {TIME_GRAMMAR}")
     value = float(match[1]) * {"s": 1.0, "ms": 1e-3, "us": 1e-6}[match[2] or "s"]
-    return _within(value, 0, _MOST_S, text, "seconds")
+    return _within(value, 0, MOST_S, text, "seconds")
 
 
 def parse_positive_duration(text: str) -> float:
@@ -130,7 +128,7 @@ def parse_count(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r}; accepted is a number of parameters such as 25583592 or 138M")
     value = float(match[1]) * _FACTORS[match[2] or ""]
-    return round(_within(value, 1, _MOST_BYTES, text, "parameters"))
+    return round(_within(value, 1, MOST_BYTES, text, "parameters"))
 
 
 def parse_ranks(text: str) -> int:

@@ -15,7 +15,7 @@ from busbw.commands.command import (
     CommandError,
     Commands,
     add_command,
-    add_document,
+    add_page_options,
     check_document,
     local_executor,
     names_of,
@@ -88,7 +88,7 @@ def add_to(commands: Commands) -> None:
         description=_DESCRIPTION,
     )
     add = parser.add_argument
-    add_document(parser)
+    add_page_options(parser, _FRAMEWORKS, help="fake: invented figures")
     epochs = "of each worker (default: 10)"
     add("--epochs", type=whole_number(1), default=10, metavar="N", help=epochs)
     add(
@@ -109,12 +109,6 @@ def add_to(commands: Commands) -> None:
             metavar="SECONDS",
             help=f"{what} (default: {default_s:g})",
         )
-    add(
-        "--framework",
-        choices=_FRAMEWORKS,
-        default="tensorflow",
-        help="fake: invented figures, to try the command (default: tensorflow)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

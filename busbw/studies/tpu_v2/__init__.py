@@ -18,7 +18,7 @@ from busbw.commands.command import (
     CommandError,
     Commands,
     add_command,
-    add_document,
+    add_page_options,
     check_document,
     local_executor,
     starter,
@@ -86,7 +86,7 @@ def add_to(commands: Commands) -> None:
         description=_DESCRIPTION,
     )
     add = parser.add_argument
-    add_document(parser)
+    add_page_options(parser, COMPILED, help="whose compilers; fake: invented ones")
     add(
         "--compile-cache",
         default="",
@@ -100,12 +100,6 @@ def add_to(commands: Commands) -> None:
         default=Path("baselines"),
         metavar="DIR",
         help="where the published figures lie (default: baselines)",
-    )
-    add(
-        "--framework",
-        choices=COMPILED,
-        default="jax",
-        help="whose compilers; fake: invented ones, to try the command (default: jax)",
     )
 
 
