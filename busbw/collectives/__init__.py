@@ -19,7 +19,7 @@ for _one in pkgutil.iter_modules(__path__):
 
 COLLECTIVES: Mapping[str, AbstractCollective] = {
     one.name: one()
-    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.place, one.name))
+    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.order, one.name))
 }
 
 REDUCE_OPS = ("sum", "max", "min")

@@ -22,7 +22,7 @@ class AllToAll(AbstractCollective):
     instructions = ("all-to-all", "ragged-all-to-all")
     nodes = ("CollectiveAllToAllV2", "CollectiveAllToAllV3", "AllToAll")
     bus_factor_text = "(n-1)/n"
-    place = 3
+    order = 3
 
     def bus_factor(self, ranks: int) -> float:
         """(n-1)/n: all but a rank's own block of S must leave it.

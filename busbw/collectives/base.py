@@ -1,7 +1,7 @@
 """What a collective has to say of itself: bytes, rates, its names, values that are known exactly.
 
 A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is
-the size of the group that one collective runs over, a position is a rank's place in it. Which
+the size of the group that one collective runs over, a position is a rank's index in it. Which
 numbers a dtype holds exactly stands here too.
 """
 
@@ -83,7 +83,7 @@ class AbstractCollective(ABC):
     bus_factor_text: str
     passes_all_links: bool = False
     added_in_switch: bool = False
-    place: int = 100
+    order: int = 100
 
     @abstractmethod
     def bus_factor(self, ranks: int) -> float:
@@ -140,4 +140,4 @@ def coded(source: int, target: int, number: int) -> tuple[float, ...]:
     A prime below 2^8, so that bfloat16 holds them all and up to 251 sources differ.
     """
     first = 8 * source + 3 * target + 5 * number
-    return tuple(float(1 + (first + place) % _PRIME) for place in range(PERIOD))
+    return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))

@@ -107,8 +107,8 @@ def _groups(dims: tuple[int, ...], turn: tuple[int, ...], size: int) -> tuple[tu
     """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     order = [
-        sum(at * strides[axis] for at, axis in zip(place, turn))
-        for place in itertools.product(*(range(dims[axis]) for axis in turn))
+        sum(at * strides[axis] for at, axis in zip(index, turn))
+        for index in itertools.product(*(range(dims[axis]) for axis in turn))
     ]
     return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
 

@@ -206,7 +206,7 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
 
 
 def _format(path: Path) -> int | None:
-    """The place of the file's format among those that are read."""
+    """The index of the file's format among those that are read."""
     return next((i for i, suffix in enumerate(FORMATS) if path.name.endswith(suffix)), None)
 
 

@@ -50,8 +50,8 @@ def read_chrome(
     """
     read = _Read(keep)
     try:
-        for place, row in enumerate(rows(content, most_bytes)):
-            read.add(row, place)
+        for index, row in enumerate(rows(content, most_bytes)):
+            read.add(row, index)
     except (RecordingTooLargeError, TooManyError):
         raise
     except TraceError as error:
@@ -113,10 +113,10 @@ class _Row:
     stats: Stats
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], stats: Stats, place: int, same: dict[str, str]) -> _Row:
+    def of(cls, row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str]) -> _Row:
         """Each text is held once, as `same` has it. Raises TraceError for times that are none."""
         name, process, thread = (_word(row.get(key)) for key in ("name", "pid", "tid"))
-        where = f"traceEvents[{place}]"
+        where = f"traceEvents[{index}]"
         begin_s = _number(row.get("ts"), f"{where}.ts", _MOST_US) * _US
         return cls(
             name=same.setdefault(name, name),
@@ -143,7 +143,7 @@ class _Read:
         self._kept = Kept()
         self._same: dict[str, str] = {}
 
-    def add(self, row: Mapping[str, Any], place: int) -> None:
+    def add(self, row: Mapping[str, Any], index: int) -> None:
         """A name, an event that is kept, or anything else."""
         phase = row.get("ph")
         if phase == "M":
@@ -155,7 +155,7 @@ class _Read:
             if self._keep is None or self._keep(
                 _word(row.get("name")), self.names.plane(row), noted
             ):
-                self.found.append(_Row.of(row, _stats(noted), place, self._same))
+                self.found.append(_Row.of(row, _stats(noted), index, self._same))
                 self._kept.add(1 + len(self.found[-1].stats))
 
     def begun(self) -> Iterator[Begun]:

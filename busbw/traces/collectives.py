@@ -217,7 +217,7 @@ def _collective(
         payload_bytes=begun.payload_bytes or ended.payload_bytes,
         program=program,
         groups=begun.groups or ended.groups,
-        place=(first.plane, first.line),
+        track=(first.plane, first.line),
     )
 
 
@@ -264,7 +264,7 @@ class Overlap:
 
     def hidden_s(self, one: RecordedCollective) -> float | None:
         """Seconds of `one` in which its rank did something else, too; None where nobody knows."""
-        plane, line = one.place
+        plane, line = one.track
         rank = (device_of_plane(plane) is None, one.device)
         if rank not in self._of:
             return None

@@ -129,7 +129,7 @@ class RecordedCollective:
     `call` is the launch of `program` that it belongs to, as that device counts them; both are ""
     where the recording does not say. `start_s` is on the device's own clock, and compares with
     those of the same device alone. The time holds the wait for devices that join later. `groups`
-    are the replica groups that run it at the same time, None where nothing says them. `place` is
+    are the replica groups that run it at the same time, None where nothing says them. `track` is
     the plane and the line on which it began, and `hidden_s` how much of it other instructions of
     the device ran, None where that is not known; neither makes it another collective.
     """
@@ -144,7 +144,7 @@ class RecordedCollective:
     payload_bytes: int | None
     program: str = ""
     groups: GroupSize | None = None
-    place: tuple[str, str] = field(default=("", ""), compare=False)
+    track: tuple[str, str] = field(default=("", ""), compare=False)
     hidden_s: float | None = field(default=None, compare=False)
 
     @property

@@ -116,9 +116,9 @@ def _calls(
             yield call, {rank: calls.get(call, []) for rank, calls in by_rank.items()}, first
         return
     ordered = {rank: list(calls.values()) for rank, calls in by_rank.items()}
-    for place in range(len(ordered[first])):
-        of_call = {rank: (calls[place : place + 1] or [[]])[0] for rank, calls in ordered.items()}
-        yield str(place + 1), of_call, first
+    for index in range(len(ordered[first])):
+        of_call = {rank: (calls[index : index + 1] or [[]])[0] for rank, calls in ordered.items()}
+        yield str(index + 1), of_call, first
 
 
 def _paired(

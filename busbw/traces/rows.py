@@ -42,11 +42,11 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
         raise TraceError("the file is empty")
     try:
         _check_size(content, most_bytes)
-        for place, row in enumerate(_listed(_Text(content))):
+        for index, row in enumerate(_listed(_Text(content))):
             if not isinstance(row, dict):
                 kind = type(row).__name__
-                raise TraceError(f"traceEvents[{place}]: expected an object, got {kind}")
-            if place >= MOST_ROWS:
+                raise TraceError(f"traceEvents[{index}]: expected an object, got {kind}")
+            if index >= MOST_ROWS:
                 raise TraceError(f"more than {MOST_ROWS} rows, twice what profilers write")
             yield row
     except EOFError as error:
@@ -167,8 +167,8 @@ class _Text:
 
     def error(self, text: str, at: int | None = None) -> TraceError:
         """What is wrong, and where."""
-        place = self._dropped + (self._at if at is None else at)
-        return TraceError(f"no whole JSON document: {text}, at character {place}")
+        position = self._dropped + (self._at if at is None else at)
+        return TraceError(f"no whole JSON document: {text}, at character {position}")
 
     def _take(self, character: str) -> None:
         if self.next() != character:

@@ -32,7 +32,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def _tag(number: int, written: int) -> int:
-    """The tag of field `number` that is written as _VARINT, _FIXED64, _BYTES or _FIXED32."""
+    """The tag of field `number` with the encoding _VARINT, _FIXED64, _BYTES or _FIXED32."""
     return number << 3 | written
 
 
@@ -58,11 +58,11 @@ _PS = 1e-12
 
 @dataclass(kw_only=True, slots=True)
 class _Line:
-    """A line's name and clock, and where the events of interest lie."""
+    """A line's name and clock, and for each event of interest its metadata id and byte range."""
 
     name: str = ""
     timestamp_ns: int = 0
-    places: list[tuple[int, int, int]] = field(default_factory=list)
+    spans: list[tuple[int, int, int]] = field(default_factory=list)
     recorded: int = 0
 
 
@@ -77,7 +77,7 @@ class _Kind:
 
 @dataclass(kw_only=True, slots=True)
 class _Plane:
-    """One plane: its names are decoded, its lines are places in the file."""
+    """One plane: its names are decoded, its lines are byte ranges of the file."""
 
     name: str = ""
     stat_names: dict[int, str] = field(default_factory=dict)
@@ -88,13 +88,12 @@ class _Plane:
 def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> Trace:
     """The recording in an xplane file; of its events those that `keep` accepts.
 
-    It is asked once for all events of one name on one plane, with the stats that they share; of a
-    GPU's kernels each, which may note themselves what they belong to.
+    `keep` is called once for all events of one name on one plane, with the stats that they share,
+    and for each kernel of a GPU, which may note the instruction that it belongs to.
 
-    An event whose name is the text of an HLO instruction bears its name for display, as in the
-    trace viewer, and the text is its stat `long_name`.
-    Raises TraceError, naming the byte, for anything that is no whole XSpace, and for one that holds
-    more than is kept of any recording.
+    An event whose name is the text of an HLO instruction gets its display name, as in the trace
+    viewer, and the text becomes its stat `long_name`. Raises TraceError, naming the byte, for
+    anything but a whole XSpace, and for one that holds more than is kept of any recording.
     """
     if not content:
         raise TraceError("the file is empty")
@@ -125,7 +124,7 @@ def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
 
 
 def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) -> _Plane:
-    """Names first, whatever their order in the file: events are found by them."""
+    """Names are read first, in whatever order the file has them: events are found by them."""
     plane = _Plane()
     lines, kinds = [], []
     for found, value, stop in _fields(content, start, end):
@@ -141,14 +140,14 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
             kept.add()
             key, first, last = _entry(content, value, stop)
             plane.stat_names[key] = _name(content, first, last)
-    for place in kinds:
-        key, first, last = _entry(content, *place)
+    for span in kinds:
+        key, first, last = _entry(content, *span)
         plane.kinds[key] = _kind(content, (first, last), plane, keep)
         kept.add(len(plane.kinds[key].stats))
     each = is_of_gpu(plane.name) and INSTRUCTION in plane.stat_names.values()
     wanted = {key for key, kind in plane.kinds.items() if each or kind.wanted}
     nameless = keep is None or keep("", plane.name, {})
-    plane.lines = [_line(content, place, plane.kinds, wanted, nameless, kept) for place in lines]
+    plane.lines = [_line(content, span, plane.kinds, wanted, nameless, kept) for span in lines]
     return plane
 
 
@@ -171,10 +170,10 @@ def _name(content: bytes, start: int, end: int) -> str:
     return name
 
 
-def _kind(content: bytes, place: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
+def _kind(content: bytes, span: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
     name = shown = ""
     stats: dict[str, Stat] = {}
-    for found, value, stop in _fields(content, *place):
+    for found, value, stop in _fields(content, *span):
         if found == _NAME:
             name = _text(content, value, stop)
         elif found == _METADATA_DISPLAY_NAME:
@@ -189,25 +188,25 @@ def _kind(content: bytes, place: tuple[int, int], plane: _Plane, keep: Keep | No
 
 def _line(
     content: bytes,
-    place: tuple[int, int],
+    span: tuple[int, int],
     kinds: Mapping[int, _Kind],
     wanted: set[int],
     nameless: bool,
     kept: Kept,
 ) -> _Line:
-    """A line; of its events only the number and the places of those that are wanted.
+    """A line; of its events only how many there are, and the byte ranges of the wanted ones.
 
-    `nameless`: those are wanted too whose name is nowhere.
+    `nameless`: events without a name are wanted, too.
     """
     line = _Line()
     shown = ""
-    for found, value, stop in _fields(content, *place):
+    for found, value, stop in _fields(content, *span):
         if found == _LINE_EVENT:
             line.recorded += 1
             key = _metadata_id(content, value, stop)
             if key in wanted or (nameless and key not in kinds):
                 kept.add()
-                line.places.append((key, value, stop))
+                line.spans.append((key, value, stop))
         elif found == _NAME:
             line.name = _text(content, value, stop)
         elif found == _LINE_DISPLAY_NAME:
@@ -219,7 +218,7 @@ def _line(
 
 
 def _metadata_id(content: bytes, start: int, end: int) -> int:
-    # Profilers write it first; nothing else of an event of no interest is looked at.
+    # Profilers write it first, so that the rest of an unwanted event is not read.
     if start < end and content[start] == _METADATA_ID:
         return _signed(_varint(content, start + 1, end)[0])
     for found, value, _ in _fields(content, start, end):
@@ -229,28 +228,28 @@ def _metadata_id(content: bytes, start: int, end: int) -> int:
 
 
 def _events(content: bytes, planes: list[_Plane], keep: Keep | None, kept: Kept) -> Iterator[Event]:
-    """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
+    """Times count from the first clock: in seconds since 1970 a float resolves only 0.2 us."""
     clocks = [line.timestamp_ns for plane in planes for line in plane.lines if line.timestamp_ns]
     begin_ns = min(clocks, default=0)
     for plane in planes:
         for line in plane.lines:
             base_ps = (line.timestamp_ns - begin_ns) * 1000
-            for key, start, end in line.places:
+            for key, start, end in line.spans:
                 kind = plane.kinds.get(key) or _Kind(name="", wanted=True, stats={})
                 event = _event(content, (start, end), plane, line.name, kind, base_ps)
                 if kind.wanted or (keep is not None and keep(event.name, plane.name, event.stats)):
                     kept.add(len(event.stats))
                     yield event
-            # None is held twice.
-            line.places.clear()
+            # Frees memory: no event is held twice.
+            line.spans.clear()
 
 
 def _event(
-    content: bytes, place: tuple[int, int], plane: _Plane, line: str, kind: _Kind, base_ps: int
+    content: bytes, span: tuple[int, int], plane: _Plane, line: str, kind: _Kind, base_ps: int
 ) -> Event:
     offset_ps = duration_ps = 0
     stats = dict(kind.stats)
-    for found, value, stop in _fields(content, *place):
+    for found, value, stop in _fields(content, *span):
         if found == _EVENT_OFFSET_PS:
             offset_ps = _signed(value)
         elif found == _EVENT_DURATION_PS:
@@ -258,7 +257,7 @@ def _event(
         elif found == _EVENT_STAT:
             stats.update(_stat(content, value, stop, plane.stat_names))
     if duration_ps < 0:
-        raise TraceError(f"byte {place[0]}: an event of {duration_ps} ps")
+        raise TraceError(f"byte {span[0]}: an event of {duration_ps} ps")
     shared = ((base_ps + offset_ps) * _PS, duration_ps * _PS)
     return Event.timed((kind.name, plane.name, line), shared, own_times(stats), stats)
 
@@ -292,11 +291,11 @@ def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[s
 
 
 def _reached(content: bytes) -> str:
-    """The same of an xplane file's content; of one that holds no device, in which plane it ends."""
+    """How far a file goes that is cut: by `reached`, or without a device the plane it ends in."""
     found = reached(_begun(content))
     planes = [
-        _first_text(content, *place[1:], _PLANE_NAME)
-        for place in _some(content, 0, len(content), _SPACE_PLANE)
+        _first_text(content, *span[1:], _PLANE_NAME)
+        for span in _some(content, 0, len(content), _SPACE_PLANE)
     ]
     return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
 
@@ -313,15 +312,15 @@ def _begun(content: bytes) -> Iterator[Begun]:
 
 
 def _first_text(content: bytes, start: int, stop: int, wanted: int) -> str:
-    return next((_text(content, *place[1:]) for place in _some(content, start, stop, wanted)), "")
+    return next((_text(content, *span[1:]) for span in _some(content, start, stop, wanted)), "")
 
 
 def _offset_ps(content: bytes, start: int, stop: int) -> float:
-    return next((_signed(place[1]) for place in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
+    return next((_signed(span[1]) for span in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
 
 
 def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int, int]]:
-    """The fields with this tag of a message that may be cut, the last of them in part."""
+    """The fields with this tag, of a message that may be cut; the last field may be partial."""
     with contextlib.suppress(TraceError):
         for found, value, end in _fields(content, start, stop, cut=True):
             if found == wanted:
@@ -354,9 +353,9 @@ def _fields(
 ) -> Iterator[tuple[int, int, int]]:
     """(tag, value, end) of each field of the message between `start` and `end`.
 
-    The value of a _VARINT is its number; of all others, the place where its bytes begin.
-    Raises TraceError, with the place, for what is no message or leaves it; of one that is `cut`,
-    the last field ends with it.
+    The value of a varint is its number; of all others, the offset of its bytes. Raises TraceError,
+    with the offset, for bytes that are no message or exceed it. In a message that is `cut`, the
+    last field ends where the message does.
     """
     at = start
     while at < end:

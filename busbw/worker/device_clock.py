@@ -114,7 +114,7 @@ def times(
         )
     if iterations < 2:
         raise _no_clock("a call of a single collective has none beside its warm-up")
-    counted = [[one for place, one in enumerate(ones) if place % iterations] for _, ones in ordered]
+    counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
     kept = [[one.duration_s for one in ones] for ones in counted]
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)

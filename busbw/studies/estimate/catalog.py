@@ -116,11 +116,11 @@ def _nvlink(generation: int, chip: str, links: int, gb_per_s: float) -> NamedLin
     )
 
 
-def _measured_link(level: str, place: int, mb_per_s: float) -> NamedLink:
+def _measured_link(level: str, position: int, mb_per_s: float) -> NamedLink:
     return NamedLink(
-        name=f"measured-{level}-{place}",
+        name=f"measured-{level}-{position}",
         bytes_per_s=mb_per_s * _MB_PER_S,
-        stated=f"{mb_per_s:g} MB/s, the {place}. of eight",
+        stated=f"{mb_per_s:g} MB/s, the {position}. of eight",
         source=f"{_PLACEMENT}, measured; which machines or models these are it does not say",
     )
 

@@ -135,8 +135,8 @@ def figure(question: Question, answer: Estimates) -> str:
         _svg_text(10, 22, title, size=14),
         *_legend(asked.compute_s is not None),
     ]
-    for place, row in enumerate(rows):
-        lines += _bar(row, asked.compute_s or 0.0, longest_s, top=_TOP + _ROW * place)
+    for index, row in enumerate(rows):
+        lines += _bar(row, asked.compute_s or 0.0, longest_s, top=_TOP + _ROW * index)
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -148,8 +148,8 @@ def is_figure(text: str) -> bool:
 def _legend(with_compute: bool) -> Iterator[str]:
     entries = [("computing", _COMPUTE)] if with_compute else []
     entries.append(("communication that is not hidden", _COMMUNICATION))
-    for place, (words, colour) in enumerate(entries):
-        left = _LABEL + 110 * place
+    for index, (words, colour) in enumerate(entries):
+        left = _LABEL + 110 * index
         yield f'<rect x="{left}" y="36" width="10" height="10" fill="{colour}"/>'
         yield _svg_text(left + 15, 45, words)
 

@@ -108,8 +108,8 @@ def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:
     differing = [one for one in published if not one.agrees(way)]
     refused = [one for one in published if not one.fits(way)]
     if not differing:
-        places = " and ".join(_compiled(one, way) for one in refused)
-        return f"{how}: **agrees at all**, OOM at {places or 'none'}."
+        names = " and ".join(_compiled(one, way) for one in refused)
+        return f"{how}: **agrees at all**, OOM at {names or 'none'}."
     shown = " and ".join(_difference(one, way) for one in differing)
     return f"{how}: agrees at {len(published) - len(differing)}, **differs at {shown}**."
 
@@ -117,9 +117,9 @@ def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:
 def _compiled(cell: TpuV2Cell, way: Way) -> str:
     found = cell.steps[way][1]
     if isinstance(found, Compiled):
-        return f"{_place(cell)} (fits in {gib_text(found.peak_bytes)})"
+        return f"{_label(cell)} (fits in {gib_text(found.peak_bytes)})"
     needed, there = gib_text(found.needed_bytes), gib_text(found.available_bytes)
-    return f"{_place(cell)} (needs {needed} of {there})"
+    return f"{_label(cell)} (needs {needed} of {there})"
 
 
 def _difference(cell: TpuV2Cell, way: Way) -> str:
@@ -136,7 +136,7 @@ def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
         values = step.rows * step.inputs
         if isinstance(found, Failure) and one.published_oom:
             yield (
-                f"At {_place(one)} the drawn rows are {gib_text(2 * values)} in bfloat16, of "
+                f"At {_label(one)} the drawn rows are {gib_text(2 * values)} in bfloat16, of "
                 f"{gib_text(found.needed_bytes)} needed; weights and gradient are "
                 f"{gib_text(one.payload_bytes)} each."
             )
@@ -145,7 +145,7 @@ def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
             continue
         if found.temporary_bytes < 4 * values:
             yield (
-                f"At {_place(one)} the step fits because the compiler keeps the drawn rows in "
+                f"At {_label(one)} the step fits because the compiler keeps the drawn rows in "
                 f"bfloat16, {gib_text(2 * values)} of {gib_text(found.temporary_bytes)} of "
                 f"temporaries; in float32 they would be {gib_text(4 * values)}."
             )
@@ -211,7 +211,7 @@ def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         for way, (_, found) in one.steps.items()
         if isinstance(found, Compiled) and isinstance(one.all_reduce, Compiled)
     ]
-    others = [f"{_place(one)} ({way.value})" for one, way, same in pairs if not same]
+    others = [f"{_label(one)} ({way.value})" for one, way, same in pairs if not same]
     rest = f", and another one at {', '.join(others)}" if others else ""
     yield (
         f"In {len(pairs) - len(others)} of {plural(len(pairs), 'training step')} that compile, the "
@@ -220,8 +220,8 @@ def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
 
 
 def _places(cells: Sequence[TpuV2Cell]) -> str:
-    return " and ".join(map(_place, cells)) or "no cell"
+    return " and ".join(map(_label, cells)) or "no cell"
 
 
-def _place(cell: TpuV2Cell) -> str:
+def _label(cell: TpuV2Cell) -> str:
     return f"{cell.part.name} {payload_text(cell.payload_bytes)}"

@@ -78,12 +78,12 @@ class Values(AbstractValues):
 
     def start(self, rank: int, number: int) -> Array:
         """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
-        group, position = self._place(rank)
+        group, position = self._group_and_position(rank)
         return self._array(self.collective.start(self._draw(group, number), position))
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
         """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
-        group, position = self._place(rank)
+        group, position = self._group_and_position(rank)
         chained = self.case.placement == Placement.IN_PLACE.value
         rounds = iterations if chained else 1
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
@@ -111,9 +111,9 @@ class Values(AbstractValues):
             )
         for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
             if not np.array_equal(part, exact):
-                place = int(np.argmax(part != exact))
+                index = int(np.argmax(part != exact))
                 raise wrong_result(
-                    f"rank {rank}, element {begin + place}: {part[place]}, expected {exact[place]}"
+                    f"rank {rank}, element {begin + index}: {part[index]}, expected {exact[index]}"
                 )
         return int(got.shape[0])
 
@@ -132,7 +132,7 @@ class Values(AbstractValues):
                 end = min(begin + stretch.shape[0], (number + 1) * length)
                 yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
 
-    def _place(self, rank: int) -> tuple[int, int]:
+    def _group_and_position(self, rank: int) -> tuple[int, int]:
         for number, group in enumerate(self.case.groups):
             if rank in group:
                 return number, group.index(rank)
@@ -210,10 +210,10 @@ class StepValues(AbstractValues):
             allowed = self._loose * float(np.abs(moved).max())
             allowed += (steps + _FEW_ROUNDINGS) * _ULP * largest
             if not float(off.max()) <= allowed:
-                place = np.unravel_index(int(np.argmax(off)), off.shape)
+                index = np.unravel_index(int(np.argmax(off)), off.shape)
                 raise wrong_result(
-                    f"weight {begin + int(place[0])}, {int(place[1])} after {steps} steps: "
-                    f"{part[place]}, expected {(before + moved)[place]} within {allowed:.3g}"
+                    f"weight {begin + int(index[0])}, {int(index[1])} after {steps} steps: "
+                    f"{part[index]}, expected {(before + moved)[index]} within {allowed:.3g}"
                 )
 
     def _before(self, number: int, begin: int, end: int) -> Array:
@@ -234,8 +234,8 @@ class StepValues(AbstractValues):
         """X W(0)."""
         inputs = self._step.inputs
         folded = np.zeros((self.rows.shape[0], PERIOD))
-        for place in range(min(PERIOD, inputs)):
-            folded[:, place] = self.rows[:, place::PERIOD].sum(axis=1, dtype=np.float64)
+        for index in range(min(PERIOD, inputs)):
+            folded[:, index] = self.rows[:, index::PERIOD].sum(axis=1, dtype=np.float64)
         return np.asarray(folded @ self._starts[number].astype(np.float64))
 
     def _summed_errors(self, number: int, steps: int) -> Array:
@@ -267,8 +267,8 @@ def check_same(rank: int, first: Any, weights: Any) -> None:
     """
     one, other = first.view(np.uint32), weights.view(np.uint32)
     if not np.array_equal(one, other):
-        place = np.unravel_index(int(np.argmax(one != other)), one.shape)
+        index = np.unravel_index(int(np.argmax(one != other)), one.shape)
         raise wrong_result(
-            f"weight {int(place[0])}, {int(place[1])} is {first[place]} on rank 0 and "
-            f"{weights[place]} on rank {rank}: the ranks no longer agree"
+            f"weight {int(index[0])}, {int(index[1])} is {first[index]} on rank 0 and "
+            f"{weights[index]} on rank {rank}: the ranks no longer agree"
         )

@@ -231,8 +231,8 @@ def _events(
     These run one behind the other.
     """
     first, last = part
-    for place, (begun_s, one_s) in enumerate(found):
-        times = begun_s + (place + first) * one_s, (last - first) * one_s
+    for index, (begun_s, one_s) in enumerate(found):
+        times = begun_s + (index + first) * one_s, (last - first) * one_s
         yield Event.timed(where, times, None, {})
 
 

@@ -117,11 +117,11 @@ def _to_and_fro(
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, first, second = held
         beside = 0
-        for place in range(step // 2):
+        for index in range(step // 2):
             second = one(first)
-            beside += extra(count + 2 * place, second)
+            beside += extra(count + 2 * index, second)
             first = one(second)
-            beside += extra(count + 2 * place + 1, first)
+            beside += extra(count + 2 * index + 1, first)
         return count + 1 + beside, first, second
 
     return loop(turns, turn, first, second)

@@ -140,7 +140,7 @@ class SynchronousSteps(AbstractSteps):
     def __init__(self, course: Course, strategy: Any, *, api: str, worker: int | None) -> None:
         self._course = course
         self._strategy = strategy
-        self._place = "" if worker is None else f"worker {worker}, "
+        self._prefix = "" if worker is None else f"worker {worker}, "
         self._first_rank = worker or 0
         self.api = f"{api}: merge_call, batch_reduce_to, update"
         self.replicas = int(strategy.num_replicas_in_sync)
@@ -205,7 +205,7 @@ class SynchronousSteps(AbstractSteps):
         ]
         if not self._course.request.has_copies:
             return {"all": replicas[0]}
-        return {f"{self._place}replica {at}": values for at, values in enumerate(replicas)}
+        return {f"{self._prefix}replica {at}": values for at, values in enumerate(replicas)}
 
     def _local(self, variable: Any) -> Sequence[Any]:
         found: Sequence[Any] = self._strategy.experimental_local_results(variable)
