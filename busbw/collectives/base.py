@@ -60,7 +60,7 @@ class AbstractCollective(ABC):
     ``ncclDevKernel_``), which may be shared with other collectives; `fusions` are computations of
     XLA in which it hides.
 
-    In optimised programs accelerators need copies beside it unless `copy_free_on_accelerators`. XLA
+    In optimised programs accelerators need copies with it unless `copy_free_on_accelerators`. XLA
     for GPUs has it in place alone if `in_place_on_gpus`: where the input must stay, it is copied.
 
     `place` is where it stands in help and in a grid of all: one that says nothing, at the end.

@@ -41,7 +41,7 @@ _RUNS = "collective_ops"
 
 # Instructions that stand for all that runs inside of them, on whatever line.
 _HOLDER = re.compile(r"%?(?:while|call|conditional|async-\w+)(?:[.\-]\d+)*")
-# What clients and thread pools note by the thousand beside the work itself.
+# What clients and thread pools note by the thousand in addition to the work itself.
 _NO_WORK = re.compile(r"end: |ThreadpoolListener|ThunkExecutor|CommonPjRt")
 # Lines that hold the work; kernels on a GPU's streams are closer to it than instructions.
 _STREAM, _INSTRUCTIONS = re.compile(r"Stream\b.*"), "XLA Ops"

@@ -87,7 +87,7 @@ def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
     """The larger of one rank's input and output, where the shapes say it; else None.
 
     What starts a collective has buffers of its own among its outputs, what ends one has them among
-    its inputs, and what gives data to one that was started names that beside the result. A fusion
+    its inputs, and what gives data to one that was started names that next to the result. A fusion
     that takes or gives several arrays does not say which is the collective's.
     """
     takes, gives = _takes(kind), _gives(kind)

@@ -107,7 +107,9 @@ def _shown(path: Path) -> None:
         document = report.trace_document(cells, files=[], problems=problems, warnings=warnings)
         assert json.dumps(document, allow_nan=False)
         try:
-            found = device_clock.read(partial(read_files, path.parent), "all_reduce", beside=True)
+            found = device_clock.read(
+                partial(read_files, path.parent), "all_reduce", with_overlap=True
+            )
             device_clock.times(found, ranks=2, calls=1, iterations=3)
         except MeasuringError as error:
             assert str(error)

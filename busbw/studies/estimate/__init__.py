@@ -111,7 +111,7 @@ def _add_links(parser: argparse.ArgumentParser) -> None:
         "--hosts",
         type=parsed(parse_whole_numbers),
         metavar="H",
-        help="a comma list of how many hosts to spread them over, beside all in one",
+        help="a comma list of how many hosts to spread them over, in addition to one",
     )
     link = "a link's name or " + RATE_GRAMMAR + ", one direction"
     add("--bandwidth", metavar="LINK", help=f"one link for everything: {link}")

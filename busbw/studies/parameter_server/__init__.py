@@ -37,7 +37,7 @@ _WAIT_S = 1800.0
 
 _DESCRIPTION = """
 Train a small net in one process, and in groups of local processes with parameter servers, as a
-published table has them; set seconds per epoch and accuracy beside the published ones, as a page
+published table has them; set seconds per epoch and accuracy next to the published ones, as a page
 of Markdown. It takes minutes.
 """
 
@@ -84,7 +84,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "parameter-server",
         run,
-        help="a published table of parameter servers, beside its rows run here",
+        help="a published table of parameter servers, next to its rows run here",
         description=_DESCRIPTION,
     )
     add = parser.add_argument

@@ -1,4 +1,4 @@
-"""Training with parameter servers beside a published table: the page's tables and words.
+"""Training with parameter servers next to a published table: the page's tables and words.
 
 What was published was measured by others, on other hardware and with other data: every table
 says which is which, and only ratios to the single process are compared.

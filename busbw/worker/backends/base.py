@@ -204,7 +204,7 @@ class AbstractBackend(ABC):
     ) -> AbstractContextManager[AbstractProgram]:
         """`case` compiled and proved; its memory is given back at the end.
 
-        With an `injection` of `delay` or `payload` its program does that beside the case.
+        With an `injection` of `delay` or `payload` its program does that in addition to the case.
         Raises MeasuringError.
         """
 

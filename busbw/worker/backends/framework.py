@@ -145,7 +145,7 @@ class AbstractFramework(AbstractBackend):
 
     @abstractmethod
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
-        """The program of `case`, which does the injected work beside it. Raises MeasuringError."""
+        """The program of `case`, with the injected work. Raises MeasuringError."""
 
 
 def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:

@@ -154,7 +154,7 @@ def course(request: TrainingRequest) -> Course:
     if request.unseen < 1 or shown_count < request.batch:
         raise unavailable(
             f"{request.examples_path} has {len(found.labels)} examples: too few for a batch of "
-            f"{request.batch} beside {request.unseen} unseen ones"
+            f"{request.batch} in addition to {request.unseen} unseen ones"
         )
     return Course(request, found.chosen(slice(shown_count)), found.chosen(slice(shown_count, None)))
 

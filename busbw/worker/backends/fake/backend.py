@@ -167,20 +167,18 @@ class FakeBackend(AbstractBackend):
                 events += _events(("fusion.1", plane, "Stream #2"), kept, (alone, 1.0))
         return [Trace(events=tuple(events), host="made up")]
 
-    def spend(
-        self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
-    ) -> None:
+    def spend(self, call_s: float, collectives_s: Sequence[float], *, extra_s: float = 0.0) -> None:
         """Let the time of one call pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
-        self.elapsed_s += call_s + sum(collectives_s) + beside_s
+        self.elapsed_s += call_s + sum(collectives_s) + extra_s
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
         number, step = launch_number(), StoredCase.of(case).step
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
-            meant = sizes == case.payload_bytes and line.get("step", step) == step
-            if meant and number in line.get("passes", [number]):
+            is_case = sizes == case.payload_bytes and line.get("step", step) == step
+            if is_case and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found
         return {}
@@ -212,7 +210,7 @@ class FakeProgram(AbstractProgram):
 
     def anchor(self, passes: int) -> None:
         """A pass takes as long as the script says of its anchor, by default what a payload does."""
-        self._backend.spend(0.0, [], beside_s=passes * self._anchor_s)
+        self._backend.spend(0.0, [], extra_s=passes * self._anchor_s)
 
     def check(self, iterations: int) -> int:
         """Nothing to compare."""

@@ -30,7 +30,7 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .injection import beside_of
+from .injection import injected_work
 
 PROGRAM = "chain2"
 
@@ -65,7 +65,7 @@ class JaxBackend(AbstractFramework):
     ) -> CollectiveProgram | DenseStepProgram:
         virtual = self._device is Device.CPU
         make = partial(self._kind(case), case, self._mesh(case), virtual=virtual)
-        return make(beside=beside_of(case, injection, lambda tried: make(beside=tried)))
+        return make(injected=injected_work(case, injection, lambda tried: make(injected=tried)))
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
         found = jax.devices(self._device.value if self._device else None)

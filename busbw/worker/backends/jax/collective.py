@@ -28,7 +28,7 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import NOTHING, Beside, work
+from .injection import NOTHING, InjectedWork, work
 from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
 
 # Buffers up to this size are made on the host.
@@ -77,7 +77,12 @@ class Form:
 
 
 def form_of(
-    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, beside: Beside = NOTHING
+    case: Case,
+    axes: tuple[str, ...],
+    rounds: int,
+    *,
+    virtual: bool,
+    injected: InjectedWork = NOTHING,
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -85,7 +90,7 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    extra = partial(work, beside, axes)
+    extra = partial(work, injected, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_single, one)
@@ -97,7 +102,7 @@ def form_of(
     if virtual:
         step = 2 if few else 4
         return Form(
-            partial(_to_and_fro, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
+            partial(_ping_pong, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
         )
     return Form(partial(_chained, one, extra), (taken,), outputs=1, result=0, step=1)
 
@@ -106,7 +111,7 @@ def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tup
     return turns, one(values)
 
 
-def _to_and_fro(
+def _ping_pong(
     one: Callable[..., Any],
     extra: Callable[..., Any],
     step: int,
@@ -116,13 +121,13 @@ def _to_and_fro(
 ) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, first, second = held
-        beside = 0
+        zero = 0
         for index in range(step // 2):
             second = one(first)
-            beside += extra(count + 2 * index, second)
+            zero += extra(count + 2 * index, second)
             first = one(second)
-            beside += extra(count + 2 * index + 1, first)
-        return count + 1 + beside, first, second
+            zero += extra(count + 2 * index + 1, first)
+        return count + 1 + zero, first, second
 
     return loop(turns, turn, first, second)
 
@@ -156,13 +161,15 @@ def _repeated(
 class CollectiveProgram(JaxProgram):
     """Program, starting values and check, each compiled once for the case's shape."""
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
+    def __init__(
+        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
+    ) -> None:
         _check_world(case, mesh)
-        self._beside = beside
+        self._injected = injected
         self._dtype = jnp.dtype(case.dtype)
         exact = Values(case, self._dtype)
         rounds = exact.most_rounds()
-        self._form = form_of(case, _axes(case, mesh), rounds, virtual=virtual, beside=beside)
+        self._form = form_of(case, _axes(case, mesh), rounds, virtual=virtual, injected=injected)
         self._result_at, self._donated = self._form.result, self._form.donated
         self.step = max(1, self._form.step)
         self.most_iterations = _most_iterations(case, rounds, self._form.step)
@@ -180,19 +187,19 @@ class CollectiveProgram(JaxProgram):
         collective = COLLECTIVES[case.collective]
         taken = collective.input_bytes(case.payload_bytes, case.group_size)
         given = collective.output_bytes(case.payload_bytes, case.group_size)
-        beside = 0 if collective.copy_free else 2 * case.payload_bytes
+        temporary = 0 if collective.copy_free else 2 * case.payload_bytes
         if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
             # The last result is released only when the next one is there.
-            beside += given
-        return case.ranks * (taken + given + beside)
+            temporary += given
+        return case.ranks * (taken + given + temporary)
 
     def _prove(self, text: str) -> Proof:
         wanted = proof.wanted(
             self._case,
             self.step,
             device=Device(self._mesh.devices.flat[0].platform),
-            plain=self._beside == NOTHING,
-            part_bytes=self._beside.part * self._dtype.itemsize,
+            plain=self._injected == NOTHING,
+            part_bytes=self._injected.part * self._dtype.itemsize,
         )
         return proof.prove(text, wanted)
 

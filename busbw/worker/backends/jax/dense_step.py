@@ -19,7 +19,7 @@ from ..base import unavailable
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import NOTHING, Beside, work
+from .injection import NOTHING, InjectedWork, work
 from .program import EVERYWHERE, JaxProgram, loop
 
 
@@ -29,13 +29,15 @@ class DenseStepProgram(JaxProgram):
     step = 1
     most_iterations = MOST_STEPS
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
-        if beside.part:
+    def __init__(
+        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
+    ) -> None:
+        if injected.part:
             raise unavailable("a second collective is for all-reduces, not for steps")
         layer = layer_of(case)
         reference = StepValues(layer, virtual=virtual)
         super().__init__(case, mesh, reference, EVERYWHERE)
-        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, beside)), case)
+        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, injected)), case)
         weights, rows, labels = shapes(layer, mesh)
         self._shapes = [weights]
         self._batch = (
@@ -119,7 +121,7 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, beside: Beside) -> Any:
+def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork) -> Any:
     """``(turns, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
     each = PartitionSpec(axis)
@@ -128,7 +130,7 @@ def _lowered_chain(layer: Layer, mesh: Mesh, beside: Beside) -> Any:
         def turn(held: Any) -> Any:
             count, weights = held
             weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + work(beside, (axis,), count, weights), weights
+            return count + 1 + work(injected, (axis,), count, weights), weights
 
         return loop(turns, turn, weights)
 

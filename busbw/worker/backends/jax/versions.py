@@ -1,4 +1,4 @@
-"""What older versions of JAX call otherwise: the files beside it are written for a current one.
+"""What has another name in older versions of JAX: the other files here are for a current one.
 
 Each function does what a current JAX does by itself, or the same with an older one's means; the
 proof and the check of values know no versions. What an older one cannot do is not offered. What
