@@ -41,9 +41,9 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Bytes that may be taken now, and that might be if nothing else used the machine.
+    """Bytes that may be taken now, and that could be if nothing else used the machine.
 
-    Both leave a twentieth of the total alone.
+    Both leave a reserve of a twentieth of the total.
     """
 
     available_bytes: int
@@ -129,11 +129,11 @@ def peak_bytes(root: Path = Path("/")) -> int | None:
 
 
 def prefault(count: int, threads: int) -> None:
-    """Touch `count` bytes of fresh memory in `threads` threads at once, and give them back.
+    """Touch `count` bytes of fresh memory in `threads` threads at once, and free them.
 
-    A virtual machine gets memory that it gave back to its host at a third of a GiB a second and
-    core (seen), most frameworks ask for theirs from one thread, and what was touched a moment
-    ago is there at once.
+    A virtual machine gets memory back from its host at a third of a GiB per second and core
+    (observed). Most frameworks allocate from a single thread; memory that was touched just before
+    is available to them at once.
     """
     share = count // threads
     if share == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
@@ -174,7 +174,7 @@ def has_huge_pages() -> bool:
 
 
 def reset_peak() -> bool:
-    """Start a new high-water mark; whether the kernel lets us."""
+    """Start a new high-water mark; whether the kernel allows it."""
     if not os.access("/proc/self/clear_refs", os.W_OK):
         return False
     try:

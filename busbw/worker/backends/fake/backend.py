@@ -1,7 +1,7 @@
 """A back end without a framework, scripted by the environment variable BUSBW_FAKE.
 
 Shipped for tests and demonstrations: everything around the measuring is real (processes, pipes,
-deadlines, memory), only the devices and the times are made up. The variable holds JSON::
+deadlines, memory), only the devices and the times are synthetic. The variable holds JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
