@@ -1,6 +1,6 @@
 """The cells of the table, from sessions of recordings: read, pair, label, summarize.
 
-Whatever cannot be read is a Problem, and the rest goes on without it. Without a rule of the user's,
+Whatever cannot be read is a Problem, and the others are read without it. Without a user's rule,
 payload and slice come from folder names as the TPU v2 table's project has them:
 `mnist_tpuv2n8_bs1024_scale-256` is 1M / 256 on a v2-8.
 """
@@ -22,16 +22,16 @@ from busbw.model import LEAST_S, MIB, payload_text, seconds_text
 from busbw.report import Problem, Times, TraceCell, Unknown
 from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
 
-# The one that holds all there is comes first: trace.json.gz ends with the millionth event.
+# The complete one first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
 _XPLANE, _ = FORMATS
-# As folders of the TPU v2 table's project are named.
+# Folder names of the TPU v2 table's project.
 _TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(?P<scale>-?\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What several hosts recorded at one time; of each host its files, the best first."""
+    """What several hosts recorded at one time: the files of each host, the best first."""
 
     folder: Path
     hosts: Mapping[str, Sequence[Path]]
@@ -40,8 +40,8 @@ class Session:
     def names(self) -> tuple[str, ...]:
         """The folder's names that may say what was recorded, the innermost first.
 
-        A session's folder in TensorBoard's layout bears a time; it and what leads to it say
-        nothing of what was measured.
+        In TensorBoard's layout a session's folder is named after the time; it and the two above it
+        say nothing of what was measured.
         """
         inner = self.folder
         if inner.parent.name == "profile" and inner.parent.parent.name == "plugins":
@@ -124,7 +124,7 @@ class Gathering:
     )
 
     def add(self, session: Session) -> None:
-        """Read one session; whatever is wrong with it is noted, a cut in it once."""
+        """Read one session; problems are noted, that it is cut only once."""
         read = self._read(session)
         by_sort: dict[_Sort, list[RecordedCollective]] = defaultdict(list)
         for one in read.found:
@@ -205,7 +205,7 @@ class Gathering:
         return read
 
     def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
-        """What is a collective, of a kind that nothing tells, is never left out in silence."""
+        """Warn of collectives of unknown kind."""
         ones = [one for one in found if one.kind == traces.UNKNOWN]
         if not ones:
             return
@@ -218,7 +218,7 @@ class Gathering:
         )
 
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
-        """Formats of one recording hold the same: only one of them is taken."""
+        """The first file that can be read: formats of one recording hold the same."""
         for path in paths:
             try:
                 trace = _read_file(path, host, self.size_limit)
@@ -236,7 +236,7 @@ class Gathering:
         return None
 
     def note(self, path: Path, text: str) -> None:
-        """What could not be read, and why."""
+        """Note what could not be read, and why."""
         self.problems.append(Problem(path=str(path), text=text))
 
     def cells(self) -> list[TraceCell]:

@@ -1,7 +1,7 @@
 """A measured curve t(S): what a collective took by payload, read at payloads between and beyond.
 
-It comes from the results of a session or from a baseline, which are read strictly. Fits nothing by
-itself: the line that stands for the curve outside of it is the judge's fit.
+It comes from the results of a session or from a baseline, which are read strictly. Fits nothing
+itself: the line that extends the curve beyond its ends is the judge's fit.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Line:
 
 
 class OutsideError(ValueError):
-    """A payload outside of the measured ones, and no line; the message says which there are."""
+    """A payload outside of the measured ones, and no line; the message says which were measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """A time, and how it was had: measured, interpolated, or by latency and bandwidth."""
+    """A time, and how it was found: measured, interpolated, or by latency and bandwidth."""
 
     seconds: float
     how: str
@@ -124,7 +124,7 @@ def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]
 
 
 def kind_of(case: Case) -> Case:
-    """What all payloads of one kind share, timed by any program: the case without the rest."""
+    """The case reduced to what all payloads of one kind share, timed by any program."""
     return replace(
         case,
         payload_bytes=0,
@@ -134,7 +134,7 @@ def kind_of(case: Case) -> Case:
 
 
 def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, float]]]]:
-    """The points of each curve by its name; a training step's time is none of an all-reduce."""
+    """The points of each curve by its name; training steps are left out."""
     with refused(path):
         key, points = _points(path)
     groups: dict[str, list[tuple[Case, float]]] = {}
@@ -150,7 +150,7 @@ def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, floa
 
 @contextlib.contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """What is wrong with the file at `path` becomes a UsageError that names it."""
+    """Turn what is wrong with the file at `path` into a UsageError that names it."""
     try:
         yield
     except (baselines.BaselineError, wire.WireError) as error:
@@ -180,7 +180,7 @@ def _curve_of(group: _Points) -> MeasuredCurve:
 
 
 def _points(path: Path) -> tuple[EnvironmentKey, _Points]:
-    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
+    """Cases without a time are left out, as are those that may not be all-reduces."""
     raw = baselines.read_json(path)
     if isinstance(raw, dict) and "cases" in raw:
         key, timed = timed_cases(raw)
@@ -220,7 +220,7 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
 
 
 def _case(row: Any, location: str) -> Case:
-    """A case that can be. Raises WireError."""
+    """A valid case. Raises WireError."""
     document = dict(_object(row, location))
     document.pop("payload", None)
     stored = wire.from_json(StoredCase, document, location)
@@ -229,7 +229,7 @@ def _case(row: Any, location: str) -> Case:
 
 
 def _check(check: Callable[[], None], location: str) -> None:
-    """Raises WireError with the location of what a check of the model refuses."""
+    """Run a check of the model; raises WireError with the location."""
     try:
         check()
     except ValueError as error:
@@ -250,7 +250,7 @@ def case_seconds(row: Mapping[str, Any], location: str) -> float:
 
 
 def checked_seconds(seconds: float, location: str, name: str) -> float:
-    """`seconds`, if anything can take so long. Raises WireError."""
+    """`seconds`, if possible at all. Raises WireError."""
     _check(lambda: check_seconds(name, seconds), location)
     return seconds
 

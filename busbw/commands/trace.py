@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
     )
     files = [file for path in options.paths for file in _files_in(path, gathering.note)]
     if options.json != _STDOUT:
-        # It replaces what it wrote earlier, and never a recording.
+        # It overwrites its own earlier output, and never a recording.
         ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
         check_file("--json", options.json, "a table of busbw trace", ours, inputs)
     for session in _sessions(files):
@@ -164,10 +164,10 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
 
 
 def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
-    """The recordings at or below `path`, and all else that bears the name of one but a folder.
+    """The recordings at or below `path`, by their names; folders do not count.
 
-    `unread` is told of `path` where there is nothing, of each folder that cannot be looked into,
-    and why.
+    `unread` is called with `path` if it has none, and with each folder that cannot be listed, and
+    why.
     """
     if path.is_dir():
         found = sorted(_below(path, unread))
@@ -183,7 +183,7 @@ def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
 
 
 def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
-    """Folders that links lead to are left out: they may lead back."""
+    """Links to folders are not followed: they may lead back."""
 
     def noted(error: OSError) -> None:
         unread(Path(error.filename), error.strerror or str(error))
@@ -196,7 +196,7 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
     """Files by session and host; a file that is named twice, or by a link too, counts once."""
     named: dict[str, Path] = {}
     for file in sorted(files):
-        # What a link leads to may bear any name.
+        # The target of a link may have any name.
         named.setdefault(os.path.realpath(file), Path(os.path.realpath(file.parent)) / file.name)
     hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(named.values(), key=_order):

@@ -1,7 +1,7 @@
 """Where in a recording an event belongs: to which device, to which launch of a program, until when.
 
-Each profiler notes these in another way: in the plane's name, in a stat, in an event around it or
-in one inside it.
+Each profiler notes these differently: in the plane's name, in a stat, in an event around it or in
+one inside it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _instance(event: Event) -> tuple[str, ...]:
 
 
 def _natural(name: str) -> _Natural:
-    """The order of people: ``x_2`` before ``x_10``, ``x`` before both."""
+    """Natural order: ``x_2`` before ``x_10``, ``x`` before both."""
     parts = _DIGITS.split(name)
     return tuple(
         (len(part.lstrip("0")), part.lstrip("0")) if index % 2 else (0, part)
@@ -103,7 +103,7 @@ def is_launch(name: str) -> bool:
 
 
 def is_return(name: str) -> bool:
-    """Whether TensorFlow calls so what it does after a collective, still within its event."""
+    """Whether TensorFlow gives this name to what it does after a collective, within its event."""
     return name == _RETURN
 
 
@@ -158,9 +158,9 @@ def _noted_program(event: Event) -> str:
 
 
 class Returns:
-    """When TensorFlow's collectives gave their values back.
+    """When TensorFlow's collectives returned their values.
 
-    The event of the node goes on after that: whatever waits for the values may run inside it, on
+    The event of the node lasts longer: whatever waits for the values may run inside it, on
     the same thread.
     """
 
@@ -174,7 +174,7 @@ class Returns:
             starts.sort()
 
     def end_s(self, event: Event) -> float:
-        """When the collective was over: at the return inside the event, else at its end."""
+        """When the collective ended: at the return inside the event, else at the event's end."""
         if not self._starts:
             return event.end_s
         starts = self._starts.get((event.plane, event.line, node_of(event)), [])
@@ -184,9 +184,9 @@ class Returns:
 
 
 def reached(found: Iterable[Begun]) -> str:
-    """Up to which device and call events go, in the order of a file that is cut.
+    """The last device and call of a file that is cut, in its order.
 
-    In words; "" where no device has one. Names may stand behind the cut.
+    In words; "" where no device has an event. Names may come after the cut.
     """
     launches: list[float] = []
     last: Begun | None = None
