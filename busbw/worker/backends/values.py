@@ -1,9 +1,9 @@
 """What ranks start with, and what they must hold after any number of rounds, as arrays.
 
-Of a collective the values are exact, those of `busbw.collectives`: a rank's place in its group
-decides which, and so does the group, so that one group's data in another one's place shows.
+The values of a collective are exact, those of `busbw.collectives`: they depend on a rank's position
+in its group and on the group, so that data of another group is detected.
 
-Of a dense step sums of gradients are no exact numbers, so that weights are held against a reference
+The sums of gradients of a dense step are not exact, so that weights are compared with a reference
 in float64, within what float32 may round. The reference costs little however long the chain:
 weights only ever move along the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are
 the errors of the predicted chances, and X W(k) follows from X X^T alone.
@@ -36,11 +36,11 @@ _CHECKED_BY_THREADS = 2**24
 # The reference of a longer chain would take longer than the chain.
 MOST_STEPS = 256
 
-# The relative error of a gradient beyond rounding of the weights that is let pass; accelerators
+# The tolerated relative error of a gradient beyond rounding of the weights; accelerators
 # multiply float32 with fewer bits.
 _LOOSE, _LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
 
-# Starting weights repeat after this many inputs; draws of them take turns.
+# Starting weights repeat after this many inputs; draws alternate.
 PERIOD = 8
 DRAWS = 2
 
@@ -100,7 +100,7 @@ class Values(AbstractValues):
             return sum(threads.map(check, results))
 
     def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
-        """Compare all of `rank`'s result, whatever can be sliced into arrays; how many elements.
+        """Compare all of `rank`'s result, which can be sliced into arrays; how many elements.
 
         Raises MeasuringError WRONG_RESULT with the first wrong one, or where there are not as many
         as there should be.
@@ -153,7 +153,7 @@ class Values(AbstractValues):
 
 
 def tiled(period: Array, length: int) -> Array:
-    """A stretch of whole periods, not much longer than `length` and than is compared at once."""
+    """Whole periods, not much longer than `length` and than is compared at once."""
     size = period.shape[0]
     repeats = max(1, -(-min(length, _COMPARED_AT_ONCE) // size))
     return np.tile(period, repeats)

@@ -8,8 +8,8 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
                {"step": "dense", "slower": 2}]}
 
-The all-reduce of a training step takes its `share_of_step`, a half if nothing is said; computing
-hides its last `hidden` of 1, where that is said, else the recording holds no computing.
+The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
+last `hidden` of 1; without that key the recording holds no computing.
 `anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
@@ -123,7 +123,7 @@ class FakeBackend(AbstractBackend):
         )
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Two buffers a rank on the CPU, as if they were there."""
+        """Two buffers per rank on the CPU, as if they were allocated."""
         if Device(self._script.get("device", "cpu")) is not Device.CPU:
             return None
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
@@ -150,7 +150,7 @@ class FakeBackend(AbstractBackend):
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
-        """The collectives that run meanwhile, as a profiler of the script's device sees them."""
+        """The collectives that run within, as a profiler of the script's device records them."""
         self._recorded_s = []
         yield self._recorded
 
@@ -217,16 +217,16 @@ class FakeProgram(AbstractProgram):
         return self._case.ranks
 
     def device_peak_bytes(self) -> int | None:
-        """No device, no memory of its own."""
+        """None: there is no device."""
         return None
 
 
 def _events(
     where: tuple[str, str, str], found: Sequence[tuple[float, float]], part: tuple[float, float]
 ) -> Iterator[Event]:
-    """What a profiler shows of one rank in the `part` of the time of each of a call's collectives.
+    """Events of one rank, in the `part` of the time of each of a call's collectives.
 
-    These run one behind the other.
+    These run one after another.
     """
     first, last = part
     for index, (begun_s, one_s) in enumerate(found):
@@ -235,14 +235,14 @@ def _events(
 
 
 def launch_number() -> int:
-    """Which pass this launch is of, by the worker's own command line; 0 for none."""
+    """The pass of this launch, from the worker's own command line; 0 for none."""
     prefix = "--launch="
     found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
     return LaunchId.parse(found).pass_number
 
 
 def happen(event: str) -> None:
-    """What the script has in store, for real: the process dies or hangs as a true one would."""
+    """Make the scripted event real: the process dies or hangs."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:
