@@ -2,7 +2,7 @@
 
 Element i is a weight w(i), the same on every rank, times a factor that is not: for the sum 0 on
 rank i mod n, 2 on the rank after it and 1 on the others, so that the sum is n w(i); for maximum
-and minimum 4, 1 and 2. Whatever rank is left out, elements show it.
+and minimum 4, 1 and 2. So some elements are wrong whichever rank is left out.
 """
 
 from __future__ import annotations

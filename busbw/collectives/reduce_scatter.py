@@ -58,7 +58,7 @@ class ReduceScatter(AbstractCollective):
 def _weights(draw: Draw, block: int) -> tuple[float, ...]:
     """One period of a block: the first eight powers of two, in an order that 32 blocks differ by.
 
-    It begins with another power in each of eight blocks, and goes on in steps of 1, 3, 5 or 7.
+    It begins with another power in each of eight blocks, and continues in steps of 1, 3, 5 or 7.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
     first, step = block + draw.number, 2 * (block // PERIOD) + 1

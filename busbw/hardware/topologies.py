@@ -237,7 +237,7 @@ def known_topologies() -> tuple[str, ...]:
 def topology_of(name: str) -> Topology:
     """The Topology called `name`.
 
-    Raises ValueError with what is known: of a known chip its shapes, otherwise all chips.
+    Raises ValueError with what is known: the shapes of a known chip, else all chips.
     """
     chip, _, layout = name.partition(":")
     if chip in SLICES:

@@ -1,9 +1,9 @@
-"""Models and links by name: figures, who says so, and what follows from one of them alone.
+"""Models and links by name: figures, their sources, and what follows from one of them alone.
 
-How many parameters of a model are trained and the memory that each takes, without activations and
-buffers for communication; None where no source was found: no figure is better than an invented one.
-What one end of a link can send in a direction: sales figures of NVLink count both directions, here
-is half of them.
+The number of trained parameters of a model and the memory that each takes, without activations and
+communication buffers; None where no source was found: no figure is better than an invented one. The
+bandwidth of one end of a link in one direction: sales figures of NVLink count both directions, and
+are halved here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def parameters_of(shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     return {name: math.prod(shape) for name, shape in shapes.items()}
 
 
-# Bytes per parameter for weights and gradients, and what is kept of 16-bit weights in float32.
+# Bytes per parameter for weights and gradients, and for the float32 copy of 16-bit weights.
 _PARAMETER_BYTES = {"float32": 4 + 4, "bfloat16": 2 + 2 + 4, "float16": 2 + 2 + 4}
 # Values that an optimizer keeps of each parameter, in float32; Adam momentum and variance.
 _STATE_VALUES = {"sgd": 0, "momentum": 1, "adam": 2}

@@ -1,7 +1,7 @@
 """What a step should cost, as a table, a document and a figure.
 
-Takes what was worked out elsewhere, works out nothing. MB is 10^6 bytes here, as the rates of links
-are stated; sizes and rates of the document are bytes, and its times seconds. The figure is SVG
+Computes nothing itself. MB is 10^6 bytes here, as the rates of links are stated; sizes and rates of
+the document are bytes, and its times seconds. The figure is SVG
 written by hand, since a few rectangles need no package: a bar for each method, its computing and
 what comes on top; text is escaped, sizes are in pixels.
 """

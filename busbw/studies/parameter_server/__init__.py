@@ -1,6 +1,6 @@
 """`python -m busbw parameter-server`: a published table of parameter servers, its rows run here.
 
-What is known of the table's source stands here: its rows and their figures.
+What is known of the table's source is here: its rows and their figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training steps from the results of a session, and their predictions: the figures of one row.
 
-What each step took and the all-reduce inside of it are read strictly; what a curve says of it is
-filled in by the command.
+The times of each step and of the all-reduce inside of it are read strictly; the command adds the
+prediction from a curve.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PredictedStep:
     `step_s` is the whole step. `predicted_s` is read from a measured curve, `how` says how; `line`
     is fitted to that curve. Both are None where nothing predicts, and `unpredicted` says why.
     `last_s` and `first_s` are the all-reduce inside of the step, by the profiler, on the rank that
-    comes to it last and on the first one; None where nobody recorded them. `single_s` is the step
+    reaches it last and on the first one; None where they were not recorded. `single_s` is the step
     of one device that does all the work, where that stands in for a recording.
     """
 
@@ -113,7 +113,7 @@ def _step(location: str, row: Mapping[str, Any], case: Case) -> PredictedStep:
     return PredictedStep(
         case=case,
         step_s=case_seconds(row, location),
-        # Nobody waits on the rank that comes last: its all-reduce is the shortest.
+        # The rank that comes last does not wait: its all-reduce is the shortest.
         last_s=_median(inside, "fastest", f"{location}.launches"),
         first_s=_median(inside, "slowest", f"{location}.launches"),
     )

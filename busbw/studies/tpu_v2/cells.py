@@ -1,6 +1,6 @@
 """Cells of the TPU v2 table: what was published and what was compiled, and what follows, in words.
 
-Every sentence is made of the figures at hand: another compiler may say otherwise. No page here.
+Every sentence is made from the figures: with another compiler they may differ. No page here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from busbw.workloads import Layer
 
 _GIB = 2**30
 
-# A larger payload that takes less time by more than this is no noise of a measurement.
+# A larger payload that takes less time by more than this is not explained by noise.
 _FALL = 0.9
 
 
 class Way(str, enum.Enum):
-    """How the batch of a training step lies on the cores."""
+    """How the batch of a training step is distributed over the cores."""
 
     SHARED = "shared out"
     DRAWN = "whole, drawn"
@@ -30,7 +30,7 @@ class Way(str, enum.Enum):
 
     @property
     def heading(self) -> str:
-        """The same in a sentence's place."""
+        """The way as a heading."""
         return {
             Way.SHARED: "Batch shared out over the cores",
             Way.DRAWN: "Whole batch on each core, drawn there",
@@ -130,7 +130,7 @@ def _difference(cell: TpuV2Cell, way: Way) -> str:
 
 
 def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
-    """What memory is full of where rows are drawn, and what fits only as they are narrow."""
+    """What fills memory where rows are drawn, and what fits only because they are narrow."""
     for one in published:
         step, found = one.steps[Way.DRAWN]
         values = step.rows * step.inputs

@@ -1,7 +1,7 @@
 """The published TPU v2 table and what a compiler makes of it today: the page's tables and words.
 
-What was published was measured by others, what was compiled was measured by nobody: every table
-says which is which. What follows from the figures is in `cells`.
+Published figures were measured by others, compiled programs were not measured: every table says
+which is which. What follows from the figures is in `cells`.
 """
 
 from __future__ import annotations

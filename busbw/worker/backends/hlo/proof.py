@@ -18,7 +18,7 @@ from .text import Instruction, Module, algorithm_of, read
 
 _SHOWN = 300
 
-# How a collective is started that is waited for apart, by itself or within a computation.
+# Operations that start a collective which is waited for later, alone or within a computation.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
@@ -65,12 +65,12 @@ class Wanted:
 
     @property
     def result_bytes(self) -> int:
-        """What one collective gives on one rank."""
+        """Bytes of one collective's result on one rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
     def least_bytes(self) -> int:
-        """From how many bytes on an array is a part of the payload worth counting."""
+        """The least bytes of an array that counts as a part of the payload."""
         return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
 
     @property
@@ -113,7 +113,7 @@ def wanted(
 
 @dataclass(frozen=True)
 class Proved:
-    """What one turn of a proved program's loop holds, and what goes over the payload.
+    """What one turn of a proved program's loop holds, and what reads or writes the payload.
 
     `collectives` are all of the turn's, `around` what else in it reads or writes a part of the
     payload, `around_loop` what does so in a call, outside of the loop. `starts` says that the
@@ -192,7 +192,7 @@ def find(text: str, wanted: Wanted) -> Proved:
 
 
 def _without_parts(found: list[Instruction], wanted: Wanted) -> list[Instruction]:
-    """Those that are no injected ones, which must be there to the last byte."""
+    """The collectives that are not injected; the injected ones must be complete."""
     parts = [one for one in found if set(one.array_bytes) == {wanted.part_bytes}]
     if sum(sum(one.array_bytes) for one in parts) != wanted.per_round * wanted.part_bytes:
         raise not_a_collective(
@@ -234,7 +234,7 @@ def _braced(groups: tuple[tuple[int, ...], ...]) -> str:
 
 
 def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
-    """What is no collective and writes an array as large as a part of the payload."""
+    """Other instructions than collectives that write an array as large as a part of the payload."""
     return [
         one
         for one in module.reached(name, fused=False)

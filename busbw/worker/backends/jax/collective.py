@@ -2,11 +2,10 @@
 
 In place, a round's result is the next round's input. On the CPU such a chain goes from one
 donated buffer to a second one and back: XLA then allocates nothing and copies nothing, so that
-page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of
-place every round reads the same input and writes the same result; a barrier, which costs
-nothing, ties the input to the last round, without which XLA takes the collective out of the
-loop. With the clock `dispatch` there is no loop. What is measured and what is compiled for chips
-that are not there is lowered here alike.
+page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of place
+every round reads the same input and writes the same result; a barrier, which costs nothing, ties
+the input to the last round: without it XLA moves the collective out of the loop. With the clock
+`dispatch` there is no loop. Programs to measure and to compile for a topology are lowered alike.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
 
-# Few collectives in one round for payloads whose single one takes long anyway.
+# From this payload on a turn has few collectives: a single one takes long enough.
 _LARGE_BYTES = 16 * MIB
 
 
@@ -230,7 +229,7 @@ class CollectiveProgram(JaxProgram):
         return compiled
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Small ones come from the host, which is quicker than a program for that once."""
+        """Small ones come from the host, which is quicker than compiling a program."""
         if self._case.payload_bytes <= _FROM_HOST_BYTES:
             return self._zeros_from_host()
         shapes = tuple(self._shapes)
@@ -243,7 +242,7 @@ class CollectiveProgram(JaxProgram):
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
-    """The chain of `case` on devices that are not there, and how many collectives are in a turn."""
+    """The chain of `case` on a topology's devices, and how many collectives are in a turn."""
     rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
     form = form_of(case, _axes(case, mesh), rounds, virtual=False)
     return form.lowered(case, mesh), max(1, form.step)

@@ -1,7 +1,7 @@
-"""JAX: XLA's compilers for TPUs and GPUs that are not there, fed with the programs that measure.
+"""JAX: XLA's compilers for TPUs and GPUs, without the chips, for the programs that measure.
 
-What compiles for a TPU is libtpu, for a GPU JAX's package with XLA for CUDA. Neither needs
-hardware, the latter neither a driver nor anything of CUDA.
+libtpu compiles for TPUs, JAX's package with XLA for CUDA for GPUs. Neither needs hardware, the
+latter neither a driver nor anything of CUDA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JaxLowered(AbstractLowered):
     def compiled(self) -> Optimized:
         """Run XLA's compiler for the chip.
 
-        A jaxlib that cannot read what a newer compiler gives is an error of that compiler's too.
+        If this jaxlib cannot read a newer compiler's output, that is an error of the compiler, too.
         """
         try:
             compiled = self._lowered.compile()

@@ -1,6 +1,6 @@
 """A training step in JAX: the model, its gradient and the update; a chain of them to measure.
 
-By itself a step is what is compiled for devices that are not there.
+For a topology a single step is compiled.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class DenseStepProgram(JaxProgram):
 def prove(text: str, case: Case) -> Proof:
     """What a step holds: the all-reduce of the gradient, over all ranks, and no other collective.
 
-    A step computes, so that what else goes over arrays of the payload's size is no offence; only
-    copies are counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
+    A step computes, so that it may read and write arrays of the payload's size; only copies are
+    counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
     """
     return proof.prove(text, proof.Wanted(case=case, per_round=1, strict=False, computes=True))
 
@@ -114,7 +114,7 @@ def _loss(weights: Any, rows: Any, labels: Any) -> Any:
 
 
 def _drawn(step: Layer, axis: str, key: Any) -> Any:
-    """Rows of the normal distribution, others on every rank."""
+    """Rows of the normal distribution, different on every rank."""
     own = jax.random.fold_in(
         jax.random.wrap_key_data(key, impl="threefry2x32"), jax.lax.axis_index(axis)
     )
