@@ -151,7 +151,9 @@ def _late(around: Around, axis: str, number: Any) -> Any:
 
     def delayed(number: Any) -> Any:
         if around.busy:
-            return injection.work(injection.Beside(steps=around.busy), (axis,), number, number)
+            return injection.work(
+                injection.InjectedWork(steps=around.busy), (axis,), number, number
+            )
         shape = jax.ShapeDtypeStruct(number.shape, number.dtype)
         slept = jax.pure_callback(partial(_slept, around.idle_s), shape, number)
         return versions.varying(slept, (axis,))
@@ -182,8 +184,10 @@ def variants(
         bare = stack.enter_context(backend.prepared(case))
         late_s = LATE * time_s(bare)
         delay = Injection(extra=Extra.DELAY, seconds=late_s)
-        busy = injection.beside_of(
-            case, delay, lambda beside: CollectiveProgram(case, mesh, virtual=True, beside=beside)
+        busy = injection.injected_work(
+            case,
+            delay,
+            lambda work: CollectiveProgram(case, mesh, virtual=True, injected=work),
         )
         arounds = {
             FRESH: Around(),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.worker import huge_pages
+from busbw.worker import host
 from tests.watch import sitecustomize as watch
 from tests.worker.backends import real
 
@@ -67,7 +67,7 @@ def without_framework(request: pytest.FixtureRequest, imported: Path) -> Iterato
     for seen in imported.iterdir():
         seen.unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLIBC_TUNABLES", huge_pages.TUNABLE)
+        patch.setenv("GLIBC_TUNABLES", host.HUGE_PAGES)
         yield
     names = {seen.name for seen in imported.iterdir()} | watch.FRAMEWORKS & set(sys.modules)
     assert not names, f"imports {sorted(names)} and is not marked with `framework`"

@@ -1,9 +1,8 @@
-"""Which collectives there are: a file each, which is found because it lies here.
+"""The collectives: a file each, found by being in this folder.
 
 Byte counts, busbw factor, exact values, names in programs and recordings. A leaf that both sides of
-the worker's channel look down at: the worker lays out and checks values by it, the other side knows
-payloads and rates by it. Standard library only, Python 3.10; knows no framework, no file and no
-clock.
+the worker's channel import: the worker lays out and checks values with it, the other side computes
+payloads and rates. Standard library only, Python 3.10; knows no framework, no file and no clock.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ for _one in pkgutil.iter_modules(__path__):
 
 COLLECTIVES: Mapping[str, AbstractCollective] = {
     one.name: one()
-    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.place, one.name))
+    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.order, one.name))
 }
 
 REDUCE_OPS = ("sum", "max", "min")

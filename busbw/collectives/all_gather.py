@@ -15,7 +15,7 @@ class AllGather(AbstractCollective):
     nodes = ("CollectiveGather", "CollectiveGatherV2")
     kernels = ("AllGather",)
     bus_factor_text = "(n-1)/n"
-    place = 1
+    order = 1
     passes_all_links = True
 
     def bus_factor(self, ranks: int) -> float:

@@ -2,7 +2,7 @@
 
 Element i is a weight w(i), the same on every rank, times a factor that is not: for the sum 0 on
 rank i mod n, 2 on the rank after it and 1 on the others, so that the sum is n w(i); for maximum
-and minimum 4, 1 and 2. Whatever rank is left out, elements show it.
+and minimum 4, 1 and 2. So some elements are wrong whichever rank is left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AllReduce(AbstractCollective):
     )
     kernels = ("AllReduce",)
     bus_factor_text = "2(n-1)/n"
-    place = 0
+    order = 0
     passes_all_links = True
     added_in_switch = True
 
@@ -67,8 +67,8 @@ class AllReduce(AbstractCollective):
         """One block with a period of 4n."""
         at_own, at_next, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         values = []
-        for place, weight in enumerate(_weights(draw)):
-            own = place % draw.ranks
+        for index, weight in enumerate(_weights(draw)):
+            own = index % draw.ranks
             factor = at_own if own == position else other
             factor = at_next if own == (position - 1) % draw.ranks else factor
             values.append(weight * factor)

@@ -1,6 +1,6 @@
 """All-to-all: rank p gets block p of every rank, as a matrix of blocks is transposed.
 
-Not in place: two rounds would give back what was put in, as doing nothing does.
+Not in place: two rounds would return the input, as doing nothing does.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from .base import AbstractCollective, Blocks, Draw, coded
 class AllToAll(AbstractCollective):
     """In and out: S bytes, n blocks, one for and one from each rank.
 
-    XLA cuts and joins the blocks, on TPUs it turns their layout round: copies of its own, which
-    are counted and are part of what is timed.
+    XLA cuts and joins the blocks, and on TPUs transposes their layout: these copies are counted,
+    and are part of what is timed.
     """
 
     name = "all_to_all"
@@ -22,7 +22,7 @@ class AllToAll(AbstractCollective):
     instructions = ("all-to-all", "ragged-all-to-all")
     nodes = ("CollectiveAllToAllV2", "CollectiveAllToAllV3", "AllToAll")
     bus_factor_text = "(n-1)/n"
-    place = 3
+    order = 3
 
     def bus_factor(self, ranks: int) -> float:
         """(n-1)/n: all but a rank's own block of S must leave it.

@@ -1,8 +1,8 @@
-"""What a collective has to say of itself: bytes, rates, its names, values that are known exactly.
+"""What describes a collective: bytes, rates, names, values that are known exactly.
 
-A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is
-the size of the group that one collective runs over, a position is a rank's place in it. Which
-numbers a dtype holds exactly stands here too.
+A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is the
+size of the group that one collective runs over, a position is a rank's index in it. Also which
+numbers a dtype represents exactly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_ROUNDS = 4096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draw:
-    """Which values a sample starts from: no two `number`s in a row give a rank the same ones."""
+    """Which values a sample starts from: consecutive `number`s give each rank different ones."""
 
     dtype: str
     reduce_op: str
@@ -55,17 +55,17 @@ class AbstractCollective(ABC):
     `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy. `placements` are
     those it can have, the default first; `reduce_ops` is empty for one that reduces nothing.
 
-    In recordings it bears the names of `instructions`, which XLA gives (after its own instructions
-    and JAX's primitives, with hyphens), of `nodes` of TensorFlow, and of `kernels` of NCCL (behind
+    Its names in recordings are those of `instructions` of XLA (after its own instructions and JAX's
+    primitives, with hyphens), of `nodes` of TensorFlow, and of `kernels` of NCCL (after
     ``ncclDevKernel_``), which may be shared with other collectives; `fusions` are computations of
-    XLA in which it hides.
+    XLA that contain it.
 
-    In optimised programs accelerators need copies beside it unless `copy_free_on_accelerators`. XLA
+    In optimised programs accelerators need copies with it unless `copy_free_on_accelerators`. XLA
     for GPUs has it in place alone if `in_place_on_gpus`: where the input must stay, it is copied.
 
-    `place` is where it stands in help and in a grid of all: one that says nothing, at the end.
-    `passes_all_links`: what every rank has must reach every other one, which bounds it by what all
-    links together carry. `added_in_switch`: a switch that adds up halves what it sends.
+    `order` sorts collectives in help and in a grid of all of them. `passes_all_links`: what every
+    rank has must reach every other one, which bounds it by what all links together carry.
+    `added_in_switch`: a switch that adds up halves what it sends.
     """
 
     name: str
@@ -83,7 +83,7 @@ class AbstractCollective(ABC):
     bus_factor_text: str
     passes_all_links: bool = False
     added_in_switch: bool = False
-    place: int = 100
+    order: int = 100
 
     @abstractmethod
     def bus_factor(self, ranks: int) -> float:
@@ -140,4 +140,4 @@ def coded(source: int, target: int, number: int) -> tuple[float, ...]:
     A prime below 2^8, so that bfloat16 holds them all and up to 251 sources differ.
     """
     first = 8 * source + 3 * target + 5 * number
-    return tuple(float(1 + (first + place) % _PRIME) for place in range(PERIOD))
+    return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))

@@ -20,7 +20,7 @@ class Permute(AbstractCollective):
     kernels = ("SendRecv",)
     kernels_are_shared = True
     bus_factor_text = ""
-    place = 4
+    order = 4
 
     def bus_factor(self, ranks: int) -> float:
         """1: S bytes leave each rank over one link and S arrive, so S/t is the link's speed.

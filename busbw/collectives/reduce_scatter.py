@@ -18,7 +18,7 @@ class ReduceScatter(AbstractCollective):
     # On TPUs it may be a fusion that calls this.
     fusions = ("all-reduce-scatter",)
     bus_factor_text = "(n-1)/n"
-    place = 2
+    order = 2
     passes_all_links = True
 
     def bus_factor(self, ranks: int) -> float:
@@ -41,8 +41,8 @@ class ReduceScatter(AbstractCollective):
         """Powers of two that tell the block, once or twice, by turns from rank to rank."""
         return tuple(
             tuple(
-                weight * (1 + (position + place) % 2)
-                for place, weight in enumerate(_weights(draw, block))
+                weight * (1 + (position + index) % 2)
+                for index, weight in enumerate(_weights(draw, block))
             )
             for block in range(draw.ranks)
         )
@@ -50,7 +50,7 @@ class ReduceScatter(AbstractCollective):
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """The weights of the rank's own block, as often as all ranks together have them."""
         counts = [
-            sum(1 + (rank + place) % 2 for rank in range(draw.ranks)) for place in range(PERIOD)
+            sum(1 + (rank + index) % 2 for rank in range(draw.ranks)) for index in range(PERIOD)
         ]
         return (tuple(w * count for w, count in zip(_weights(draw, position), counts)),)
 
@@ -58,8 +58,8 @@ class ReduceScatter(AbstractCollective):
 def _weights(draw: Draw, block: int) -> tuple[float, ...]:
     """One period of a block: the first eight powers of two, in an order that 32 blocks differ by.
 
-    It begins with another power in each of eight blocks, and goes on in steps of 1, 3, 5 or 7.
+    It begins with another power in each of eight blocks, and continues in steps of 1, 3, 5 or 7.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
     first, step = block + draw.number, 2 * (block // PERIOD) + 1
-    return tuple(2.0 ** (least + (step * place + first) % PERIOD) for place in range(PERIOD))
+    return tuple(2.0 ** (least + (step * index + first) % PERIOD) for index in range(PERIOD))

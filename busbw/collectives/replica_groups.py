@@ -1,4 +1,4 @@
-"""Which ranks one collective runs over, as XLA writes it behind an instruction: three forms.
+"""The ranks of one collective, as XLA writes them after an instruction: three forms.
 
 ``{{0,2},{1,3}}`` lists the groups, ``[2,4]<=[4,2]T(1,0)`` counts them out of an array of all ranks,
 ``mesh['x'=2,'y'=4] {'x'}`` names the axes that they go along.
@@ -42,7 +42,7 @@ class GroupSize:
 def group_size_of(line: str) -> GroupSize | None:
     """How many groups an instruction's line names; None where it names none, or unequal ones.
 
-    Of a line of any origin: numbers are not believed to be small, and no group is written out.
+    The line may have any origin: numbers may be huge, so that no group is expanded.
     """
     listed = _LISTED.search(line)
     if listed is not None:
@@ -75,9 +75,9 @@ def _checked(groups: str, size: str) -> GroupSize | None:
 def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
     """The replica groups that a collective's line names, in order; None where it names none.
 
-    Of a line that a compiler gave. No braces within the outer ones mean all `ranks` in one group. A
-    mesh's devices are counted in order; of one that numbers them otherwise, or goes along a part of
-    an axis, nothing is known.
+    The line must come from a compiler. No braces within the outer ones mean all `ranks` in one
+    group. A mesh's devices are counted in order; a mesh that numbers them differently, or a part
+    of an axis, gives None.
     """
     listed = _LISTED.search(line)
     if listed is not None:
@@ -107,8 +107,8 @@ def _groups(dims: tuple[int, ...], turn: tuple[int, ...], size: int) -> tuple[tu
     """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     order = [
-        sum(at * strides[axis] for at, axis in zip(place, turn))
-        for place in itertools.product(*(range(dims[axis]) for axis in turn))
+        sum(at * strides[axis] for at, axis in zip(index, turn))
+        for index in itertools.product(*(range(dims[axis]) for axis in turn))
     ]
     return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
 

@@ -1,9 +1,9 @@
-"""What can be asked for without pytest: `python -m busbw COMMAND`.
+"""Commands that need no pytest: `python -m busbw COMMAND`.
 
-A command is a module in this room or a folder in `studies` that has `add_to`, and is found because
-it lies there. It reads options and files, hands values to the rooms that know, prints what they
-make of them, and returns an exit code: 0 all was fine, 1 something was not, 2 usage. Nobody imports
-a command; what several of them share lies here too.
+A command is a module in this room or a folder in `studies` that has `add_to`, and is found by being
+there. It reads options and files, passes values to other rooms, prints the results, and returns an
+exit code: 0 all was fine, 1 something was not, 2 usage. Nothing imports a command; what several of
+them share is here, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def found() -> list[ModuleType]:
     """The commands of this room and all studies, as --help lists them: by ORDER, then by name."""
-    # Studies import what lies here.
+    # Studies import this package.
     from busbw import studies
 
     here = [

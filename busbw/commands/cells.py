@@ -1,26 +1,79 @@
-"""From sessions of recordings to the cells of the table: read, pair, label, summarize.
+"""The cells of the table, from sessions of recordings: read, pair, label, summarize.
 
-Whatever cannot be read is a Problem, and the rest goes on without it.
+Whatever cannot be read is a Problem, and the others are read without it. Without a user's rule,
+payload and slice come from folder names as the TPU v2 table's project has them:
+`mnist_tpuv2n8_bs1024_scale-256` is 1M / 256 on a v2-8.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw import inputs, stats, traces
 from busbw.collectives.replica_groups import GroupSize
-from busbw.model import LEAST_S, payload_text, seconds_text
+from busbw.metrics import parse_payload
+from busbw.model import LEAST_S, MIB, payload_text, seconds_text
 from busbw.report import Problem, Times, TraceCell, Unknown
 from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
 
-from .recordings import FORMATS, Labels, Session
-
+# The complete one first: trace.json.gz ends with the millionth event.
+FORMATS = (".xplane.pb", ".trace.json.gz")
 _XPLANE, _ = FORMATS
+# Folder names of the TPU v2 table's project.
+_TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(?P<scale>-?\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """What several hosts recorded at one time: the files of each host, the best first."""
+
+    folder: Path
+    hosts: Mapping[str, Sequence[Path]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The folder's names that may say what was recorded, the innermost first.
+
+        In TensorBoard's layout a session's folder is named after the time; it and the two above it
+        say nothing of what was measured.
+        """
+        inner = self.folder
+        if inner.parent.name == "profile" and inner.parent.parent.name == "plugins":
+            inner = inner.parents[2]
+        return tuple(folder.name for folder in (inner, *inner.parents) if folder.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labels:
+    """The rules of one run of the command."""
+
+    payload_bytes: int | None = None
+    payload_from: re.Pattern[str] | None = None
+    slice_from: re.Pattern[str] | None = None
+
+    def payload(self, names: Sequence[str]) -> int | None:
+        """The payload in bytes; None if no rule says it. Raises ValueError for what is no size."""
+        if self.payload_bytes is not None:
+            return self.payload_bytes
+        if self.payload_from is not None:
+            match = _first(self.payload_from, names)
+            return parse_payload(match["payload"] or "") if match else None
+        match = _first(_TPU_V2_NAME, names)
+        return _scaled(match["sign"], int(match["scale"])) if match else None
+
+    def slice(self, names: Sequence[str]) -> str:
+        """The slice; "" if no rule says it."""
+        if self.slice_from is not None:
+            match = _first(self.slice_from, names)
+            return (match["slice"] or "") if match else ""
+        match = _first(_TPU_V2_NAME, names)
+        return f"v2-{match['cores']}" if match else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +124,7 @@ class Gathering:
     )
 
     def add(self, session: Session) -> None:
-        """Read one session; whatever is wrong with it is noted, a cut in it once."""
+        """Read one session; problems are noted, that it is cut only once."""
         read = self._read(session)
         by_sort: dict[_Sort, list[RecordedCollective]] = defaultdict(list)
         for one in read.found:
@@ -152,7 +205,7 @@ class Gathering:
         return read
 
     def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
-        """What is a collective, of a kind that nothing tells, is never left out in silence."""
+        """Warn of collectives of unknown kind."""
         ones = [one for one in found if one.kind == traces.UNKNOWN]
         if not ones:
             return
@@ -165,7 +218,7 @@ class Gathering:
         )
 
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
-        """Formats of one recording hold the same: only one of them is taken."""
+        """The first file that can be read: formats of one recording hold the same."""
         for path in paths:
             try:
                 trace = _read_file(path, host, self.size_limit)
@@ -183,7 +236,7 @@ class Gathering:
         return None
 
     def note(self, path: Path, text: str) -> None:
-        """What could not be read, and why."""
+        """Note what could not be read, and why."""
         self.problems.append(Problem(path=str(path), text=text))
 
     def cells(self) -> list[TraceCell]:
@@ -237,3 +290,14 @@ def _times(durations_s: Sequence[float]) -> Times:
         p90_s=stats.quantile(durations_s, 0.9),
         mean_s=statistics.fmean(durations_s),
     )
+
+
+def _first(rule: re.Pattern[str], names: Sequence[str]) -> re.Match[str] | None:
+    return next((match for name in names if (match := rule.search(name))), None)
+
+
+def _scaled(sign: str, scale: int) -> int | None:
+    """Scale 16 is 16M; -16, which some folders write before the word, is 1M / 16."""
+    if scale == 0:
+        return None
+    return (MIB // abs(scale) or None) if sign or scale < 0 else scale * MIB

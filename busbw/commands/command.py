@@ -1,7 +1,7 @@
-"""What a command is made of: its options, the files that it writes, the workers that it starts.
+"""What commands share: options, the files that they write, the workers that they start.
 
-Knows no command. `UsageError` is what a user can put right by asking otherwise. Nobody's file is
-lost: what an option names is looked at before the command does anything.
+Knows no command. A `UsageError` is what a user can fix by other options. No file of a user is lost:
+the file that an option names is checked before the command does anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,14 +28,14 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """Options or files that make no question, or a file that must not be written over."""
+    """Invalid options or files, or a file that must not be overwritten."""
 
     exit_code = 2
 
 
 @contextlib.contextmanager
 def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
-    """What is wrong becomes a UsageError, which says first `where` it is."""
+    """Turn exceptions of `kinds` into a UsageError whose message begins with `where`."""
     try:
         yield
     except kinds as error:
@@ -99,13 +99,26 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_page_options(
+    parser: argparse.ArgumentParser, frameworks: Sequence[str], *, help: str
+) -> None:
+    """Add `--document`, and `--framework` with the first of `frameworks` as its default."""
+    add_document(parser)
+    parser.add_argument(
+        "--framework",
+        choices=frameworks,
+        default=frameworks[0],
+        help=f"{help}, to try the command (default: {frameworks[0]})",
+    )
+
+
 def check_document(
     options: argparse.Namespace,
     inputs: Iterable[Path] = (),
     or_ours: Callable[[str], bool] = lambda text: False,
 ) -> None:
     """Raise UsageError unless `--document` is new, or a page of the command, or else `or_ours`."""
-    # Each page says below its heading who wrote it.
+    # Each page has this line below its heading.
     mark = f"<!-- Written by `python -m busbw {options.command}"
     what = f"a page of busbw {options.command}"
     check_file(
@@ -172,7 +185,7 @@ def starter(framework: str, capability: Capability, device: str = "") -> driver.
 
 @contextlib.contextmanager
 def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[driver.Executor]:
-    """Processes on this machine; nothing of them is left at the end."""
+    """An executor of processes on this machine, with nothing left at the end."""
     bundle = driver.Bundle()
     try:
         yield driver.Executor(driver.LocalTransport(bundle), on_note)

@@ -1,7 +1,6 @@
 """`python -m busbw compilers`: which releases of libtpu pip can see, and which are meant to fit.
 
-What the installed JAX says of itself decides what fits; pip says what there is. Nothing is
-installed here.
+The metadata of the installed JAX decides what fits; pip lists the releases. Nothing is installed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Releases:
-    """What there is of libtpu for an installed JAX.
+    """The releases of libtpu for an installed JAX.
 
     `wanted` is what JAX asks for, such as ``==0.0.42.*``; `visible` are pip's, newest first;
     `installed` is empty where there is none.
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def releases() -> Releases:
-    """What pip sees and what JAX asks for. Raises CommandError, also where there is no JAX."""
+    """The releases that pip sees and JAX wants. Raises CommandError, also without JAX."""
     try:
         jax, jaxlib = (importlib.metadata.version(name) for name in ("jax", "jaxlib"))
     except importlib.metadata.PackageNotFoundError as error:

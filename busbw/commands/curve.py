@@ -1,7 +1,7 @@
 """A measured curve t(S): what a collective took by payload, read at payloads between and beyond.
 
-It comes from the results of a session or from a baseline, which are read strictly. Fits nothing by
-itself: the line that stands for the curve outside of it is the judge's fit.
+It comes from the results of a session or from a baseline, which are read strictly. Fits nothing
+itself: the line that extends the curve beyond its ends is the judge's fit.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Line:
 
 
 class OutsideError(ValueError):
-    """A payload outside of the measured ones, and no line; the message says which there are."""
+    """A payload outside of the measured ones, and no line; the message says which were measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """A time, and how it was had: measured, interpolated, or by latency and bandwidth."""
+    """A time, and how it was found: measured, interpolated, or by latency and bandwidth."""
 
     seconds: float
     how: str
@@ -72,22 +72,22 @@ class MeasuredCurve:
         OutsideError where there is none.
         """
         sizes = [size for size, _ in self.points]
-        place = bisect_left(sizes, payload_bytes)
-        if place < len(sizes) and sizes[place] == payload_bytes:
-            return Reading(seconds=self.points[place][1], how="measured")
-        if 0 < place < len(sizes):
-            return Reading(seconds=self._between(place, payload_bytes), how="interpolated")
+        index = bisect_left(sizes, payload_bytes)
+        if index < len(sizes) and sizes[index] == payload_bytes:
+            return Reading(seconds=self.points[index][1], how="measured")
+        if 0 < index < len(sizes):
+            return Reading(seconds=self._between(index, payload_bytes), how="interpolated")
         if self.line is None:
             raise OutsideError(
                 f"{payload_bytes:.0f} bytes are outside of what was measured, "
                 f"{sizes[0]} to {sizes[-1]} bytes, and no line fits those"
             )
-        near, near_s = self.points[0 if place == 0 else -1]
+        near, near_s = self.points[0 if index == 0 else -1]
         growth = self.line.seconds(payload_bytes) / self.line.seconds(near)
         return Reading(seconds=near_s * growth, how="by latency and bandwidth")
 
-    def _between(self, place: int, payload_bytes: float) -> float:
-        (low, low_s), (high, high_s) = self.points[place - 1 : place + 1]
+    def _between(self, index: int, payload_bytes: float) -> float:
+        (low, low_s), (high, high_s) = self.points[index - 1 : index + 1]
         share = math.log(payload_bytes / low) / math.log(high / low)
         return low_s * math.exp(share * math.log(high_s / low_s))
 
@@ -106,7 +106,7 @@ _Points = Sequence[tuple[Case, float]]
 
 
 def curve_in(path: Path, words: str | None = None) -> NamedCurve:
-    """The curve in `path` whose name has all of `words`. Raises UsageError naming the place."""
+    """The curve in `path` whose name has all of `words`. Raises UsageError naming the location."""
     key, groups = _groups(path)
     name = _chosen(path, sorted(groups), (words or "").split())
     case, _ = groups[name][0]
@@ -117,14 +117,14 @@ def curve_in(path: Path, words: str | None = None) -> NamedCurve:
 def curves_in(path: Path) -> tuple[EnvironmentKey, Mapping[Case, MeasuredCurve]]:
     """Where `path` was measured, and every curve in it by what its cases share (`kind_of`).
 
-    Raises UsageError naming the place.
+    Raises UsageError naming the location.
     """
     key, groups = _groups(path)
     return key, {kind_of(group[0][0]): _curve_of(group) for group in groups.values()}
 
 
 def kind_of(case: Case) -> Case:
-    """What all payloads of one kind share, timed by any program: the case without the rest."""
+    """The case reduced to what all payloads of one kind share, timed by any program."""
     return replace(
         case,
         payload_bytes=0,
@@ -134,7 +134,7 @@ def kind_of(case: Case) -> Case:
 
 
 def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, float]]]]:
-    """The points of each curve by its name; a training step's time is none of an all-reduce."""
+    """The points of each curve by its name; training steps are left out."""
     with refused(path):
         key, points = _points(path)
     groups: dict[str, list[tuple[Case, float]]] = {}
@@ -150,7 +150,7 @@ def _groups(path: Path) -> tuple[EnvironmentKey, dict[str, list[tuple[Case, floa
 
 @contextlib.contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """What is wrong with the file at `path` becomes a UsageError that names it."""
+    """Turn what is wrong with the file at `path` into a UsageError that names it."""
     try:
         yield
     except (baselines.BaselineError, wire.WireError) as error:
@@ -180,12 +180,12 @@ def _curve_of(group: _Points) -> MeasuredCurve:
 
 
 def _points(path: Path) -> tuple[EnvironmentKey, _Points]:
-    """Cases without a time are left out, as are those that are not sure to be all-reduces."""
+    """Cases without a time are left out, as are those that may not be all-reduces."""
     raw = baselines.read_json(path)
     if isinstance(raw, dict) and "cases" in raw:
         key, timed = timed_cases(raw)
         bare = [one for one in timed if one[2].workload.is_bare]
-        return key, [(case, case_seconds(row, place)) for place, row, case in bare]
+        return key, [(case, case_seconds(row, location)) for location, row, case in bare]
     if not isinstance(raw, dict) or "entries" not in raw:
         raise wire.WireError("neither results of a session (cases) nor a baseline (entries)")
     contents = baselines.contents_of(path)
@@ -197,7 +197,7 @@ TimedCases = Sequence[tuple[str, Mapping[str, Any], Case]]
 
 
 def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
-    """The key of results, and each case with a time: its place, its row, itself. Raises WireError.
+    """The key of results, and each timed case with its location and row. Raises WireError.
 
     Training steps are among them.
     """
@@ -211,51 +211,51 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
         raise wire.WireError("cases: expected a list")
     found = []
     for number, row in enumerate(raw["cases"]):
-        place = f"cases[{number}]"
-        one = _object(row, place)
+        location = f"cases[{number}]"
+        one = _object(row, location)
         timed = one.get("case") is not None and one.get("measured") is not None
         if timed and one.get("outcome") != "FAILED":
-            found.append((place, one, _case(one["case"], f"{place}.case")))
+            found.append((location, one, _case(one["case"], f"{location}.case")))
     return key, found
 
 
-def _case(row: Any, place: str) -> Case:
-    """A case that can be. Raises WireError."""
-    document = dict(_object(row, place))
+def _case(row: Any, location: str) -> Case:
+    """A valid case. Raises WireError."""
+    document = dict(_object(row, location))
     document.pop("payload", None)
-    stored = wire.from_json(StoredCase, document, place)
-    _check(lambda: check_case(stored.case), place)
+    stored = wire.from_json(StoredCase, document, location)
+    _check(lambda: check_case(stored.case), location)
     return stored.case
 
 
-def _check(check: Callable[[], None], place: str) -> None:
-    """Raises WireError with the place of what a check of the model refuses."""
+def _check(check: Callable[[], None], location: str) -> None:
+    """Run a check of the model; raises WireError with the location."""
     try:
         check()
     except ValueError as error:
-        raise wire.WireError(f"{place}.{error}") from error
+        raise wire.WireError(f"{location}.{error}") from error
 
 
-def case_seconds(row: Mapping[str, Any], place: str) -> float:
+def case_seconds(row: Mapping[str, Any], location: str) -> float:
     """The median over launches of a case in results. Raises WireError."""
-    place = f"{place}.measured"
-    measured = _object(row["measured"], place)
-    times_s = wire.from_json(tuple[float, ...], measured.get("times_s"), f"{place}.times_s")
+    location = f"{location}.measured"
+    measured = _object(row["measured"], location)
+    times_s = wire.from_json(tuple[float, ...], measured.get("times_s"), f"{location}.times_s")
     if not times_s or min(times_s) <= 0:
-        raise wire.WireError(f"{place}.times_s: expected seconds above 0")
+        raise wire.WireError(f"{location}.times_s: expected seconds above 0")
     return statistics.median(
-        checked_seconds(time_s, place, f"times_s[{number}]")
+        checked_seconds(time_s, location, f"times_s[{number}]")
         for number, time_s in enumerate(times_s)
     )
 
 
-def checked_seconds(seconds: float, place: str, name: str) -> float:
-    """`seconds`, if anything can take so long. Raises WireError."""
-    _check(lambda: check_seconds(name, seconds), place)
+def checked_seconds(seconds: float, location: str, name: str) -> float:
+    """`seconds`, if possible at all. Raises WireError."""
+    _check(lambda: check_seconds(name, seconds), location)
     return seconds
 
 
-def _object(document: Any, place: str) -> Mapping[str, Any]:
+def _object(document: Any, location: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
-        raise wire.WireError(f"{place}: expected an object, got {document!r:.60}")
+        raise wire.WireError(f"{location}: expected an object, got {document!r:.60}")
     return document

@@ -1,19 +1,25 @@
-"""`python -m busbw trace DIR...`: the all-reduce table of profiler recordings."""
+"""`python -m busbw trace DIR...`: the all-reduce table of profiler recordings.
+
+Recordings are found by their names. TensorBoard's layout is
+`plugins/profile/<time>/<host>.<format>`, a folder for each session with the files of its hosts.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from busbw import metrics, report, traces
 from busbw.collectives import COLLECTIVES
 from busbw.model import payload_text
 
-from . import recordings
-from .cells import Gathering
+from .cells import FORMATS, Gathering, Labels, Session
 from .command import (
     Commands,
     add_command,
@@ -24,10 +30,10 @@ from .command import (
     whole_number,
     write_file,
 )
-from .recordings import Labels, pattern
 
 ORDER = 1
 _STDOUT = Path("-")
+_ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
 row for each payload, a column for each slice. Each figure is the median over iterations of the
@@ -68,13 +74,13 @@ def _add_labels(parser: argparse.ArgumentParser) -> None:
     )
     payload.add_argument(
         "--payload-from",
-        type=parsed(lambda text: pattern(text, "payload")),
+        type=parsed(lambda text: _pattern(text, "payload")),
         metavar="REGEX",
         help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
     )
     parser.add_argument(
         "--slice-from",
-        type=parsed(lambda text: pattern(text, "slice")),
+        type=parsed(lambda text: _pattern(text, "slice")),
         metavar="REGEX",
         help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
     )
@@ -119,12 +125,12 @@ def run(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         size_limit=options.size_limit,
     )
-    files = [file for path in options.paths for file in recordings.files_in(path, gathering.note)]
+    files = [file for path in options.paths for file in _files_in(path, gathering.note)]
     if options.json != _STDOUT:
-        # It replaces what it wrote earlier, and never a recording.
+        # It overwrites its own earlier output, and never a recording.
         ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
         check_file("--json", options.json, "a table of busbw trace", ours, inputs)
-    for session in recordings.sessions(files):
+    for session in _sessions(files):
         gathering.add(session)
     cells = gathering.cells()
     for problem in gathering.problems:
@@ -155,3 +161,65 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
         print(text)
         return True
     return write_file(f"{text}\n", path) == 0
+
+
+def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
+    """The recordings at or below `path`, by their names; folders do not count.
+
+    `unread` is called with `path` if it has none, and with each folder that cannot be listed, and
+    why.
+    """
+    if path.is_dir():
+        found = sorted(_below(path, unread))
+        why = f"no recording in it ({_ACCEPTED})"
+    elif os.path.lexists(path):
+        found = [path] if _format(path) is not None else []
+        why = f"not a recording; accepted is {_ACCEPTED}, or a folder with such"
+    else:
+        found, why = [], "there is no such file or folder"
+    if not found:
+        unread(path, why)
+    return found
+
+
+def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
+    """Links to folders are not followed: they may lead back."""
+
+    def noted(error: OSError) -> None:
+        unread(Path(error.filename), error.strerror or str(error))
+
+    for name, _, files in os.walk(folder, onerror=noted):
+        yield from (path for one in files if _format(path := Path(name, one)) is not None)
+
+
+def _sessions(files: Iterable[Path]) -> list[Session]:
+    """Files by session and host; a file that is named twice, or by a link too, counts once."""
+    named: dict[str, Path] = {}
+    for file in sorted(files):
+        # The target of a link may have any name.
+        named.setdefault(os.path.realpath(file), Path(os.path.realpath(file.parent)) / file.name)
+    hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted(named.values(), key=_order):
+        host = path.name.removesuffix(FORMATS[_order(path)[0]])
+        hosts[path.parent][host].append(path)
+    return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
+
+
+def _format(path: Path) -> int | None:
+    """The index of the file's format among those that are read."""
+    return next((i for i, suffix in enumerate(FORMATS) if path.name.endswith(suffix)), None)
+
+
+def _order(path: Path) -> tuple[int, Path]:
+    return _format(path) or 0, path
+
+
+def _pattern(text: str, group: str) -> re.Pattern[str]:
+    """The regular expression with the named group `group`; raises ValueError for any other."""
+    try:
+        compiled = re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    if group not in compiled.groupindex:
+        raise ValueError(f"{text!r} has no group (?P<{group}>...)")
+    return compiled

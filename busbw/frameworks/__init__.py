@@ -1,6 +1,6 @@
-"""Which frameworks there are, for the parent: a file each, which is found because it lies here.
+"""Descriptors of the frameworks, for the parent: a file each, found by being in this folder.
 
-Imports no framework and asks nobody: names and facts that hold wherever it is installed.
+Imports no framework: names and facts that hold for every installation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from busbw.model import Framework
 
 
 def _found() -> dict[str, Framework]:
-    """By name, those that are made up behind the others."""
+    """By name, scripted ones last."""
     names = (one.name for one in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     found = sorted((one.FRAMEWORK for one in modules), key=lambda one: (one.scripted, one.name))
@@ -22,10 +22,10 @@ def _found() -> dict[str, Framework]:
 
 FRAMEWORKS: Mapping[str, Framework] = _found()
 
-# Those that are measured where nobody names any.
+# The frameworks that are measured by default.
 USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.scripted)
 
-# Those whose programs can be compiled for chips that are not there.
+# The frameworks whose programs can be compiled for a topology.
 COMPILED = tuple(one.name for one in FRAMEWORKS.values() if one.compiles)
 
 __all__ = ["COMPILED", "FRAMEWORKS", "USUAL", "Framework"]

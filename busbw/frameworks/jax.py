@@ -18,12 +18,12 @@ FRAMEWORK = Framework(
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "TPU_SKIP_MDS_QUERY": "1",
         },
-        # Compilers alone: no hardware is looked for, here or in a cloud's metadata.
+        # Compilers only: no search for hardware, here or in a cloud's metadata.
         Capability.COMPILE: {
             "JAX_PLATFORMS": "cpu",
             "TPU_SKIP_MDS_QUERY": "1",
             "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-            # Several may compile at once: there is no chip to be had by one alone.
+            # Several may compile at once: there is no chip to lock.
             "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
             "CUDA_VISIBLE_DEVICES": "-1",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

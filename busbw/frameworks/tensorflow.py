@@ -5,11 +5,11 @@ from __future__ import annotations
 from busbw.model import Capability, Framework
 from busbw.workloads import DenseStep, Training
 
-# TensorFlow's CPU ring allocates its output anew each time. With oneDNN its allocator keeps the
+# TensorFlow's CPU ring allocates its output each time. With oneDNN its allocator keeps the
 # memory, as in everyday use; without, every all-reduce would fault its pages in again.
 _ALWAYS = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
 _ON_GPUS = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-# A server that is no more is an error at once, and not waited for until it comes back.
+# A server that has ended is an error at once, instead of a wait until it comes back.
 _WITH_SERVERS = {"GRPC_FAIL_FAST": "use_caller"}
 
 FRAMEWORK = Framework(

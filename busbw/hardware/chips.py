@@ -1,4 +1,4 @@
-"""What is known of each chip: memory, memory bandwidth, links. One row each, with its source.
+"""Chips: memory, memory bandwidth, links. One row each, with its source.
 
 Vendors' figures, one direction only: what one chip can send over all of its links together.
 (NVLink's 300, 600 and 900 GB/s in sales figures count both directions.)
@@ -14,7 +14,7 @@ _GIB = 2**30
 
 
 class Confidence(str, enum.Enum):
-    """How far a chip's figures are to be trusted."""
+    """How reliable a chip's figures are."""
 
     HIGH = "high"
     MEDIUM = "medium"

@@ -1,7 +1,7 @@
-"""Chips that need not be there: names of topologies, such as ``v5e:2x4`` and ``h100:8``.
+"""Topologies by name, such as ``v5e:2x4`` and ``h100:8``, to compile for without the chips.
 
-Which shapes each generation of TPUs is offered in, what a GPU is to a compiler, and the Topology
-that a compiler is told of. A shape counts chips along its axes, such as ``2x4``.
+Which shapes each generation of TPUs is offered in, how a GPU is described to a compiler, and the
+Topology that a compiler is given. A shape counts chips along its axes, such as ``2x4``.
 
 Source of the slices: the pages on each generation at https://cloud.google.com/tpu/docs (system
 architecture, "TPU configurations"). The figures of GPUs are NVIDIA's: compute capabilities and what
@@ -12,12 +12,13 @@ clocks and memory from the data sheets and as the driver reports them. XLA takes
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from busbw.model import Device, Topology, extents_of
+from busbw.model import KIB, MIB, Device, Topology, extents_of
 
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = (
@@ -150,81 +151,61 @@ device_description_str: "{self.device_kind}"
 """
 
 
-_KIB = 1024
-
-GPUS: Mapping[str, Gpu] = {
-    gpu.name: gpu
-    for gpu in (
-        Gpu(
-            name="a100",
-            device_kind="NVIDIA A100-SXM4-80GB",
-            capability=(8, 0),
-            multiprocessors=108,
-            lanes=64,
-            shared_bytes=164 * _KIB,
-            cache_bytes=40 * _KIB**2,
-            memory_bytes=85_100_068_864,
-            memory_bytes_per_s=2_039_000_000_000,
-            clock_ghz=1.41,
-            links=12,
-            most_ranks=16,
-            accelerated=False,
-        ),
-        Gpu(
-            name="h100",
-            device_kind="NVIDIA H100 80GB HBM3",
-            capability=(9, 0),
-            multiprocessors=132,
-            lanes=128,
-            shared_bytes=228 * _KIB,
-            cache_bytes=50 * _KIB**2,
-            memory_bytes=84_942_979_072,
-            memory_bytes_per_s=3_352_000_000_000,
-            clock_ghz=1.98,
-            links=18,
-        ),
-        Gpu(
-            name="h200",
-            device_kind="NVIDIA H200",
-            capability=(9, 0),
-            multiprocessors=132,
-            lanes=128,
-            shared_bytes=228 * _KIB,
-            cache_bytes=50 * _KIB**2,
-            memory_bytes=151_397_597_184,
-            memory_bytes_per_s=4_800_000_000_000,
-            clock_ghz=1.98,
-            links=18,
-        ),
-        Gpu(
-            name="b200",
-            device_kind="NVIDIA B200",
-            capability=(10, 0),
-            multiprocessors=148,
-            lanes=128,
-            shared_bytes=228 * _KIB,
-            cache_bytes=132_644_864,
-            memory_bytes=191_514_411_008,
-            memory_bytes_per_s=8_000_000_000_000,
-            clock_ghz=1.965,
-            links=18,
-        ),
-        Gpu(
-            name="gb200",
-            device_kind="NVIDIA GB200",
-            capability=(10, 0),
-            multiprocessors=152,
-            lanes=128,
-            shared_bytes=228 * _KIB,
-            cache_bytes=135_528_448,
-            memory_bytes=197_897_748_480,
-            memory_bytes_per_s=8_000_000_000_000,
-            clock_ghz=2.062,
-            links=18,
-            most_ranks=72,
-        ),
-    )
-}
+# What NVIDIA's chips have had in common since Hopper.
+_since_hopper = functools.partial(Gpu, lanes=128, shared_bytes=228 * KIB, links=18)
+_A100 = Gpu(
+    name="a100",
+    device_kind="NVIDIA A100-SXM4-80GB",
+    capability=(8, 0),
+    multiprocessors=108,
+    lanes=64,
+    shared_bytes=164 * KIB,
+    cache_bytes=40 * MIB,
+    memory_bytes=85_100_068_864,
+    memory_bytes_per_s=2_039_000_000_000,
+    clock_ghz=1.41,
+    links=12,
+    most_ranks=16,
+    accelerated=False,
+)
+_H100 = _since_hopper(
+    name="h100",
+    device_kind="NVIDIA H100 80GB HBM3",
+    capability=(9, 0),
+    multiprocessors=132,
+    cache_bytes=50 * MIB,
+    memory_bytes=84_942_979_072,
+    memory_bytes_per_s=3_352_000_000_000,
+    clock_ghz=1.98,
+)
+_H200 = replace(
+    _H100,
+    name="h200",
+    device_kind="NVIDIA H200",
+    memory_bytes=151_397_597_184,
+    memory_bytes_per_s=4_800_000_000_000,
+)
+_B200 = _since_hopper(
+    name="b200",
+    device_kind="NVIDIA B200",
+    capability=(10, 0),
+    multiprocessors=148,
+    cache_bytes=132_644_864,
+    memory_bytes=191_514_411_008,
+    memory_bytes_per_s=8_000_000_000_000,
+    clock_ghz=1.965,
+)
+_GB200 = replace(
+    _B200,
+    name="gb200",
+    device_kind="NVIDIA GB200",
+    multiprocessors=152,
+    cache_bytes=135_528_448,
+    memory_bytes=197_897_748_480,
+    clock_ghz=2.062,
+    most_ranks=72,
+)
+GPUS: Mapping[str, Gpu] = {gpu.name: gpu for gpu in (_A100, _H100, _H200, _B200, _GB200)}
 
 # One of each chip: of TPUs 8 ranks where that is a shape, of GPUs one host.
 USUAL_TOPOLOGIES = (
@@ -256,7 +237,7 @@ def known_topologies() -> tuple[str, ...]:
 def topology_of(name: str) -> Topology:
     """The Topology called `name`.
 
-    Raises ValueError with what is known: of a known chip its shapes, otherwise all chips.
+    Raises ValueError with what is known: the shapes of a known chip, else all chips.
     """
     chip, _, layout = name.partition(":")
     if chip in SLICES:

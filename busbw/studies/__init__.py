@@ -1,7 +1,7 @@
-"""Questions that have a page for an answer: a folder each, with its sums, its command, its words.
+"""Studies, each a folder: a question, its calculation, its command and a page with the answer.
 
-A study is found by the command line because it lies here, and has `add_to`. It may use every room
-but the worker and the other studies; nobody imports it.
+The command line finds a study by being here and having `add_to`. A study may use every room but the
+worker and the other studies; nothing imports it.
 """
 
 from __future__ import annotations

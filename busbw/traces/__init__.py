@@ -17,8 +17,8 @@ from .event import (
     TraceError,
 )
 from .iterations import CutError, Iteration, iterations
+from .recognition import UNKNOWN
 from .rows import MOST_BYTES
-from .telling import UNKNOWN
 from .xplane import read_xplane
 
 __all__ = [

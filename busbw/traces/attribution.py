@@ -1,7 +1,7 @@
 """Where in a recording an event belongs: to which device, to which launch of a program, until when.
 
-Each profiler notes these in another way: in the plane's name, in a stat, in an event around it or
-in one inside it.
+Each profiler notes these differently: in the plane's name, in a stat, in an event around it or in
+one inside it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def noted_device(event: Event) -> int | None:
 
 
 def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
-    """Names to their places in order."""
-    return {name: place for place, name in enumerate(sorted(names))}
+    """Names to their indices in sorted order."""
+    return {name: index for index, name in enumerate(sorted(names))}
 
 
 def _instance(event: Event) -> tuple[str, ...]:
@@ -83,11 +83,11 @@ def _instance(event: Event) -> tuple[str, ...]:
 
 
 def _natural(name: str) -> _Natural:
-    """The order of people: ``x_2`` before ``x_10``, ``x`` before both."""
+    """Natural order: ``x_2`` before ``x_10``, ``x`` before both."""
     parts = _DIGITS.split(name)
     return tuple(
-        (len(part.lstrip("0")), part.lstrip("0")) if place % 2 else (0, part)
-        for place, part in enumerate(parts)
+        (len(part.lstrip("0")), part.lstrip("0")) if index % 2 else (0, part)
+        for index, part in enumerate(parts)
     )
 
 
@@ -103,7 +103,7 @@ def is_launch(name: str) -> bool:
 
 
 def is_return(name: str) -> bool:
-    """Whether TensorFlow calls so what it does after a collective, still within its event."""
+    """Whether TensorFlow gives this name to what it does after a collective, within its event."""
     return name == _RETURN
 
 
@@ -131,23 +131,23 @@ class ProgramLaunches:
         """
         if not event.stats and event.plane not in self._starts:
             return "", ""
-        launch, place = self._around(event)
+        launch, index = self._around(event)
         program = launch.name if launch is not None else _noted_program(event)
         for key in ("run_id", "step_id"):
             if key in event.stats:
                 return program, str(event.stats[key])
-        return program, str(launch.stats.get("run_id", place)) if launch is not None else ""
+        return program, str(launch.stats.get("run_id", index)) if launch is not None else ""
 
     def _around(self, event: Event) -> tuple[Event | None, int]:
         """The launch around the event, and which of its plane's it is."""
         starts = self._starts.get(event.plane)
         if starts is None:
             return None, -1
-        place = bisect.bisect_right(starts, event.shared_s) - 1
-        launch = self._of_plane[event.plane][place] if place >= 0 else None
+        index = bisect.bisect_right(starts, event.shared_s) - 1
+        launch = self._of_plane[event.plane][index] if index >= 0 else None
         if launch is None or launch.shared_end_s < event.shared_s:
             return None, -1
-        return launch, place
+        return launch, index
 
 
 def _noted_program(event: Event) -> str:
@@ -158,9 +158,9 @@ def _noted_program(event: Event) -> str:
 
 
 class Returns:
-    """When TensorFlow's collectives gave their values back.
+    """When TensorFlow's collectives returned their values.
 
-    The event of the node goes on after that: whatever waits for the values may run inside it, on
+    The event of the node lasts longer: whatever waits for the values may run inside it, on
     the same thread.
     """
 
@@ -174,19 +174,19 @@ class Returns:
             starts.sort()
 
     def end_s(self, event: Event) -> float:
-        """When the collective was over: at the return inside the event, else at its end."""
+        """When the collective ended: at the return inside the event, else at the event's end."""
         if not self._starts:
             return event.end_s
         starts = self._starts.get((event.plane, event.line, node_of(event)), [])
-        place = bisect.bisect_left(starts, event.start_s)
-        inside = place < len(starts) and starts[place] <= event.end_s
-        return starts[place] if inside else event.end_s
+        index = bisect.bisect_left(starts, event.start_s)
+        inside = index < len(starts) and starts[index] <= event.end_s
+        return starts[index] if inside else event.end_s
 
 
 def reached(found: Iterable[Begun]) -> str:
-    """Up to which device and call events go, in the order of a file that is cut.
+    """The last device and call of a file that is cut, in its order.
 
-    In words; "" where no device has one. Names may stand behind the cut.
+    In words; "" where no device has an event. Names may come after the cut.
     """
     launches: list[float] = []
     last: Begun | None = None

@@ -50,8 +50,8 @@ def read_chrome(
     """
     read = _Read(keep)
     try:
-        for place, row in enumerate(rows(content, most_bytes)):
-            read.add(row, place)
+        for index, row in enumerate(rows(content, most_bytes)):
+            read.add(row, index)
     except (RecordingTooLargeError, TooManyError):
         raise
     except TraceError as error:
@@ -66,7 +66,7 @@ def read_chrome(
 
 
 def _events(found: list[_Row], names: _Names) -> Iterator[Event]:
-    """Rows are given up one by one: none is held twice."""
+    """Rows are released one by one, so that none is held twice."""
     found.reverse()
     while found:
         yield found.pop().event(names)
@@ -74,13 +74,13 @@ def _events(found: list[_Row], names: _Names) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of processes and of their threads, which may stand after their events."""
+    """The names of processes and of their threads, which may come after their events."""
 
     planes: dict[str, str] = field(default_factory=dict)
     lines: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any], kept: Kept) -> None:
-        """What an event that does nothing else may name."""
+        """Add the name that a metadata event may give."""
         args = row.get("args")
         if not isinstance(args, dict):
             return
@@ -92,7 +92,7 @@ class _Names:
         kept.add()
 
     def plane(self, row: Mapping[str, Any]) -> str:
-        """The process of an event, if its name stood before it; else ""."""
+        """The process of an event, if its name came before it; else ""."""
         return self.planes.get(_word(row.get("pid")), "")
 
     def of(self, row: _Row) -> tuple[str, str]:
@@ -113,10 +113,10 @@ class _Row:
     stats: Stats
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], stats: Stats, place: int, same: dict[str, str]) -> _Row:
-        """Each text is held once, as `same` has it. Raises TraceError for times that are none."""
+    def of(cls, row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str]) -> _Row:
+        """Texts are interned in `same`. Raises TraceError for invalid times."""
         name, process, thread = (_word(row.get(key)) for key in ("name", "pid", "tid"))
-        where = f"traceEvents[{place}]"
+        where = f"traceEvents[{index}]"
         begin_s = _number(row.get("ts"), f"{where}.ts", _MOST_US) * _US
         return cls(
             name=same.setdefault(name, name),
@@ -133,7 +133,7 @@ class _Row:
 
 
 class _Read:
-    """What was read so far."""
+    """Everything read so far."""
 
     def __init__(self, keep: Keep | None) -> None:
         self.names = _Names()
@@ -143,7 +143,7 @@ class _Read:
         self._kept = Kept()
         self._same: dict[str, str] = {}
 
-    def add(self, row: Mapping[str, Any], place: int) -> None:
+    def add(self, row: Mapping[str, Any], index: int) -> None:
         """A name, an event that is kept, or anything else."""
         phase = row.get("ph")
         if phase == "M":
@@ -155,7 +155,7 @@ class _Read:
             if self._keep is None or self._keep(
                 _word(row.get("name")), self.names.plane(row), noted
             ):
-                self.found.append(_Row.of(row, _stats(noted), place, self._same))
+                self.found.append(_Row.of(row, _stats(noted), index, self._same))
                 self._kept.add(1 + len(self.found[-1].stats))
 
     def begun(self) -> Iterator[Begun]:
@@ -171,7 +171,7 @@ def _stats(noted: Mapping[str, Any]) -> Stats:
 
 
 def _own(stats: Stats, begin_s: float, where: str) -> Times:
-    """By the device's own clock; where that notes no begin, from `begin_s` on."""
+    """Times by the device's own clock; from `begin_s` on where no start is noted."""
     if OWN_BEGIN in stats:
         begin_s = _number(stats[OWN_BEGIN], f"{where}.{OWN_BEGIN}", _MOST_US * _US / _PS) * _PS
     return begin_s, _lasted_s(stats[OWN_DURATION], f"{where}.{OWN_DURATION}", _PS)
@@ -185,7 +185,7 @@ def _lasted_s(worth: Any, where: str, unit_s: float) -> float:
 
 
 def _number(worth: Any, where: str, most: float) -> float:
-    """A number, also where it was written as text, as the viewer's format does with large ones."""
+    """A number, also one written as text, as the viewer's format does with large ones."""
     try:
         number = float(worth)
     except (TypeError, ValueError, OverflowError) as error:
@@ -199,5 +199,5 @@ def _number(worth: Any, where: str, most: float) -> float:
 
 
 def _word(worth: Any) -> str:
-    """A name or a number as text; "" for what is neither."""
+    """A name or a number as text; "" for anything else."""
     return str(worth) if isinstance(worth, (str, int, float)) else ""

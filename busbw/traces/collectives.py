@@ -1,14 +1,14 @@
 """The collectives of a recording: which events are one, on which device, in which call, how long.
 
-What a single event is, `telling` says. The same work counts only once: a device's kernels before
-its instructions, these before what the profiler derives from them, a device's own lines before
-what a host did to launch the work. What was recorded in part, at an edge, is none.
+`recognition` says what a single event is. The same work counts once: a device's kernels before its
+instructions, these before what the profiler derives from them, a device's own lines before what a
+host did to launch the work. A collective that was recorded in part, at an edge, does not count.
 
 What else a rank did during a collective says how much of it computing hid. Other instructions of
-the same rank count, by the union of their times. What only holds others (a loop, a call, a
-program's launch, what the profiler derives) is none, nor is another collective or a part of one.
-Where the recording holds no instruction of a rank beside its collectives, nobody knows: that is
-None, and never 0.
+the same rank count, by the union of their times. What only contains others (a loop, a call, a
+program's launch, what the profiler derives) does not count, nor does another collective or a part
+of one. Where the recording holds no instruction of a rank besides its collectives, the overlap is
+unknown: None, never 0.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from .attribution import (
     noted_device,
 )
 from .event import Event, RecordedCollective, Stats, Trace
-from .names import Phase, Source, naming
-from .telling import UNKNOWN, Telling, Told
+from .recognition import UNKNOWN, Phase, Recognized, Recognizer, Source, parse_name
 
 _DERIVED = re.compile(
     r"Async XLA Ops|(Framework|TensorFlow) (Ops|Name Scope)|XLA (Modules|TraceMe)|(TC )?Overlay"
@@ -42,7 +41,7 @@ _RUNS = "collective_ops"
 
 # Instructions that stand for all that runs inside of them, on whatever line.
 _HOLDER = re.compile(r"%?(?:while|call|conditional|async-\w+)(?:[.\-]\d+)*")
-# What clients and thread pools note by the thousand beside the work itself.
+# What clients and thread pools note by the thousand in addition to the work itself.
 _NO_WORK = re.compile(r"end: |ThreadpoolListener|ThunkExecutor|CommonPjRt")
 # Lines that hold the work; kernels on a GPU's streams are closer to it than instructions.
 _STREAM, _INSTRUCTIONS = re.compile(r"Stream\b.*"), "XLA Ops"
@@ -55,7 +54,7 @@ class _Piece(NamedTuple):
     """An event that is a collective or a part of one."""
 
     event: Event
-    told: Told
+    recognized: Recognized
     device: int | None
     truth: int
 
@@ -76,14 +75,16 @@ class WantedEvents:
     """
 
     def __init__(self) -> None:
-        self._telling = Telling()
+        self._recognizer = Recognizer()
         self._names: dict[str, bool] = {}
 
     def __call__(self, name: str, plane: str = "", stats: Stats | None = None) -> bool:
         """Whether such an event can be used; `plane` is "" where it is not known yet."""
         if name not in self._names:
-            self._names[name] = bool(naming(name)) or is_launch(name) or is_return(name)
-        return self._names[name] or bool(stats and self._telling.may_be_one(name, plane, stats))
+            self._names[name] = bool(parse_name(name)) or is_launch(name) or is_return(name)
+        return self._names[name] or bool(
+            stats and self._recognizer.may_be_collective(name, plane, stats)
+        )
 
 
 def collectives(trace: Trace) -> tuple[RecordedCollective, ...]:
@@ -110,27 +111,27 @@ def only_enqueued(trace: Trace) -> int:
     return sum(
         1
         for event in trace.events
-        if (said := naming(event.name))
-        and said.source is Source.NODE
+        if (parsed := parse_name(event.name))
+        and parsed.source is Source.NODE
         and device_of_plane(event.plane) is None
-        and not _counts_on_host(event, said.source)
+        and not _counts_on_host(event, parsed.source)
     )
 
 
 def _pieces(events: Iterable[Event]) -> Iterator[_Piece]:
     """There are many events, and few lines: what is known of one is looked up."""
-    telling = Telling()
+    recognizer = Recognizer()
     known: dict[tuple[str, str, Source], tuple[int | None, int]] = {}
     for event in events:
-        told = telling.of(event)
-        if told is None or event.stats.get("_a"):
+        recognized = recognizer.recognize(event)
+        if recognized is None or event.stats.get("_a"):
             continue
-        line = event.plane, event.line, told.source
+        line = event.plane, event.line, recognized.source
         if line not in known:
-            known[line] = device_of_plane(event.plane), _truth(event, told.source)
+            known[line] = device_of_plane(event.plane), _truth(event, recognized.source)
         device, truth = known[line]
-        if device is not None or _counts_on_host(event, told.source):
-            yield _Piece(event, told, device, truth)
+        if device is not None or _counts_on_host(event, recognized.source):
+            yield _Piece(event, recognized, device, truth)
 
 
 def _counts_on_host(event: Event, source: Source) -> bool:
@@ -162,18 +163,18 @@ def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
     spans: list[_Span] = []
     open_: dict[tuple[str, int, str], list[_Piece]] = {}
     for piece in sorted(pieces, key=lambda one: one.event.start_s):
-        phase = piece.told.phase
+        phase = piece.recognized.phase
         if phase is Phase.WHOLE:
-            spans.append(_Span(piece.told.kind, piece, piece))
+            spans.append(_Span(piece.recognized.kind, piece, piece))
             continue
-        key = (piece.event.plane, piece.truth, piece.told.number)
+        key = (piece.event.plane, piece.truth, piece.recognized.number)
         if phase is Phase.START:
             open_[key] = [piece]
         elif phase is Phase.UPDATE:
             open_.setdefault(key, []).append(piece)
         elif key in open_:
             begun = open_.pop(key)
-            kind = _kind(part.told.kind for part in (*begun, piece))
+            kind = _kind(part.recognized.kind for part in (*begun, piece))
             spans.append(_Span(kind, begun[-1], piece))
     return [span for span in spans if span.kind]
 
@@ -202,7 +203,7 @@ def _collective(
     span: _Span, host: str, device: int | None, launches: ProgramLaunches, returns: Returns
 ) -> RecordedCollective:
     first, last = span.first.event, span.last.event
-    begun, ended = span.first.told, span.last.told
+    begun, ended = span.first.recognized, span.last.recognized
     number = span.first.device if span.first.device is not None else device
     program, call = launches.program_and_call(first)
     return RecordedCollective(
@@ -216,7 +217,7 @@ def _collective(
         payload_bytes=begun.payload_bytes or ended.payload_bytes,
         program=program,
         groups=begun.groups or ended.groups,
-        place=(first.plane, first.line),
+        track=(first.plane, first.line),
     )
 
 
@@ -243,10 +244,14 @@ class Overlap:
 
     def __init__(self, trace: Trace) -> None:
         found: dict[_Rank, list[Event]] = defaultdict(list)
-        telling = Telling()
+        recognizer = Recognizer()
         for event in trace.events:
             rank = _rank_of(event)
-            if rank is not None and not _HOLDER.match(event.name) and telling.of(event) is None:
+            if (
+                rank is not None
+                and not _HOLDER.match(event.name)
+                and recognizer.recognize(event) is None
+            ):
                 found[rank].append(event)
         self._of = {
             rank: sorted(_closest(events), key=lambda event: event.start_s)
@@ -259,7 +264,7 @@ class Overlap:
 
     def hidden_s(self, one: RecordedCollective) -> float | None:
         """Seconds of `one` in which its rank did something else, too; None where nobody knows."""
-        plane, line = one.place
+        plane, line = one.track
         rank = (device_of_plane(plane) is None, one.device)
         if rank not in self._of:
             return None

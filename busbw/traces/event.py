@@ -1,4 +1,4 @@
-"""What every profiler's recording holds, in one form: named stretches of time, with their stats."""
+"""One form for the recordings of all profilers: named intervals of time, with their stats."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """A stretch of time on one line of one plane, and what the profiler noted about it.
+    """An interval of time on one line of one plane, and what the profiler noted about it.
 
     A plane is a device or a host's processes (``/device:TPU:0``, ``/host:CPU``), a line is one
-    of its threads or streams. `start_s` counts from a beginning of the recording's own, by the
-    device's own clock where the profiler noted that. `aligned_s` are then begin and duration on
-    the clock that all lines share, which stretches some events and squeezes others.
+    of its threads or streams. `start_s` counts from an origin of the recording, by the device's
+    own clock where the profiler noted that. `aligned_s` are then start and duration on the clock
+    that all lines share, which lengthens some events and shortens others.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Event:
 
     @property
     def end_s(self) -> float:
-        """When it was over, on the same clock as `start_s`."""
+        """When it ended, on the same clock as `start_s`."""
         return self.start_s + self.duration_s
 
     @property
@@ -103,7 +103,7 @@ class Event:
 
     @property
     def shared_end_s(self) -> float:
-        """When it was over, on that clock."""
+        """When it ended, on that clock."""
         return self.end_s if self.aligned_s is None else sum(self.aligned_s)
 
 
@@ -111,8 +111,8 @@ class Event:
 class Trace:
     """What one host recorded.
 
-    `recorded` counts the events that were not kept, too; `is_cut` says that the profiler must be
-    taken to have left out what came later. `planes` are named even where they hold nothing.
+    `recorded` includes the events that were not kept; `is_cut` says that the profiler has probably
+    left out later ones. `planes` has the names of empty planes, too.
     """
 
     events: tuple[Event, ...]
@@ -129,9 +129,9 @@ class RecordedCollective:
     `call` is the launch of `program` that it belongs to, as that device counts them; both are ""
     where the recording does not say. `start_s` is on the device's own clock, and compares with
     those of the same device alone. The time holds the wait for devices that join later. `groups`
-    are the replica groups that run it at the same time, None where nothing says them. `place` is
+    are the replica groups that run it at the same time, None where nothing says them. `track` is
     the plane and the line on which it began, and `hidden_s` how much of it other instructions of
-    the device ran, None where that is not known; neither makes it another collective.
+    the device ran, None where that is not known; neither counts in a comparison.
     """
 
     kind: str
@@ -144,7 +144,7 @@ class RecordedCollective:
     payload_bytes: int | None
     program: str = ""
     groups: GroupSize | None = None
-    place: tuple[str, str] = field(default=("", ""), compare=False)
+    track: tuple[str, str] = field(default=("", ""), compare=False)
     hidden_s: float | None = field(default=None, compare=False)
 
     @property

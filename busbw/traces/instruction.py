@@ -1,7 +1,7 @@
 """The text of an HLO instruction, as profilers note it at an event: operation, shapes, groups.
 
-A payload is taken only from what says it: the shapes here, or NCCL's counts of elements.
-`bytes_accessed` is not it: it counts what is read and what is written.
+A payload comes only from the shapes here or from NCCL's counts of elements, not from
+`bytes_accessed`, which counts both what is read and what is written.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NCCL_BYTES: Mapping[str, int] = {
 class NotedInstruction:
     """Parts of an instruction's text.
 
-    Shapes stand in its outputs and inputs; `attributes` are all that follows these, such as the
-    replica groups.
+    Outputs and inputs contain shapes; `attributes` is the text after these, such as the replica
+    groups.
     """
 
     op: str
@@ -54,13 +54,13 @@ class NotedInstruction:
 
     @property
     def operand(self) -> str:
-        """The name of its last input; "" where none stands there."""
+        """The name of its last input; "" where there is none."""
         match = _OPERAND.search(self.inputs)
         return match[1] if match else ""
 
 
 def instruction_of(stats: Stats) -> NotedInstruction | None:
-    """The instruction whose text is among the stats; None where there is no whole one."""
+    """The instruction whose text is among the stats; None where there is no complete one."""
     for key in TEXTS:
         found = read(str(stats.get(key, "")))
         if found is not None:
@@ -69,7 +69,7 @@ def instruction_of(stats: Stats) -> NotedInstruction | None:
 
 
 def read(text: str) -> NotedInstruction | None:
-    """Each part is looked for once and from left to right, however long the text is."""
+    """Each part is searched once, from left to right: texts may be long."""
     begin = text.find("=") + 1
     op = _OP.search(text, begin) if begin else None
     end = _INPUTS_END.search(text, op.end()) if op else None
@@ -87,7 +87,7 @@ def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
     """The larger of one rank's input and output, where the shapes say it; else None.
 
     What starts a collective has buffers of its own among its outputs, what ends one has them among
-    its inputs, and what gives data to one that was started names that beside the result. A fusion
+    its inputs, and what gives data to one that was started names that next to the result. A fusion
     that takes or gives several arrays does not say which is the collective's.
     """
     takes, gives = _takes(kind), _gives(kind)
@@ -127,12 +127,12 @@ def nccl_bytes(stats: Stats) -> int | None:
 
 
 def _possible(count: int) -> int | None:
-    """More than any rank has is not said."""
+    """None instead of more bytes than any rank has."""
     return count if 0 < count <= _MOST_BYTES else None
 
 
 def _bytes(shapes: str) -> int:
-    """Bytes of all arrays whose shapes stand in the text."""
+    """Bytes of all arrays whose shapes are in the text."""
     total = 0
     for match in _SHAPE.finditer(shapes):
         bits = _DTYPE_BITS.match(match["dtype"])
@@ -144,7 +144,7 @@ def _bytes(shapes: str) -> int:
 
 
 def _product(counts: Iterable[int]) -> int:
-    """It stops growing beyond what any rank has."""
+    """The product, capped beyond what any rank has."""
     product = 1
     for count in counts:
         product = min(product * count, 16 * _MOST_BYTES)

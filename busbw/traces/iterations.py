@@ -1,7 +1,7 @@
-"""Which collectives of different devices are the same one: the i-th of each device in a call.
+"""Iterations: the i-th collective of each device in a call is the same one.
 
-Calls are matched by program and occurrence: devices count launches each for itself, and one that
-was recorded earlier than the others may have begun with other programs.
+Calls are matched by program and occurrence: each device counts its own launches, and one whose
+recording began earlier may have begun with other programs.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def iterations(
     """The iterations of collectives of one kind and payload, in the order of calls and of time.
 
     The first of each call is the warm-up, and dropped; where each call holds a single one, the
-    first call is; where calls are unknown, the first of all. `there` are devices that were
-    recorded, whatever they did: a program that went over more ranks than have its collectives
-    went over them, too. Raises CutError where one rank has fewer than another in a call.
+    first call is; where calls are unknown, the first of all. `there` are all devices that were
+    recorded: a program with more ranks than have its collectives ran on these, too. Raises
+    CutError where one rank has fewer than another in a call.
     """
     programs = _programs(found)
     ranks = {one.rank for one in found}
@@ -89,9 +89,9 @@ def _programs(found: Sequence[RecordedCollective]) -> dict[str, list[RecordedCol
 def _taking_part(
     of_program: Sequence[RecordedCollective], ranks: Iterable[str], there: Iterable[str]
 ) -> list[str]:
-    """The ranks that ran a program, as far as they were recorded.
+    """The recorded ranks that ran a program.
 
-    Where its groups say how many there were, and as many have it, others ran something else.
+    Where its groups say how many there were, and that many have it, the others ran something else.
     """
     having = {one.rank for one in of_program}
     said = max((one.groups.ranks for one in of_program if one.groups), default=None)
@@ -105,7 +105,7 @@ def _calls(
 ) -> Iterator[tuple[str, dict[str, list[RecordedCollective]], str]]:
     """Each call's label, the collectives of each rank in it, and a rank that has some.
 
-    Where the ranks number the calls alike they are matched by that, else by their order.
+    They are matched by number where the ranks number the calls alike, else by order.
     """
     by_rank: dict[str, dict[str, list[RecordedCollective]]] = {rank: {} for rank in ranks}
     for one in of_program:
@@ -116,9 +116,9 @@ def _calls(
             yield call, {rank: calls.get(call, []) for rank, calls in by_rank.items()}, first
         return
     ordered = {rank: list(calls.values()) for rank, calls in by_rank.items()}
-    for place in range(len(ordered[first])):
-        of_call = {rank: (calls[place : place + 1] or [[]])[0] for rank, calls in ordered.items()}
-        yield str(place + 1), of_call, first
+    for index in range(len(ordered[first])):
+        of_call = {rank: (calls[index : index + 1] or [[]])[0] for rank, calls in ordered.items()}
+        yield str(index + 1), of_call, first
 
 
 def _paired(

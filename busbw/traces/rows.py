@@ -1,7 +1,7 @@
-"""The events of a trace.json, one after another: the document is never held whole.
+"""The events of a trace.json, one after another: the document is never in memory as a whole.
 
-A recording of a million events is some 300 MB of text, and ten times that as Python's objects. The
-text is unpacked and parsed a piece at a time; what is held is one value and what follows it.
+A recording of a million events is some 300 MB of text, and ten times that as Python objects. The
+text is decompressed and parsed in chunks; one value and the text after it are held at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_CHARACTERS = 2 * 2**20
 
 _AT_ONCE = 2**18
 _SPACE = re.compile(r"[ \t\n\r]*")
-# So near the end of what was read, anything may still become a word or a number.
+# This near the end of the text read so far, anything may still become a word or a number.
 _LONGEST_WORD = 16
 _DECODER = json.JSONDecoder()
 
@@ -42,11 +42,11 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
         raise TraceError("the file is empty")
     try:
         _check_size(content, most_bytes)
-        for place, row in enumerate(_listed(_Text(content))):
+        for index, row in enumerate(_listed(_Text(content))):
             if not isinstance(row, dict):
                 kind = type(row).__name__
-                raise TraceError(f"traceEvents[{place}]: expected an object, got {kind}")
-            if place >= MOST_ROWS:
+                raise TraceError(f"traceEvents[{index}]: expected an object, got {kind}")
+            if index >= MOST_ROWS:
                 raise TraceError(f"more than {MOST_ROWS} rows, twice what profilers write")
             yield row
     except EOFError as error:
@@ -56,9 +56,9 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
 
 
 def _check_size(content: bytes, most_bytes: int) -> None:
-    """Unpacking is quick, parsing is not: what is too much is found before.
+    """Decompressing is quick and parsing is not: oversize is found first.
 
-    What is cut is parsed as far as it goes.
+    A file that is cut is parsed as far as it goes.
     """
     count = 0
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file, contextlib.suppress(EOFError):
@@ -69,7 +69,7 @@ def _check_size(content: bytes, most_bytes: int) -> None:
 
 
 def _listed(text: _Text) -> Iterator[Any]:
-    """The rows of the document, which must be whole."""
+    """The rows of the document, which must be complete."""
     if text.next() == "[":
         yield from text.items()
     elif text.next() == "{":
@@ -97,7 +97,7 @@ def _of_object(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """The unpacked text from where it was read up to, and no more of it than a value takes."""
+    """The decompressed text that is not parsed yet, no more of it than a value takes."""
 
     def __init__(self, content: bytes) -> None:
         self._file = gzip.GzipFile(fileobj=io.BytesIO(content))
@@ -130,7 +130,7 @@ class _Text:
                 continue
             except (ValueError, RecursionError) as error:
                 raise self.error(str(error)) from error
-            # A number at the end of what was read may go on.
+            # A number at the end of the text read so far may continue.
             if end < len(self._held) or not self._read():
                 self._at = end
                 return found
@@ -167,8 +167,8 @@ class _Text:
 
     def error(self, text: str, at: int | None = None) -> TraceError:
         """What is wrong, and where."""
-        place = self._dropped + (self._at if at is None else at)
-        return TraceError(f"no whole JSON document: {text}, at character {place}")
+        position = self._dropped + (self._at if at is None else at)
+        return TraceError(f"no whole JSON document: {text}, at character {position}")
 
     def _take(self, character: str) -> None:
         if self.next() != character:
@@ -176,12 +176,12 @@ class _Text:
         self._at += 1
 
     def _is_wrong(self, error: json.JSONDecodeError) -> bool:
-        """Whether no more text would mend it."""
+        """Whether more text could not make it valid."""
         unfinished = error.msg.startswith("Unterminated string")
         return not unfinished and error.pos < len(self._held) - _LONGEST_WORD
 
     def _read(self) -> bool:
-        """As much again as is held; whether there was any."""
+        """Read as much again as is held; whether there was any."""
         if self._ended:
             return False
         self._dropped += self._at

@@ -1,7 +1,7 @@
-"""The worker's door: ``python BUNDLE --framework=jax ...``, started by the driver only.
+"""The worker's entry point: ``python BUNDLE --framework=jax ...``, started by the driver only.
 
 Prepares the process (environment, ties to the parent) before anything heavy is imported, and
-starts it anew, if it must, before anything is.
+restarts it for huge pages, if it must, before anything else is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from busbw.worker import huge_pages
+from busbw.worker import host
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
-    huge_pages.ask_for()
+    host.restart_with_huge_pages()
     from busbw.model import Capability, Device
     from busbw.worker import process
 
@@ -44,10 +44,10 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """What is imported meanwhile stays for good, and is never looked through for garbage.
+def without_garbage_collection() -> Iterator[None]:
+    """Import without garbage collection, and never collect what was imported.
 
-    Of TensorFlow's import that is a sixth.
+    Collection takes a sixth of TensorFlow's import.
     """
     gc.disable()
     try:
@@ -58,7 +58,7 @@ def collecting_nothing() -> Iterator[None]:
 
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
-    """Answer as what the framework is for; nothing is imported for what this worker is not."""
+    """Serve one capability of the framework; nothing is imported for the others."""
     from busbw import wire
     from busbw.model import Capability, ClusterMember, LaunchId
     from busbw.worker import backends
@@ -68,17 +68,17 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     try:
         if capability is Capability.COMPILE:
-            with collecting_nothing():
+            with without_garbage_collection():
                 compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
         if capability is Capability.TRAIN:
             member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
-            with collecting_nothing():
+            with without_garbage_collection():
                 trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
             return
-        with collecting_nothing():
+        with without_garbage_collection():
             backend = backends.load(options.framework, device, options.ranks)
         serve(channel, backend, launch=launch)
     except (MeasuringError, wire.WireError) as error:

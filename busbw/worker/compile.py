@@ -1,6 +1,6 @@
-"""A case: lower, compile unless it was compiled before, read what came out.
+"""Compiling a case: lower, compile unless it is in the cache, read the result.
 
-Knows the order and no framework. What a compiler gave is kept as it was given, and read anew each
+Knows the order and no framework. The cache holds a compiler's own output, which is read again each
 time, so that a better reader needs no new compilation.
 """
 
@@ -27,7 +27,7 @@ from busbw.worker.backends.base import (
 from busbw.worker.backends.framework import is_out_of_memory, out_of_memory
 from busbw.worker.backends.hlo import proof
 
-# What is kept changes its form with this number, and older files are not looked at.
+# The cache's format; files of another format are ignored.
 _FORM = 1
 
 
@@ -40,7 +40,7 @@ class CompileSession:
     cache: Path | None = None
 
     def compile(self, case: Case, topology: Topology) -> Compiled | Failure:
-        """What becomes of `case` on `topology`, or the Failure that stands for it."""
+        """`case` compiled for `topology`, or why it cannot be."""
         try:
             build = self.compiler.describe(topology)
             if build.missing:
@@ -54,7 +54,7 @@ class CompileSession:
     def _optimized(
         self, lowered: AbstractLowered, topology: Topology, build: Compiler
     ) -> Optimized:
-        """From the cache if it is there; what a compiler refused is kept as well."""
+        """From the cache if it is there; refusals are cached as well."""
         path = self._path(lowered, topology, build)
         kept = _kept(path)
         if kept is None:
@@ -93,7 +93,7 @@ class _Refused:
 
 
 def _kept(path: Path | None) -> Optimized | _Refused | None:
-    """What was kept; None where nothing was, or what is there is cut or damaged."""
+    """The cached output; None if there is none, or if it is cut or damaged."""
     if path is None or not path.is_file():
         return None
     try:

@@ -1,8 +1,8 @@
 """The clock `device`: a collective's own events in the recording of the framework's profiler.
 
-Every call's first collective is the warm-up and left out; of each other one the slowest rank
-counts, since nobody is done before it is. What a profiler leaves out (traces are cut at a
-million events) is found by counting: each rank must show every collective that it ran.
+Every call's first collective is the warm-up and left out. Of the others the slowest rank counts,
+since no rank is done before it is. What a profiler leaves out (traces are cut at a million events)
+is found by counting: each rank must have every collective that it ran.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from busbw.model import Case
 from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, Trace, TraceError
-from busbw.traces.telling import UNKNOWN
+from busbw.traces.recognition import UNKNOWN
 from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
 from busbw.worker.sampling import Sampled, Sampler, launch_time_s
 
@@ -64,25 +64,27 @@ def record(
     with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = read(reader, case.collective, beside=not case.workload.is_bare)
+        found = read(reader, case.collective, with_overlap=not case.workload.is_bare)
     said = times(found, ranks=case.ranks, calls=calls, iterations=iterations)
     return replace(said, calls_s=tuple(elapsed_s))
 
 
-def read(reader: Reader, kind: str, *, beside: bool = False) -> tuple[RecordedCollective, ...]:
+def read(
+    reader: Reader, kind: str, *, with_overlap: bool = False
+) -> tuple[RecordedCollective, ...]:
     """The collectives of one kind in what was recorded, of all hosts.
 
-    With `beside` also what else their ranks did meanwhile. Raises MeasuringError UNAVAILABLE where
-    there is no recording that can be read, or only collectives whose kind nothing tells.
+    `with_overlap`: also what else their ranks did at the same time. Raises MeasuringError
+    UNAVAILABLE if no recording can be read, or if it has only collectives of unknown kind.
     """
     found: list[RecordedCollective] = []
     unknown = 0
     try:
-        for trace in reader(is_work_or_wanted if beside else WantedEvents()):
+        for trace in reader(is_work_or_wanted if with_overlap else WantedEvents()):
             all_kinds = collectives(trace)
             unknown += sum(one.kind == UNKNOWN for one in all_kinds)
             ones = [one for one in all_kinds if one.kind == kind]
-            found += _with_hidden(ones, trace) if beside else ones
+            found += _with_hidden(ones, trace) if with_overlap else ones
     except TraceError as error:
         raise _no_clock(str(error)) from error
     if unknown and not found:
@@ -113,8 +115,8 @@ def times(
             f"expected {calls * iterations} on each of {ranks}"
         )
     if iterations < 2:
-        raise _no_clock("a call of a single collective has none beside its warm-up")
-    counted = [[one for place, one in enumerate(ones) if place % iterations] for _, ones in ordered]
+        raise _no_clock("a call of a single collective has none after its warm-up")
+    counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
     kept = [[one.duration_s for one in ones] for ones in counted]
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
@@ -130,7 +132,7 @@ def times(
 
 
 def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:
-    """The median; None as soon as it is not known of one. No rounding takes it above 1."""
+    """The median; None if it is unknown for any of them. Rounding never takes it above 1."""
     shares = [
         min(1.0, one.hidden_s / one.duration_s)
         for one in found

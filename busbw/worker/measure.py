@@ -32,7 +32,7 @@ _Turns = Generator[bool, bool, "Run | Failure"]
 
 @dataclass
 class MeasureSession:
-    """Measures case after case with one back end, and keeps what must not be asked twice."""
+    """Measures case after case with one back end, and caches what must be asked only once."""
 
     backend: AbstractBackend
     launch: LaunchId
@@ -48,7 +48,7 @@ class MeasureSession:
         key: EnvironmentKey | None = None,
         injection: Injection | None = None,
     ) -> Run | Failure:
-        """The Run of `case`, or the Failure that stands for it; `key` is the world asked for."""
+        """The Run of `case`, or why there is none; `key` is the world it was resolved on."""
         failure = self.open(case, plan, key, injection)
         while failure is None and not self.enough:
             failure = self.turn()
@@ -72,17 +72,17 @@ class MeasureSession:
         return _failure(self._step(next))
 
     def turn(self) -> Failure | None:
-        """One sample more of the case that is open."""
+        """Take one more sample of the open case."""
         return _failure(self._step(lambda turns: turns.send(True)))
 
     def close(self) -> Run | Failure:
-        """What the open case's turns gave."""
+        """The result of the open case's turns."""
         ended = self._step(lambda turns: turns.send(False))
         assert ended is not None
         return ended
 
     def release(self) -> None:
-        """Give back the memory of a large case at once."""
+        """Release the memory of a large case at once."""
         self._held.close()
 
     def _step(self, step: Callable[[_Turns], bool]) -> Run | Failure | None:
@@ -213,14 +213,14 @@ class MeasureSession:
         )
 
     def _kept_bytes(self, need: MemoryNeed) -> int:
-        """What the framework's allocator kept of earlier cases and will use again."""
+        """Bytes that the framework's allocator kept from earlier cases and will reuse."""
         now = host.resident_bytes()
         if not need.reuses_kept or now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
 
     def _bring_in(self, need: MemoryNeed) -> None:
-        """Have the machine's memory there before a large case, known to fit, asks for it."""
+        """Prefault the machine's memory before a large case, known to fit, allocates it."""
         if not need.really_taken or host.headroom(None) is None:
             return
         wanted = need.needed_bytes - self._kept_bytes(need)
@@ -233,7 +233,7 @@ class MeasureSession:
 
 
 def _by_device(run: Run, recorded: device_clock.Recorded, sampler: Sampler, short_s: float) -> Run:
-    """By the device's clock; the host's reads the very same calls: they can be compared."""
+    """By the device's clock; the host's times the same calls, so that they can be compared."""
     host_s = [sampler.slope(one, recorded.iterations, short_s) for one in recorded.calls_s]
     return replace(
         run,
@@ -247,6 +247,6 @@ def _by_device(run: Run, recorded: device_clock.Recorded, sampler: Sampler, shor
 
 
 def _failure(ended: Run | Failure | None) -> Failure | None:
-    """What a case that is not to end yet can end with."""
+    """What ended a case before its last turn: a Failure, or nothing yet."""
     assert not isinstance(ended, Run)
     return ended

@@ -1,7 +1,7 @@
 """A worker's process before a framework starts: environment, ties to its parent and machine.
 
-What decides a time or a memory limit here is named in the protocol id by the back ends. No tie may
-need the interpreter lock later on: a framework can hold it for minutes.
+Whatever here affects a time or a memory limit is named in the protocol id by the back ends. No tie
+may need the interpreter lock later on: a framework can hold it for minutes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import time
 from pathlib import Path
 
 from busbw.model import Capability, Device, variables
-from busbw.worker import huge_pages
+from busbw.worker import host
 
-# numpy's library for products keeps its threads spinning for tens of milliseconds after each, on
-# the cores that ranks are on: after the values of a training step had been checked, the next steps
-# took up to twice as long (seen).
+# numpy's BLAS keeps its threads spinning for tens of milliseconds after each product, on the cores
+# of the ranks: after the values of a training step were checked, the next steps took up to twice as
+# long (observed).
 _PRODUCTS_ON_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-# Tells a worker which release of a compiler its library is of, where that cannot be looked up.
+# The release of a worker's compiler library, where it cannot be looked up.
 RELEASE = "BUSBW_COMPILER_RELEASE"
 
 _PR_SET_PDEATHSIG = 1
@@ -31,7 +31,7 @@ _POLL_S = 1.0
 
 
 def prepare(device: Device | None, capability: Capability = Capability.MEASURE) -> None:
-    """What holds for every framework; start this process anew if it has no huge pages."""
+    """Set what holds for every framework; restart this process if it has no huge pages."""
     os.environ.update(dict.fromkeys(_PRODUCTS_ON_ONE_THREAD, "1"))
     if capability is Capability.COMPILE:
         # The private folder that this process was started from, which is removed afterwards.
@@ -39,28 +39,28 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
     if device is Device.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    huge_pages.ask_for()
+    host.restart_with_huge_pages()
 
 
 def compiler_flags() -> dict[str, str]:
-    """The variables of the environment that steer a compiler, as they stand: not to be written."""
+    """The environment variables that steer a compiler, with their values: never to be recorded."""
     return variables.of_compilers(os.environ)
 
 
 def allocator() -> str:
     """What the C library was told, as part of a protocol id."""
-    return "hugepages" if huge_pages.are_asked_for() else "malloc"
+    return "hugepages" if host.has_huge_pages() else "malloc"
 
 
 def flags() -> dict[str, str]:
-    """The variables of the environment that steer a framework, as they may be written down."""
+    """The environment variables that steer a framework, in the form that may be recorded."""
     return variables.recorded(os.environ, os.path.expanduser("~"))
 
 
 def tie_to_parent(parent: int) -> None:
-    """End with the process `parent`, even by kill -9 and while the interpreter lock is held.
+    """End when the process `parent` ends, even by kill -9 and while the interpreter lock is held.
 
-    Linux sends SIGKILL itself; elsewhere a thread looks once a second.
+    Linux sends SIGKILL itself; elsewhere a thread polls once a second.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -77,7 +77,7 @@ def _watch(parent: int) -> None:
 
 
 def offer_to_oom_killer(device: Device | None) -> None:
-    """On the CPU, be the kernel's first choice when memory runs out, not the user's editor."""
+    """On the CPU, have the kernel kill this process first when memory runs out, not an editor."""
     score = Path("/proc/self/oom_score_adj")
     if device is Device.CPU and score.exists():
         score.write_text("1000")
@@ -86,7 +86,7 @@ def offer_to_oom_killer(device: Device | None) -> None:
 def answer_signals() -> None:
     """Print Python's stack on a crash, and on SIGUSR1, which the driver sends to a hung worker.
 
-    Ctrl-C in the terminal is the driver's business alone.
+    Only the driver handles Ctrl-C in the terminal.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)

@@ -1,11 +1,10 @@
-"""How a time is found from calls of a program: warm up, calibrate, sample.
+"""Timing a program from its calls: warm up, calibrate, sample.
 
-With the clock `host` a sample is the slope between a short chain and a long one: what a call
-costs by itself is in both and falls out, and so does what a program does once in a call. With
-the clock `dispatch` it is one call of one collective. Every chain starts from fresh values, laid
-out before the clock starts, and every result is compared with the exact one after it has
-stopped. Beside the samples stand some of the anchor. No sample is dropped. Phases
-say where the time of a case goes.
+With the clock `host` a sample is the slope between a short chain and a long one: the cost of a call
+is in both and cancels, and so does what a program does once in a call. With the clock `dispatch` it
+is one call of one collective. Every chain starts from fresh values, laid out before the clock
+starts, and every result is compared with the exact one after it has stopped. Samples of the anchor
+are taken with them. No sample is dropped. Phases say where the time of a case goes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Phases:
 
     @contextlib.contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Count what happens meanwhile to `name`."""
+        """Charge the time within to the phase `name`."""
         self._charge()
         self._open.append(name)
         try:
@@ -85,7 +84,7 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    Beside the samples stand some of the anchor. With `asleep` the host sleeps within every fourth
+    Samples of the anchor are taken with them. With `asleep` the host sleeps within every fourth
     sample, as long as that says of a chain on `payload_bytes`: an injected tail.
     """
 

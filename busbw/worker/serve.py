@@ -48,7 +48,7 @@ class Channel:
     replies: TextIO
 
     def received(self) -> Iterator[dict[str, Any]]:
-        """Requests until the driver closes its end. Raises WireError for what is none."""
+        """Requests until the driver closes its end. Raises WireError for invalid ones."""
         try:
             for line in self.requests:
                 request = wire.parsed(line)
@@ -59,7 +59,7 @@ class Channel:
             raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
     def send(self, name: str, value: Any) -> None:
-        """One reply, out at once."""
+        """Send one reply, and flush."""
         self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
         self.replies.flush()
 

@@ -23,14 +23,14 @@ from busbw.model import (
 
 @dataclass(frozen=True, kw_only=True)
 class Collective(Workload):
-    """One collective after the other, or with the clock `dispatch` a single one."""
+    """One collective after another, or with the clock `dispatch` a single one."""
 
     kind = "collective"
     is_bare = True
 
     @classmethod
     def check(cls, asked: Asked) -> None:
-        """Whatever the collectives know themselves."""
+        """Raise GridError for what the collective does not have."""
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """By the clock and the program that the devices have for collectives."""

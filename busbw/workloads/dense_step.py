@@ -1,7 +1,7 @@
 """A training step: one dense layer, data parallel, with the all-reduce of its gradient inside.
 
-What a framework makes of it is in its back end. What all training steps have in common stands here,
-too: sums in place of float32, timed by the host.
+Each framework's program is in its back end. What all training steps share is here, too: sums in
+place of float32, timed by the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from busbw.model import (
 
 from .collective import case_with
 
-# Gradients where nobody asked for payloads: computing takes long where they are large.
+# Default gradients: computing takes long where they are large.
 STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
 
 
@@ -69,10 +69,10 @@ class Batch(str, enum.Enum):
 class DenseStep(Workload):
     """One step of plain gradient descent on a dense layer without bias, softmax cross-entropy.
 
-    Weights are the same on every rank, and given up to the step (donated). Each rank has `rows`
-    rows of its own, for `outputs` classes; the gradients are summed over all ranks, and have so
-    many inputs that they are the payload. By the clock `dispatch` a step is a program of its own,
-    that also gives the loss; by the host's, steps are a chain in one program.
+    Weights are the same on every rank, and donated to the step. Each rank has its own `rows` rows,
+    for `outputs` classes; the gradients are summed over all ranks, and have so many inputs that
+    they are the payload. With the clock `dispatch` a step is a separate program that also gives
+    the loss; with the host's, steps are a chain in one program.
     """
 
     outputs: int = 512

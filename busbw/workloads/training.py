@@ -1,7 +1,7 @@
 """Training a small net under a strategy: a whole step is timed, in a group of processes.
 
 How many ranks and processes take part follows from the strategy. What the processes answered is
-held against each other here, since no member can know the weights of another, and becomes one Run.
+compared here, since no member can know the weights of another, and becomes one Run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from busbw.model import (
 
 from .dense_step import check_sums_in_place
 
-# Each rank is a process of its own.
+# Strategies with a process for each rank.
 _OF_PROCESSES = (TrainingStrategy.MULTI_WORKER_MIRRORED, TrainingStrategy.PARAMETER_SERVER)
 
 
@@ -119,7 +119,7 @@ class Training(Workload, OwnProcesses):
 
 
 def _check_device(strategy: TrainingStrategy, device: Device) -> None:
-    """A TPU has a strategy of its own; servers and their workers are measured on CPUs alone."""
+    """A TPU has its own strategy; servers and their workers are measured on CPUs only."""
     where, name = device.value.upper(), strategy.value
     if strategy is TrainingStrategy.TPU and device is not Device.TPU:
         raise NotHereError(f"the strategy {name} is for TPUs, this is a {where}")
@@ -173,7 +173,7 @@ def _miscounted(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> 
 def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
     """Whose weights differ from what they must be; empty where none do.
 
-    Where each rank has weights of its own, all must be the same bit for bit.
+    Where each rank has its own weights, all must be the same bit for bit.
     """
     copies = request.ranks if request.has_copies else 1
     for when, field in _WEIGHTS:

@@ -199,7 +199,7 @@ def test_a_worker_that_starts_anew_has_imported_nothing_before(
     imported = [line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")]
     assert imported.count("site") == 2
     twice = {name for name in imported if imported.count(name) > 1 and name.startswith("busbw")}
-    assert twice == {"busbw", "busbw.worker", "busbw.worker.__main__", "busbw.worker.huge_pages"}
+    assert twice == {"busbw", "busbw.worker", "busbw.worker.__main__", "busbw.worker.host"}
 
 
 def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: Bundle) -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from busbw import report
 from busbw.collectives import COLLECTIVES
-from busbw.commands.cells import Gathering
-from busbw.commands.recordings import Labels, Session
+from busbw.commands.cells import Gathering, Labels, Session
 from busbw.model import MIB
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
@@ -108,7 +107,9 @@ def _shown(path: Path) -> None:
         document = report.trace_document(cells, files=[], problems=problems, warnings=warnings)
         assert json.dumps(document, allow_nan=False)
         try:
-            found = device_clock.read(partial(read_files, path.parent), "all_reduce", beside=True)
+            found = device_clock.read(
+                partial(read_files, path.parent), "all_reduce", with_overlap=True
+            )
             device_clock.times(found, ranks=2, calls=1, iterations=3)
         except MeasuringError as error:
             assert str(error)

@@ -134,9 +134,9 @@ def test_no_collective_at_all_is_a_failure() -> None:
     assert "the profiler recorded no collectives" in _refused([], ranks=2, calls=1, iterations=2)
 
 
-def test_a_call_of_a_single_collective_has_nothing_beside_its_warm_up() -> None:
+def test_a_call_of_a_single_collective_has_nothing_after_its_warm_up() -> None:
     message = _refused(_found([[1.0], [1.0]]), ranks=1, calls=2, iterations=1)
-    assert "a single collective has none beside its warm-up" in message
+    assert "a single collective has none after its warm-up" in message
 
 
 def _write(path: Path, *names: str) -> None:
@@ -231,12 +231,14 @@ def _two_streams(folder: Path) -> None:
     (folder / "made.xplane.pb").write_bytes(space(plane("/device:GPU:0", lines)))
 
 
-@pytest.mark.parametrize(("beside", "hidden"), [(True, 0.25), (False, None)])
-def test_what_a_rank_did_beside_is_read_where_it_is_asked_for(
-    tmp_path: Path, beside: bool, hidden: float | None
+@pytest.mark.parametrize(("with_overlap", "hidden"), [(True, 0.25), (False, None)])
+def test_what_else_a_rank_did_is_read_where_it_is_asked_for(
+    tmp_path: Path, with_overlap: bool, hidden: float | None
 ) -> None:
     _two_streams(tmp_path)
-    found = device_clock.read(partial(read_files, tmp_path), "all_reduce", beside=beside)
+    found = device_clock.read(
+        partial(read_files, tmp_path), "all_reduce", with_overlap=with_overlap
+    )
     said = device_clock.times(found, ranks=1, calls=1, iterations=2)
     assert said.samples_s == pytest.approx((4e-4,))
     assert said.overlap_fraction == (None if hidden is None else pytest.approx(hidden))

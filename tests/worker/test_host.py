@@ -44,6 +44,20 @@ def _group_v1(folder: Path, *, limit: int, used: int, cache: int = 0) -> None:
     _put(folder / "memory.stat", f"cache 9\ntotal_inactive_file {cache}")
 
 
+def _boxed(root: Path, *, used: int, cache: int = 0, limit: int = 40) -> Path:
+    """The machine with this process in a control group of version 2; sizes in GiB."""
+    _put(_machine(root) / "proc/self/cgroup", "0::/box")
+    box = root / "sys/fs/cgroup/box"
+    _group_v2(box, limit=limit * GIB, used=used * GIB, cache=cache * GIB)
+    return root
+
+
+def _nested(root: Path) -> tuple[Path, Path]:
+    """The outer and the inner group of this process, of version 2."""
+    _put(_machine(root) / "proc/self/cgroup", "0::/outer/inner")
+    return root / "sys/fs/cgroup/outer", root / "sys/fs/cgroup/outer/inner"
+
+
 def _gib(available: float, capacity: float) -> Headroom:
     return Headroom(available_bytes=int(available * GIB), capacity_bytes=int(capacity * GIB))
 
@@ -67,33 +81,27 @@ def test_nothing_left_is_zero_and_never_less(tmp_path: Path) -> None:
 
 
 def test_a_control_group_of_version_2_limits_it(tmp_path: Path) -> None:
-    root = _machine(tmp_path)
-    _put(root / "proc/self/cgroup", "0::/box")
-    _group_v2(root / "sys/fs/cgroup/box", limit=40 * GIB, used=10 * GIB)
+    root = _boxed(tmp_path, used=10)
     assert _gib(40 - 10 - 2, 40 - 2 - 2) == host.headroom(None, root)
 
 
 def test_cache_that_the_kernel_would_give_back_is_not_in_use(tmp_path: Path) -> None:
-    root = _machine(tmp_path)
-    _put(root / "proc/self/cgroup", "0::/box")
-    _group_v2(root / "sys/fs/cgroup/box", limit=40 * GIB, used=10 * GIB, cache=4 * GIB)
+    root = _boxed(tmp_path, used=10, cache=4)
     assert _gib(40 - 6 - 2, 36) == host.headroom(None, root)
 
 
 def test_a_group_without_a_limit_of_its_own_has_that_of_the_one_above(tmp_path: Path) -> None:
-    root = _machine(tmp_path)
-    _put(root / "proc/self/cgroup", "0::/outer/inner")
-    _group_v2(root / "sys/fs/cgroup/outer/inner", limit="max", used=1)
-    _group_v2(root / "sys/fs/cgroup/outer", limit=20 * GIB, used=5 * GIB)
-    assert _gib(20 - 5 - 1, 20 - 2 - 1) == host.headroom(None, root)
+    outer, inner = _nested(tmp_path)
+    _group_v2(inner, limit="max", used=1)
+    _group_v2(outer, limit=20 * GIB, used=5 * GIB)
+    assert _gib(20 - 5 - 1, 20 - 2 - 1) == host.headroom(None, tmp_path)
 
 
 def test_of_nested_limits_the_one_with_the_least_left_holds(tmp_path: Path) -> None:
-    root = _machine(tmp_path)
-    _put(root / "proc/self/cgroup", "0::/outer/inner")
-    _group_v2(root / "sys/fs/cgroup/outer/inner", limit=40 * GIB, used=1 * GIB)
-    _group_v2(root / "sys/fs/cgroup/outer", limit=60 * GIB, used=50 * GIB)
-    assert _gib(60 - 50 - 2, 40 - 2 - 2) == host.headroom(None, root)
+    outer, inner = _nested(tmp_path)
+    _group_v2(inner, limit=40 * GIB, used=1 * GIB)
+    _group_v2(outer, limit=60 * GIB, used=50 * GIB)
+    assert _gib(60 - 50 - 2, 40 - 2 - 2) == host.headroom(None, tmp_path)
 
 
 def test_the_root_group_of_a_container_limits_it(tmp_path: Path) -> None:
@@ -133,9 +141,7 @@ def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_group_that_uses_more_than_its_limit_leaves_nothing(tmp_path: Path) -> None:
-    root = _machine(tmp_path)
-    _put(root / "proc/self/cgroup", "0::/box")
-    _group_v2(root / "sys/fs/cgroup/box", limit=20 * GIB, used=30 * GIB)
+    root = _boxed(tmp_path, limit=20, used=30)
     assert _gib(0, 17) == host.headroom(None, root)
 
 

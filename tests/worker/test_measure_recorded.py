@@ -30,9 +30,11 @@ class _Recorder:
         self.backend = backend
         self.lost = lost
 
-    def read(self, reader: Reader, kind: str, *, beside: bool) -> tuple[RecordedCollective, ...]:
+    def read(
+        self, reader: Reader, kind: str, *, with_overlap: bool
+    ) -> tuple[RecordedCollective, ...]:
         assert not reader(lambda name, plane, stats: True)
-        assert not beside
+        assert not with_overlap
         count = sum(self.backend.recorded_runs) - self.lost
         ones = [(rank, place) for rank in range(4) for place in range(count)]
         return tuple(

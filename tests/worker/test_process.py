@@ -1,19 +1,20 @@
-"""What stands in a worker's environment before its framework starts."""
+"""A worker's environment before its framework starts, and the restart for huge pages."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
 from busbw.model import Capability, Device
-from busbw.worker import huge_pages, process
+from busbw.worker import host, process
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A copy of this process's, as it is after the worker has started itself anew."""
-    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": huge_pages.TUNABLE})
+    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": host.HUGE_PAGES})
     return monkeypatch
 
 
@@ -30,3 +31,37 @@ def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.Mo
     os.environ["JAX_PLATFORMS"] = "tpu,cpu"
     process.prepare(Device.CPU)
     assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What this process, were it to start anew, would have become; it has another tunable."""
+    found: list[tuple[object, ...]] = []
+    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.check=0"})
+    monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
+    monkeypatch.setattr(sys, "platform", "linux")
+    return found
+
+
+def test_a_process_that_the_c_library_did_not_tell_starts_anew(
+    begun: list[tuple[object, ...]],
+) -> None:
+    process.prepare(Device.CPU)
+    assert os.environ["GLIBC_TUNABLES"] == f"glibc.malloc.check=0:{host.HUGE_PAGES}"
+    assert begun == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
+
+
+def test_it_starts_anew_once(begun: list[tuple[object, ...]]) -> None:
+    host.restart_with_huge_pages()
+    host.restart_with_huge_pages()
+    assert len(begun) == 1
+    assert process.allocator() == "hugepages"
+
+
+def test_without_glibc_it_stays_and_the_protocol_says_so(
+    begun: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    host.restart_with_huge_pages()
+    assert not begun
+    assert process.allocator() == "malloc"

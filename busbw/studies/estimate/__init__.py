@@ -8,9 +8,21 @@ from pathlib import Path
 
 from busbw.commands.command import Commands, add_command, check_file, parsed, write_file
 
-from . import catalog, page, quantities
+from . import catalog, page
 from .answer import estimates
-from .question import question_of
+from .question import (
+    RATE_GRAMMAR,
+    SIZE_GRAMMAR,
+    parse_count,
+    parse_duration,
+    parse_efficiency,
+    parse_positive_duration,
+    parse_ranks,
+    parse_share,
+    parse_size,
+    parse_whole_numbers,
+    question_of,
+)
 
 ORDER = 3
 
@@ -62,7 +74,7 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--model", metavar="NAME", help=f"a model by name: {names}")
     group.add_argument(
         "--parameters",
-        type=parsed(quantities.count),
+        type=parsed(parse_count),
         metavar="N",
         help="a number of parameters such as 25583592 or 138.36M (10^6)",
     )
@@ -74,9 +86,9 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--gradient-bytes",
-        type=parsed(quantities.size),
+        type=parsed(parse_size),
         metavar="SIZE",
-        help=quantities.SIZE_GRAMMAR,
+        help=SIZE_GRAMMAR,
     )
     parser.add_argument(
         "--dtype",
@@ -85,7 +97,7 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bucket",
-        type=parsed(quantities.size),
+        type=parsed(parse_size),
         metavar="SIZE",
         help="exchange gradients in buckets of this size, such as 25MiB (default: all at once)",
     )
@@ -94,20 +106,18 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
 def _add_links(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where")
     add = group.add_argument
-    add(
-        "--ranks", type=parsed(quantities.ranks), metavar="N", help="how many, with --curve its own"
-    )
+    add("--ranks", type=parsed(parse_ranks), metavar="N", help="how many, with --curve its own")
     add(
         "--hosts",
-        type=parsed(quantities.whole_numbers),
+        type=parsed(parse_whole_numbers),
         metavar="H",
-        help="a comma list of how many hosts to spread them over, beside all in one",
+        help="a comma list of how many hosts to spread them over, in addition to one",
     )
-    link = "a link's name or " + quantities.RATE_GRAMMAR + ", one direction"
+    link = "a link's name or " + RATE_GRAMMAR + ", one direction"
     add("--bandwidth", metavar="LINK", help=f"one link for everything: {link}")
     add(
         "--latency",
-        type=parsed(quantities.duration),
+        type=parsed(parse_duration),
         metavar="TIME",
         help="what a step over --bandwidth costs, such as 5us (default: 0)",
     )
@@ -132,26 +142,26 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the step").add_argument
     add(
         "--compute",
-        type=parsed(quantities.positive_duration),
+        type=parsed(parse_positive_duration),
         metavar="TIME",
         help="forward and backward pass of one rank alone, such as 0.55s",
     )
     add(
         "--overlap",
-        type=parsed(quantities.share),
+        type=parsed(parse_share),
         metavar="SHARE",
         help="the share of --compute, 0 to 1, at whose end gradients can be exchanged meanwhile: "
         "the backward pass (default: 0)",
     )
     add(
         "--servers",
-        type=parsed(quantities.whole_numbers),
+        type=parsed(parse_whole_numbers),
         metavar="K",
         help="a comma list of how many parameter servers (default: 1, and as many as ranks)",
     )
     add(
         "--want-efficiency",
-        type=parsed(quantities.efficiency),
+        type=parsed(parse_efficiency),
         metavar="P",
         help="also the bandwidth that this efficiency needs, such as 0.9",
     )

@@ -1,9 +1,9 @@
-"""Models and links by name: figures, who says so, and what follows from one of them alone.
+"""Models and links by name: figures, their sources, and what follows from one of them alone.
 
-How many parameters of a model are trained and the memory that each takes, without activations and
-buffers for communication; None where no source was found: no figure is better than an invented one.
-What one end of a link can send in a direction: sales figures of NVLink count both directions, here
-is half of them.
+The number of trained parameters of a model and the memory that each takes, without activations and
+communication buffers; None where no source was found: no figure is better than an invented one. The
+bandwidth of one end of a link in one direction: sales figures of NVLink count both directions, and
+are halved here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw import hardware
-from busbw.commands.command import UsageError
 from busbw.commands.curve import Line
 
-from . import quantities
 from .cost import Link
 
 # Bytes of one gradient.
@@ -71,7 +69,7 @@ def parameters_of(shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     return {name: math.prod(shape) for name, shape in shapes.items()}
 
 
-# Bytes per parameter for weights and gradients, and what is kept of 16-bit weights in float32.
+# Bytes per parameter for weights and gradients, and for the float32 copy of 16-bit weights.
 _PARAMETER_BYTES = {"float32": 4 + 4, "bfloat16": 2 + 2 + 4, "float16": 2 + 2 + 4}
 # Values that an optimizer keeps of each parameter, in float32; Adam momentum and variance.
 _STATE_VALUES = {"sgd": 0, "momentum": 1, "adam": 2}
@@ -118,11 +116,11 @@ def _nvlink(generation: int, chip: str, links: int, gb_per_s: float) -> NamedLin
     )
 
 
-def _measured_link(level: str, place: int, mb_per_s: float) -> NamedLink:
+def _measured_link(level: str, position: int, mb_per_s: float) -> NamedLink:
     return NamedLink(
-        name=f"measured-{level}-{place}",
+        name=f"measured-{level}-{position}",
         bytes_per_s=mb_per_s * _MB_PER_S,
-        stated=f"{mb_per_s:g} MB/s, the {place}. of eight",
+        stated=f"{mb_per_s:g} MB/s, the {position}. of eight",
         source=f"{_PLACEMENT}, measured; which machines or models these are it does not say",
     )
 
@@ -167,24 +165,6 @@ def known() -> dict[str, NamedLink]:
         if chip.link_bytes_per_s is not None
     ]
     return {link.name.lower(): link for link in (*LINKS, *chips)}
-
-
-def link_from(option: str, text: str, *, full_duplex: bool) -> Link:
-    """A name or a rate, and perhaps a comma and a latency. Raises UsageError naming `option`."""
-    what, _, latency = text.partition(",")
-    named = known().get(what.strip().lower())
-    try:
-        bytes_per_s = named.bytes_per_s if named else quantities.rate(what.strip())
-        latency_s = quantities.duration(latency.strip()) if latency else 0.0
-    except ValueError as error:
-        names = ", ".join(one.name for one in known().values())
-        raise UsageError(f"{option}: {error}; names are {names}") from error
-    return Link(
-        name=named.name if named else what.strip(),
-        bytes_per_s=bytes_per_s,
-        latency_s=latency_s,
-        full_duplex=full_duplex,
-    )
 
 
 def link_of(line: Line, ranks: int) -> Link:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Beyond any link there is or will be, and below any: where a search begins and ends, bytes/s.
+# The ends of a search, below and beyond any possible link, in bytes/s.
 _ANY_BANDWIDTH = (1e-6, 1e24)
 _HALVINGS = 64
 
@@ -212,7 +212,7 @@ def buckets_of(gradients: Sequence[float], bucket_bytes: float) -> tuple[float, 
     `gradients` are bytes of each tensor in the order of the forward pass; the backward pass makes
     them from the last to the first. A bucket is full as soon as it holds `bucket_bytes`; a tensor
     is not cut, so that it may hold more, as in PyTorch's DistributedDataParallel (`bucket_cap_mb`,
-    25 MiB if nobody says otherwise; without its smaller first bucket).
+    25 MiB by default; without its smaller first bucket).
     """
     full: list[float] = []
     held_bytes = 0.0

@@ -231,12 +231,12 @@ def dedicated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
 
 
 def colocated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
-    """Servers beside workers, on k of the w ranks: with k = w, t = 2 a + 2(w-1)/w S/b.
+    """Servers next to workers, on k of the w ranks: with k = w, t = 2 a + 2(w-1)/w S/b.
 
-    What a worker pushes to the server beside it stays. Such a rank sends (k-1)/k S as a worker and
-    takes (w-1) S/k as a server, at the same time, and the other way round when pulling: with k = w
-    that is 2(w-1)/w S each way, as much as a ring moves, and both directions together are the
-    4 x 7/8 x S of 8 machines in "placement的估计". A rank without a server sends S.
+    What a worker pushes to the server on its own rank stays. Such a rank sends (k-1)/k S as a
+    worker and takes (w-1) S/k as a server, at the same time, and the reverse when pulling: with
+    k = w that is 2(w-1)/w S each way, as much as a ring moves, and both directions together are
+    the 4 x 7/8 x S of 8 machines in "placement的估计". A rank without a server sends S.
 
     Over hosts, servers are spread as evenly as it goes. A host with c of them sends
     g S (1 - c/k) and takes (w-g) S c/k over its link; inside, its servers take (g-1) S/k each.

@@ -1,7 +1,7 @@
 """What a step should cost, as a table, a document and a figure.
 
-Takes what was worked out elsewhere, works out nothing. MB is 10^6 bytes here, as the rates of links
-are stated; sizes and rates of the document are bytes, and its times seconds. The figure is SVG
+Computes nothing itself. MB is 10^6 bytes here, as the rates of links are stated; sizes and rates of
+the document are bytes, and its times seconds. The figure is SVG
 written by hand, since a few rectangles need no package: a bar for each method, its computing and
 what comes on top; text is escaped, sizes are in pixels.
 """
@@ -135,8 +135,8 @@ def figure(question: Question, answer: Estimates) -> str:
         _svg_text(10, 22, title, size=14),
         *_legend(asked.compute_s is not None),
     ]
-    for place, row in enumerate(rows):
-        lines += _bar(row, asked.compute_s or 0.0, longest_s, top=_TOP + _ROW * place)
+    for index, row in enumerate(rows):
+        lines += _bar(row, asked.compute_s or 0.0, longest_s, top=_TOP + _ROW * index)
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -148,8 +148,8 @@ def is_figure(text: str) -> bool:
 def _legend(with_compute: bool) -> Iterator[str]:
     entries = [("computing", _COMPUTE)] if with_compute else []
     entries.append(("communication that is not hidden", _COMMUNICATION))
-    for place, (words, colour) in enumerate(entries):
-        left = _LABEL + 110 * place
+    for index, (words, colour) in enumerate(entries):
+        left = _LABEL + 110 * index
         yield f'<rect x="{left}" y="36" width="10" height="10" fill="{colour}"/>'
         yield _svg_text(left + 15, 45, words)
 

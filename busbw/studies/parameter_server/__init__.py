@@ -1,6 +1,6 @@
 """`python -m busbw parameter-server`: a published table of parameter servers, its rows run here.
 
-What is known of the table's source stands here: its rows and their figures.
+What is known of the table's source is here: its rows and their figures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from busbw.commands.command import (
     CommandError,
     Commands,
     add_command,
-    add_document,
+    add_page_options,
     check_document,
     local_executor,
     names_of,
@@ -37,7 +37,7 @@ _WAIT_S = 1800.0
 
 _DESCRIPTION = """
 Train a small net in one process, and in groups of local processes with parameter servers, as a
-published table has them; set seconds per epoch and accuracy beside the published ones, as a page
+published table has them; set seconds per epoch and accuracy next to the published ones, as a page
 of Markdown. It takes minutes.
 """
 
@@ -84,11 +84,11 @@ def add_to(commands: Commands) -> None:
         commands,
         "parameter-server",
         run,
-        help="a published table of parameter servers, beside its rows run here",
+        help="a published table of parameter servers, next to its rows run here",
         description=_DESCRIPTION,
     )
     add = parser.add_argument
-    add_document(parser)
+    add_page_options(parser, _FRAMEWORKS, help="fake: invented figures")
     epochs = "of each worker (default: 10)"
     add("--epochs", type=whole_number(1), default=10, metavar="N", help=epochs)
     add(
@@ -109,12 +109,6 @@ def add_to(commands: Commands) -> None:
             metavar="SECONDS",
             help=f"{what} (default: {default_s:g})",
         )
-    add(
-        "--framework",
-        choices=_FRAMEWORKS,
-        default="tensorflow",
-        help="fake: invented figures, to try the command (default: tensorflow)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

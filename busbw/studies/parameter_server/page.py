@@ -1,6 +1,6 @@
-"""Training with parameter servers beside a published table: the page's tables and words.
+"""Training with parameter servers next to a published table: the page's tables and words.
 
-What was published was measured by others, on other hardware and with other data: every table
+The published figures were measured by others, on other hardware and with other data: every table
 says which is which, and only ratios to the single process are compared.
 """
 
@@ -160,7 +160,7 @@ def _changed(row: ParameterServerRow) -> Table:
 
 
 def _summary(rows: Sequence[ParameterServerRow]) -> list[str]:
-    """What follows from the figures, as far as the rows are there."""
+    """What follows from the figures of the rows that were run."""
     asynchronous, synchronous = Updates.ASYNCHRONOUS, Updates.SYNCHRONOUS
     lines = []
     for what, later, before in (

@@ -29,7 +29,7 @@ ORDER = 6
 _SINGLE = "one_device"
 _MIRRORED = "mirrored"
 
-# Why a strategy has no curve: its communication is another one than what is measured by itself.
+# Why a strategy has no curve: its communication differs from what is measured by itself.
 _WITHOUT_CURVE = {
     "parameter_server": "gradients go to servers and weights come back; no curve of that is "
     "measured, and there is no all-reduce in it",
@@ -117,7 +117,7 @@ def _rows(path: Path, steps: Sequence[PredictedStep], curves: _Curves) -> list[P
 
 
 def _recorded(row: PredictedStep, curves: _Curves, path: Path) -> PredictedStep:
-    """A step whose all-reduce the profiler saw: without a curve there is nothing to say."""
+    """A step whose all-reduce was recorded. Raises UsageError without a curve."""
     curve = _curve(row.case, curves)
     if curve is None:
         raise UsageError(
@@ -131,7 +131,7 @@ def _recorded(row: PredictedStep, curves: _Curves, path: Path) -> PredictedStep:
 
 
 def _of_strategy(step: PredictedStep, curves: _Curves, single_s: float | None) -> PredictedStep:
-    """A step of a strategy: only a mirrored one in one process has a curve that is its own."""
+    """A step of a strategy: only a mirrored one in one process has a curve."""
     case = step.case
     row = PredictedStep(case=case, step_s=step.step_s, single_s=single_s)
     if case.strategy != _MIRRORED:
@@ -157,7 +157,7 @@ def _predicted(row: PredictedStep, curve: MeasuredCurve) -> PredictedStep:
 
 
 def _curve(case: Case, curves: _Curves) -> MeasuredCurve | None:
-    """That of the step's own clock, else that of the only clock there is."""
+    """The curve of the step's own clock, else of the only clock with one."""
     wanted = kind_of(case)
     if wanted in curves:
         return curves[wanted]

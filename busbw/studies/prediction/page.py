@@ -1,6 +1,6 @@
 """Predicted against measured communication of training steps: the page, its words, its document.
 
-Every sentence that says where the prediction holds is made of the figures at hand.
+Every sentence that says where the prediction holds is made from the figures of the rows.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def prediction_page(
 
 
 def prediction_table(rows: Sequence[PredictedStep]) -> Table:
-    """All that is known of each case, for a document."""
+    """Everything known of each case, for a document."""
     known = [_known(row) for row in rows]
     columns = tuple(map(Column, known[0])) if known else ()
     return Table(columns=columns, rows=rows_of(known))
@@ -177,7 +177,7 @@ def _span(known: _Sizes) -> str:
 
 
 def _one(row: PredictedStep) -> str:
-    """What there is to say of a strategy."""
+    """The sentence on one strategy."""
     measured_s = row.measured_s
     if measured_s is None:
         return "one device's step was not measured, so that nothing says what is communication"

@@ -1,7 +1,7 @@
 """Training steps from the results of a session, and their predictions: the figures of one row.
 
-What each step took and the all-reduce inside of it are read strictly; what a curve says of it is
-filled in by the command.
+The times of each step and of the all-reduce inside of it are read strictly; the command adds the
+prediction from a curve.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PredictedStep:
     `step_s` is the whole step. `predicted_s` is read from a measured curve, `how` says how; `line`
     is fitted to that curve. Both are None where nothing predicts, and `unpredicted` says why.
     `last_s` and `first_s` are the all-reduce inside of the step, by the profiler, on the rank that
-    comes to it last and on the first one; None where nobody recorded them. `single_s` is the step
+    reaches it last and on the first one; None where they were not recorded. `single_s` is the step
     of one device that does all the work, where that stands in for a recording.
     """
 
@@ -99,31 +99,31 @@ def steps_in(path: Path) -> tuple[EnvironmentKey, Sequence[PredictedStep]]:
     return key, steps
 
 
-def _step(place: str, row: Mapping[str, Any], case: Case) -> PredictedStep:
+def _step(location: str, row: Mapping[str, Any], case: Case) -> PredictedStep:
     launches = row.get("launches")
     if not isinstance(launches, list) or not all(isinstance(one, dict) for one in launches):
-        raise wire.WireError(f"{place}.launches: expected a list of objects")
+        raise wire.WireError(f"{location}.launches: expected a list of objects")
     inside = [
         wire.from_json(
-            dict[str, float], one["over_ranks_s"], f"{place}.launches[{number}].over_ranks_s"
+            dict[str, float], one["over_ranks_s"], f"{location}.launches[{number}].over_ranks_s"
         )
         for number, one in enumerate(launches)
         if one.get("over_ranks_s")
     ]
     return PredictedStep(
         case=case,
-        step_s=case_seconds(row, place),
-        # Nobody waits on the rank that comes last: its all-reduce is the shortest.
-        last_s=_median(inside, "fastest", f"{place}.launches"),
-        first_s=_median(inside, "slowest", f"{place}.launches"),
+        step_s=case_seconds(row, location),
+        # The rank that comes last does not wait: its all-reduce is the shortest.
+        last_s=_median(inside, "fastest", f"{location}.launches"),
+        first_s=_median(inside, "slowest", f"{location}.launches"),
     )
 
 
-def _median(inside: Sequence[Mapping[str, float]], name: str, place: str) -> float | None:
+def _median(inside: Sequence[Mapping[str, float]], name: str, location: str) -> float | None:
     if not inside:
         return None
     if not all(one.get(name, 0.0) > 0 for one in inside):
-        raise wire.WireError(f"{place}: over_ranks_s: expected {name}, seconds above 0")
+        raise wire.WireError(f"{location}: over_ranks_s: expected {name}, seconds above 0")
     return statistics.median(
-        checked_seconds(one[name], place, f"over_ranks_s.{name}") for one in inside
+        checked_seconds(one[name], location, f"over_ranks_s.{name}") for one in inside
     )

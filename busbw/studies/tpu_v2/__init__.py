@@ -1,7 +1,6 @@
-"""`python -m busbw tpu-v2`: the published TPU v2 table beside what the compiler that is here does.
+"""`python -m busbw tpu-v2`: the published TPU v2 table next to what the installed compiler does.
 
-What is known of the table's source stands here: its slices, batches and layers. Nothing is
-measured.
+What is known of the table's source is here: its slices, batches and layers. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from busbw.commands.command import (
     CommandError,
     Commands,
     add_command,
-    add_document,
+    add_page_options,
     check_document,
     local_executor,
     starter,
@@ -66,7 +65,7 @@ _ITEM_BYTES = 4
 
 _DESCRIPTION = """
 Compile all-reduce and a training step for the four slices of the published TPU v2 table, and set
-what the compiler makes of them beside the published figures, as a page of Markdown. It takes
+what the compiler makes of them next to the published figures, as a page of Markdown. It takes
 minutes and no TPU.
 """
 
@@ -82,11 +81,11 @@ def add_to(commands: Commands) -> None:
         commands,
         "tpu-v2",
         run,
-        help="the published TPU v2 table beside what today's compiler does",
+        help="the published TPU v2 table next to what today's compiler does",
         description=_DESCRIPTION,
     )
     add = parser.add_argument
-    add_document(parser)
+    add_page_options(parser, COMPILED, help="whose compilers; fake: invented ones")
     add(
         "--compile-cache",
         default="",
@@ -100,12 +99,6 @@ def add_to(commands: Commands) -> None:
         default=Path("baselines"),
         metavar="DIR",
         help="where the published figures lie (default: baselines)",
-    )
-    add(
-        "--framework",
-        choices=COMPILED,
-        default="jax",
-        help="whose compilers; fake: invented ones, to try the command (default: jax)",
     )
 
 
@@ -229,7 +222,7 @@ def _name(case: Case) -> str:
 
 
 def _progress(done: int, total: int, job: driver.Job) -> None:
-    """One line that is written over, where somebody looks."""
+    """One line that is written over, on a terminal."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
         print(f"\rbusbw tpu-v2: compiled {done}/{total}", end=end, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Cells of the TPU v2 table: what was published and what was compiled, and what follows, in words.
 
-Every sentence is made of the figures at hand: another compiler may say otherwise. No page here.
+Every sentence is made from the figures: with another compiler they may differ. No page here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from busbw.workloads import Layer
 
 _GIB = 2**30
 
-# A larger payload that takes less time by more than this is no noise of a measurement.
+# A larger payload that takes less time by more than this is not explained by noise.
 _FALL = 0.9
 
 
 class Way(str, enum.Enum):
-    """How the batch of a training step lies on the cores."""
+    """How the batch of a training step is distributed over the cores."""
 
     SHARED = "shared out"
     DRAWN = "whole, drawn"
@@ -30,7 +30,7 @@ class Way(str, enum.Enum):
 
     @property
     def heading(self) -> str:
-        """The same in a sentence's place."""
+        """The way as a heading."""
         return {
             Way.SHARED: "Batch shared out over the cores",
             Way.DRAWN: "Whole batch on each core, drawn there",
@@ -108,8 +108,8 @@ def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:
     differing = [one for one in published if not one.agrees(way)]
     refused = [one for one in published if not one.fits(way)]
     if not differing:
-        places = " and ".join(_compiled(one, way) for one in refused)
-        return f"{how}: **agrees at all**, OOM at {places or 'none'}."
+        names = " and ".join(_compiled(one, way) for one in refused)
+        return f"{how}: **agrees at all**, OOM at {names or 'none'}."
     shown = " and ".join(_difference(one, way) for one in differing)
     return f"{how}: agrees at {len(published) - len(differing)}, **differs at {shown}**."
 
@@ -117,9 +117,9 @@ def _agreement(published: Sequence[TpuV2Cell], way: Way) -> str:
 def _compiled(cell: TpuV2Cell, way: Way) -> str:
     found = cell.steps[way][1]
     if isinstance(found, Compiled):
-        return f"{_place(cell)} (fits in {gib_text(found.peak_bytes)})"
+        return f"{_label(cell)} (fits in {gib_text(found.peak_bytes)})"
     needed, there = gib_text(found.needed_bytes), gib_text(found.available_bytes)
-    return f"{_place(cell)} (needs {needed} of {there})"
+    return f"{_label(cell)} (needs {needed} of {there})"
 
 
 def _difference(cell: TpuV2Cell, way: Way) -> str:
@@ -130,13 +130,13 @@ def _difference(cell: TpuV2Cell, way: Way) -> str:
 
 
 def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
-    """What memory is full of where rows are drawn, and what fits only as they are narrow."""
+    """What fills memory where rows are drawn, and what fits only because they are narrow."""
     for one in published:
         step, found = one.steps[Way.DRAWN]
         values = step.rows * step.inputs
         if isinstance(found, Failure) and one.published_oom:
             yield (
-                f"At {_place(one)} the drawn rows are {gib_text(2 * values)} in bfloat16, of "
+                f"At {_label(one)} the drawn rows are {gib_text(2 * values)} in bfloat16, of "
                 f"{gib_text(found.needed_bytes)} needed; weights and gradient are "
                 f"{gib_text(one.payload_bytes)} each."
             )
@@ -145,7 +145,7 @@ def _rows(published: Sequence[TpuV2Cell]) -> Iterator[str]:
             continue
         if found.temporary_bytes < 4 * values:
             yield (
-                f"At {_place(one)} the step fits because the compiler keeps the drawn rows in "
+                f"At {_label(one)} the step fits because the compiler keeps the drawn rows in "
                 f"bfloat16, {gib_text(2 * values)} of {gib_text(found.temporary_bytes)} of "
                 f"temporaries; in float32 they would be {gib_text(4 * values)}."
             )
@@ -211,7 +211,7 @@ def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
         for way, (_, found) in one.steps.items()
         if isinstance(found, Compiled) and isinstance(one.all_reduce, Compiled)
     ]
-    others = [f"{_place(one)} ({way.value})" for one, way, same in pairs if not same]
+    others = [f"{_label(one)} ({way.value})" for one, way, same in pairs if not same]
     rest = f", and another one at {', '.join(others)}" if others else ""
     yield (
         f"In {len(pairs) - len(others)} of {plural(len(pairs), 'training step')} that compile, the "
@@ -220,8 +220,8 @@ def _in_steps(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
 
 
 def _places(cells: Sequence[TpuV2Cell]) -> str:
-    return " and ".join(map(_place, cells)) or "no cell"
+    return " and ".join(map(_label, cells)) or "no cell"
 
 
-def _place(cell: TpuV2Cell) -> str:
+def _label(cell: TpuV2Cell) -> str:
     return f"{cell.part.name} {payload_text(cell.payload_bytes)}"

@@ -1,7 +1,7 @@
 """The published TPU v2 table and what a compiler makes of it today: the page's tables and words.
 
-What was published was measured by others, what was compiled was measured by nobody: every table
-says which is which. What follows from the figures is in `cells`.
+Published figures were measured by others, compiled programs were not measured: every table says
+which is which. What follows from the figures is in `cells`.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _doubts(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
     doubted: dict[str, list[str]] = {}
     for one in cells:
         if one.published is not None and one.published.doubt:
-            place = f"{one.part.name} {payload_text(one.payload_bytes)}"
-            doubted.setdefault(one.published.doubt, []).append(place)
-    for doubt, places in doubted.items():
-        yield f"- (?) at {', '.join(places)}: {doubt}. No step is compiled there."
+            label = f"{one.part.name} {payload_text(one.payload_bytes)}"
+            doubted.setdefault(one.published.doubt, []).append(label)
+    for doubt, labels in doubted.items():
+        yield f"- (?) at {', '.join(labels)}: {doubt}. No step is compiled there."

@@ -1,7 +1,7 @@
-"""The only rooms that may import a framework, each behind the narrow doors of `base`.
+"""The only rooms that may import a framework, each behind the narrow interfaces of `base`.
 
-A back end is a folder that bears its framework's name, and is found because it lies here. It is
-imported only when it is asked for: it may be absent, heavy, or crash on import.
+A back end is a folder with its framework's name, found by being here. It is imported only when it
+is needed: a framework may be missing, slow to import, or crash on import.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
-    """The back end of `framework`, opened on `device` (None: whatever there is) with `ranks`.
+    """The back end of `framework`, opened on `device` (None: any) with `ranks`.
 
     Raises MeasuringError UNAVAILABLE where the framework is too old.
     """

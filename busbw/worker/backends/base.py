@@ -1,4 +1,4 @@
-"""The narrow doors: what a framework offers to be measured, to compile, and to train in groups.
+"""The narrow interfaces that a framework implements: to measure, to compile, to train in groups.
 
 Abstract or final, never both. Foreign errors end here: a back end raises MeasuringError and
 nothing else for what it expects.
@@ -34,7 +34,7 @@ Reader = Callable[[Keep], Sequence[Trace]]
 
 
 class MeasuringError(Exception):
-    """A case that cannot be measured, with the kind of Failure that it becomes.
+    """Why a case cannot be measured, with the kind of its Failure.
 
     Bytes belong to OUT_OF_MEMORY, where the framework said them or it was `predicted` from them;
     `capacity_bytes` is what could be had if nothing else used the machine.
@@ -58,7 +58,7 @@ class MeasuringError(Exception):
         self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
-        """What the driver is told of it."""
+        """The Failure that the driver gets."""
         return Failure(
             kind=self.kind,
             message=str(self),
@@ -71,12 +71,12 @@ class MeasuringError(Exception):
 
 
 def unavailable(message: str) -> MeasuringError:
-    """What a case asks for and cannot be had here."""
+    """What a case needs is not available here."""
     return MeasuringError(FailureKind.UNAVAILABLE, message)
 
 
 def wrong_world(message: str) -> MeasuringError:
-    """Other ranks or devices take part than a case was resolved on."""
+    """The ranks or devices are not those that a case was resolved on."""
     return MeasuringError(FailureKind.WRONG_WORLD, message)
 
 
@@ -94,8 +94,8 @@ def wrong_result(message: str) -> MeasuringError:
 class MemoryNeed:
     """Bytes of host memory a case takes.
 
-    `reuses_kept`: from what earlier cases left behind, as far as that goes. `really_taken` is
-    False where the need is made up.
+    `reuses_kept`: memory that earlier cases left allocated is used first. `really_taken` is False
+    where the need is only simulated.
     """
 
     needed_bytes: int
@@ -152,7 +152,7 @@ class AbstractProgram(ABC):
 
 @dataclass(frozen=True)
 class World:
-    """What a back end really runs on: kind of device, how many it can reach, processes."""
+    """What a back end runs on: the kind of device, how many it can reach, processes."""
 
     device_kind: str
     ranks: int
@@ -180,7 +180,7 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def probe(self) -> Probe:
-        """What there is, asked of the framework itself."""
+        """The devices, as the framework reports them."""
 
     @abstractmethod
     def world(self) -> World:
@@ -192,19 +192,19 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def sleep(self, seconds: float) -> None:
-        """Let the host do nothing for so long, by its clock."""
+        """Let the host sleep, by this clock."""
 
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Host memory that `case` takes; None where the device has memory of its own."""
+        """Host memory that `case` takes; None where the device has its own memory."""
 
     @abstractmethod
     def prepared(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[AbstractProgram]:
-        """`case` compiled and proved; its memory is given back at the end.
+        """`case` compiled and proved; its memory is released at the end.
 
-        With an `injection` of `delay` or `payload` its program does that beside the case.
+        With an `injection` of `delay` or `payload` its program does that in addition to the case.
         Raises MeasuringError.
         """
 
@@ -249,7 +249,7 @@ class AbstractLowered(ABC):
 
 
 class AbstractCompiler(ABC):
-    """The compilers of one framework, whatever chips they are for."""
+    """The compilers of one framework, for any chips."""
 
     @abstractmethod
     def describe(self, topology: Topology) -> Compiler:
@@ -265,7 +265,7 @@ class AbstractTrainer(ABC):
 
     @abstractmethod
     def offer(self) -> None:
-        """Be there for the others at this process's own address, in the background.
+        """Serve the other members at this process's own address, in the background.
 
         Raises MeasuringError UNAVAILABLE where that cannot be had.
         """

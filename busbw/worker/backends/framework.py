@@ -1,6 +1,6 @@
-"""What the back ends of real frameworks do alike: devices, a chain of rounds, versions, memory.
+"""What the back ends of real frameworks share: devices, a chain of rounds, versions, memory.
 
-Knows none of them: what each calls its devices, errors and programs, its own folder says. Standard
+Knows none of them: each one's folder has its own devices, errors and programs. Standard
 library only; which values a chain starts with and must end with is in `values`.
 """
 
@@ -82,7 +82,7 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def probe(self) -> Probe:
-        """The classes of device that it reaches; for the others its own words why not."""
+        """The classes of device that it reaches; for the others its own message why not."""
         wanted = (self._device,) if self._device else tuple(Device)
         devices, missing = [], {}
         for device in wanted:
@@ -145,13 +145,13 @@ class AbstractFramework(AbstractBackend):
 
     @abstractmethod
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
-        """The program of `case`, which does the injected work beside it. Raises MeasuringError."""
+        """The program of `case`, with the injected work. Raises MeasuringError."""
 
 
 def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
     """The clocks on `device`, the default first; its own only where all can be `recorded`.
 
-    A CPU's trace shows its threads' view; an accelerator's is the truest clock there is.
+    A CPU's trace shows its threads' view; an accelerator's is the most accurate clock.
     """
     of_host = (Clock.HOST, Clock.DISPATCH)
     of_device = (Clock.DEVICE,) if recorded else ()
@@ -211,7 +211,7 @@ class AbstractChain(AbstractProgram):
 
     @final
     def anchor(self, passes: int) -> None:
-        """In the memory of the chain, which is released first or holds anything afterwards."""
+        """In the memory of the chain, which is released first or overwritten."""
         self._result = None
         self._change_signs(passes)
 
@@ -249,7 +249,7 @@ class AbstractChain(AbstractProgram):
 
 
 def read_files(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`, for a framework that brings no reader of its own.
+    """The recordings below `folder`, for a framework without its own reader.
 
     They are xplane files, or where there are none, the viewer's. Raises TraceError for one that is
     damaged.
@@ -279,7 +279,7 @@ def package_versions(*names: str, **known: str) -> dict[str, str]:
 
 
 def is_before(found: str, other: str) -> bool:
-    """Whether the version `found` comes before `other`; what precedes a release counts as it."""
+    """Whether the version `found` is older than `other`; a pre-release counts as its release."""
     return _numbers(found) < _numbers(other)
 
 
@@ -289,9 +289,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a framework's error says that memory ran out, by its type or its words.
+    """Whether a framework's error means out of memory, by its type or its text.
 
-    JAX reports some as INTERNAL, so the words count.
+    JAX reports some as INTERNAL, so the text counts.
     """
     text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or bool(_WORDS.search(text))

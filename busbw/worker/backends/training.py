@@ -2,10 +2,10 @@
 
 Numpy only; what a framework computes of a net is in its own file, such as `tensorflow.layers`.
 
-Examples are handed over in a file or drawn. Every strategy sees the same batches: only how they are
-shared out differs. What is drawn are digits like those of MNIST: nothing is downloaded, all are
+Examples come from a file or are drawn. Every strategy sees the same batches: only how they are
+shared out differs. Drawn examples are digits like those of MNIST: nothing is downloaded, all are
 seeded. A digit is up to seven strokes, moved, scaled, slanted, thick or thin, and crossed by a
-stroke that belongs to none; so that a net has something to learn and something to get wrong.
+stroke that belongs to no digit, so that a net has something to learn and something to get wrong.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Examples:
     labels: Any
 
     def chosen(self, which: Any) -> Examples:
-        """Those at the places of `which`, in its order."""
+        """The examples with the indices `which`, in its order."""
         return Examples(self.inputs[which], self.labels[which])
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a training goes over: examples that are shown, and those kept for the accuracy."""
+    """The examples of a training: those that are shown, and those kept for the accuracy."""
 
     request: TrainingRequest
     shown: Examples
@@ -117,14 +117,14 @@ class Course:
         return len(self.shown.labels) // self.request.batch
 
     def batches(self, epoch: int) -> Iterator[list[Examples]]:
-        """The epoch's batches, each as the shares of all ranks: a permutation of its own."""
+        """The epoch's batches, each as the shares of all ranks, in a new order each epoch."""
         generator = np.random.default_rng([self.request.seed, epoch])
         order = generator.permutation(len(self.shown.labels))
         for batch in order[: self.steps * self.request.batch].reshape(self.steps, -1):
             yield [self.shown.chosen(share) for share in batch.reshape(self.request.ranks, -1)]
 
     def batches_of(self, rank: int) -> Iterator[Examples]:
-        """Batches of this rank alone, without end: all examples, in an order of its own."""
+        """Endless batches of this rank alone: all examples, in the rank's own order."""
         generator = np.random.default_rng([self.request.seed, rank])
         size = self.request.batch
         while True:
@@ -134,7 +134,7 @@ class Course:
 
 
 def course(request: TrainingRequest) -> Course:
-    """What the net that `request` names learns from.
+    """The examples for the net that `request` names.
 
     Raises MeasuringError UNAVAILABLE for a file that is damaged or too small, and where a batch
     cannot be shared out evenly.
@@ -154,7 +154,7 @@ def course(request: TrainingRequest) -> Course:
     if request.unseen < 1 or shown_count < request.batch:
         raise unavailable(
             f"{request.examples_path} has {len(found.labels)} examples: too few for a batch of "
-            f"{request.batch} beside {request.unseen} unseen ones"
+            f"{request.batch} in addition to {request.unseen} unseen ones"
         )
     return Course(request, found.chosen(slice(shown_count)), found.chosen(slice(shown_count, None)))
 
@@ -280,7 +280,7 @@ def check_first(
     gradients: Mapping[str, Any],
     rate: float,
 ) -> None:
-    """Every copy after one update, against `gradients` of the whole batch in one piece.
+    """Compare every copy after one update with `gradients` of the whole batch at once.
 
     Raises MeasuringError WRONG_RESULT: the examples of a rank are missing, or count too much.
     """

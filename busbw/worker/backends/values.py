@@ -1,9 +1,9 @@
 """What ranks start with, and what they must hold after any number of rounds, as arrays.
 
-Of a collective the values are exact, those of `busbw.collectives`: a rank's place in its group
-decides which, and so does the group, so that one group's data in another one's place shows.
+The values of a collective are exact, those of `busbw.collectives`: they depend on a rank's position
+in its group and on the group, so that data of another group is detected.
 
-Of a dense step sums of gradients are no exact numbers, so that weights are held against a reference
+The sums of gradients of a dense step are not exact, so that weights are compared with a reference
 in float64, within what float32 may round. The reference costs little however long the chain:
 weights only ever move along the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are
 the errors of the predicted chances, and X W(k) follows from X X^T alone.
@@ -36,11 +36,11 @@ _CHECKED_BY_THREADS = 2**24
 # The reference of a longer chain would take longer than the chain.
 MOST_STEPS = 256
 
-# The relative error of a gradient beyond rounding of the weights that is let pass; accelerators
+# The tolerated relative error of a gradient beyond rounding of the weights; accelerators
 # multiply float32 with fewer bits.
 _LOOSE, _LOOSE_ON_ACCELERATORS = 1e-4, 3e-2
 
-# Starting weights repeat after this many inputs; draws of them take turns.
+# Starting weights repeat after this many inputs; draws alternate.
 PERIOD = 8
 DRAWS = 2
 
@@ -78,12 +78,12 @@ class Values(AbstractValues):
 
     def start(self, rank: int, number: int) -> Array:
         """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
-        group, position = self._place(rank)
+        group, position = self._group_and_position(rank)
         return self._array(self.collective.start(self._draw(group, number), position))
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
         """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
-        group, position = self._place(rank)
+        group, position = self._group_and_position(rank)
         chained = self.case.placement == Placement.IN_PLACE.value
         rounds = iterations if chained else 1
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
@@ -100,7 +100,7 @@ class Values(AbstractValues):
             return sum(threads.map(check, results))
 
     def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
-        """Compare all of `rank`'s result, whatever can be sliced into arrays; how many elements.
+        """Compare all of `rank`'s result, which can be sliced into arrays; how many elements.
 
         Raises MeasuringError WRONG_RESULT with the first wrong one, or where there are not as many
         as there should be.
@@ -111,9 +111,9 @@ class Values(AbstractValues):
             )
         for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
             if not np.array_equal(part, exact):
-                place = int(np.argmax(part != exact))
+                index = int(np.argmax(part != exact))
                 raise wrong_result(
-                    f"rank {rank}, element {begin + place}: {part[place]}, expected {exact[place]}"
+                    f"rank {rank}, element {begin + index}: {part[index]}, expected {exact[index]}"
                 )
         return int(got.shape[0])
 
@@ -132,7 +132,7 @@ class Values(AbstractValues):
                 end = min(begin + stretch.shape[0], (number + 1) * length)
                 yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
 
-    def _place(self, rank: int) -> tuple[int, int]:
+    def _group_and_position(self, rank: int) -> tuple[int, int]:
         for number, group in enumerate(self.case.groups):
             if rank in group:
                 return number, group.index(rank)
@@ -153,7 +153,7 @@ class Values(AbstractValues):
 
 
 def tiled(period: Array, length: int) -> Array:
-    """A stretch of whole periods, not much longer than `length` and than is compared at once."""
+    """Whole periods, not much longer than `length` and than is compared at once."""
     size = period.shape[0]
     repeats = max(1, -(-min(length, _COMPARED_AT_ONCE) // size))
     return np.tile(period, repeats)
@@ -210,10 +210,10 @@ class StepValues(AbstractValues):
             allowed = self._loose * float(np.abs(moved).max())
             allowed += (steps + _FEW_ROUNDINGS) * _ULP * largest
             if not float(off.max()) <= allowed:
-                place = np.unravel_index(int(np.argmax(off)), off.shape)
+                index = np.unravel_index(int(np.argmax(off)), off.shape)
                 raise wrong_result(
-                    f"weight {begin + int(place[0])}, {int(place[1])} after {steps} steps: "
-                    f"{part[place]}, expected {(before + moved)[place]} within {allowed:.3g}"
+                    f"weight {begin + int(index[0])}, {int(index[1])} after {steps} steps: "
+                    f"{part[index]}, expected {(before + moved)[index]} within {allowed:.3g}"
                 )
 
     def _before(self, number: int, begin: int, end: int) -> Array:
@@ -234,8 +234,8 @@ class StepValues(AbstractValues):
         """X W(0)."""
         inputs = self._step.inputs
         folded = np.zeros((self.rows.shape[0], PERIOD))
-        for place in range(min(PERIOD, inputs)):
-            folded[:, place] = self.rows[:, place::PERIOD].sum(axis=1, dtype=np.float64)
+        for index in range(min(PERIOD, inputs)):
+            folded[:, index] = self.rows[:, index::PERIOD].sum(axis=1, dtype=np.float64)
         return np.asarray(folded @ self._starts[number].astype(np.float64))
 
     def _summed_errors(self, number: int, steps: int) -> Array:
@@ -267,8 +267,8 @@ def check_same(rank: int, first: Any, weights: Any) -> None:
     """
     one, other = first.view(np.uint32), weights.view(np.uint32)
     if not np.array_equal(one, other):
-        place = np.unravel_index(int(np.argmax(one != other)), one.shape)
+        index = np.unravel_index(int(np.argmax(one != other)), one.shape)
         raise wrong_result(
-            f"weight {int(place[0])}, {int(place[1])} is {first[place]} on rank 0 and "
-            f"{weights[place]} on rank {rank}: the ranks no longer agree"
+            f"weight {int(index[0])}, {int(index[1])} is {first[index]} on rank 0 and "
+            f"{weights[index]} on rank {rank}: the ranks no longer agree"
         )

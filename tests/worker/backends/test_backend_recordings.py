@@ -56,7 +56,7 @@ def described(reader: Reader) -> str:
             hidden_s = beside.hidden_s(one)
             hidden_ns = None if hidden_s is None else round(hidden_s * 1e9)
             begin_ns = round((one.start_s - first_s) * 1e9)
-            named = (one.kind, one.name, one.rank, one.program, one.call, *one.place)
+            named = (one.kind, one.name, one.rank, one.program, one.call, *one.track)
             sized = (one.payload_bytes, one.groups and [one.groups.groups, one.groups.size])
             rows.append([*named, *sized, begin_ns, round(one.duration_s * 1e12), hidden_ns])
     return json.dumps(rows)

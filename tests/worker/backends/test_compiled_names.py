@@ -16,8 +16,7 @@ import pytest
 
 from busbw.hardware import USUAL_TOPOLOGIES
 from busbw.traces.event import Event
-from busbw.traces.names import Phase, naming
-from busbw.traces.telling import Telling, Told
+from busbw.traces.recognition import Phase, Recognized, Recognizer, parse_name
 from busbw.worker.backends.hlo import text as hlo
 from tests.worker.backends import compiled_texts, real
 from tests.worker.backends.compiled_texts import Program
@@ -82,7 +81,7 @@ def collectives(module: hlo.Module) -> Iterator[Collective]:
                     yield Collective(line, KINDS[kinds[0]], Phase(apart["phase"]))
 
 
-def told(line: hlo.Instruction, *, text: bool) -> Told | None:
+def recognized(line: hlo.Instruction, *, text: bool) -> Recognized | None:
     """What a recording's event of this instruction is taken for."""
     event = Event(
         name=line.name.removeprefix("%"),
@@ -92,7 +91,7 @@ def told(line: hlo.Instruction, *, text: bool) -> Told | None:
         duration_s=1.0,
         stats={"long_name": line.text.removeprefix("ROOT ")} if text else {},
     )
-    return Telling().of(event)
+    return Recognizer().recognize(event)
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +120,9 @@ def test_every_collective_instruction_is_known_by_its_name_and_by_its_text(
     for program in programs:
         for one in collectives(hlo.read(program.text)):
             seen += 1
-            said = naming(one.line.name)
-            by_name = (said.kind, said.phase) if said else None
-            by_text = told(one.line, text=True)
+            parsed = parse_name(one.line.name)
+            by_name = (parsed.kind, parsed.phase) if parsed else None
+            by_text = recognized(one.line, text=True)
             # The name may be that of the primitive that became another collective.
             is_named = by_name is not None and by_name[0] != "" and by_name[1] is one.phase
             is_told = by_text is not None and (by_text.kind, by_text.phase) == (one.kind, one.phase)
@@ -153,7 +152,7 @@ def test_nothing_else_in_the_programs_is_taken_for_a_collective(
         right = {one.line.text for one in collectives(module)}
         for name, lines in module.computations.items():
             for line in lines:
-                found = told(line, text=True)
+                found = recognized(line, text=True)
                 if line.text not in right and not line.collective and found is not None:
                     assert found.kind == "", (program.topology, name, line.text[:200])
 
@@ -163,7 +162,7 @@ def test_a_start_and_its_done_are_told_to_be_a_pair(programs: tuple[Program, ...
         numbers: dict[Phase, set[str]] = {phase: set() for phase in Phase}
         for one in collectives(hlo.read(program.text)):
             for text in (True, False):
-                found = told(one.line, text=text)
+                found = recognized(one.line, text=text)
                 assert found is not None
                 numbers[one.phase].add(found.number)
         assert numbers[Phase.START] == numbers[Phase.DONE] >= numbers[Phase.UPDATE]

@@ -1,15 +1,15 @@
 """A back end without a framework, scripted by the environment variable BUSBW_FAKE.
 
 Shipped for tests and demonstrations: everything around the measuring is real (processes, pipes,
-deadlines, memory), only the devices and the times are made up. The variable holds JSON::
+deadlines, memory), only the devices and the times are synthetic. The variable holds JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
                {"step": "dense", "slower": 2}]}
 
-The all-reduce of a training step takes its `share_of_step`, a half if nothing is said; computing
-hides its last `hidden` of 1, where that is said, else the recording holds no computing.
+The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
+last `hidden` of 1; without that key the recording holds no computing.
 `anchor_slower` does to the anchor what `slower` does to the collective.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
@@ -123,7 +123,7 @@ class FakeBackend(AbstractBackend):
         )
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Two buffers a rank on the CPU, as if they were there."""
+        """Two buffers per rank on the CPU, as if they were allocated."""
         if Device(self._script.get("device", "cpu")) is not Device.CPU:
             return None
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
@@ -150,7 +150,7 @@ class FakeBackend(AbstractBackend):
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
-        """The collectives that run meanwhile, as a profiler of the script's device sees them."""
+        """The collectives that run within, as a profiler of the script's device records them."""
         self._recorded_s = []
         yield self._recorded
 
@@ -167,20 +167,18 @@ class FakeBackend(AbstractBackend):
                 events += _events(("fusion.1", plane, "Stream #2"), kept, (alone, 1.0))
         return [Trace(events=tuple(events), host="made up")]
 
-    def spend(
-        self, call_s: float, collectives_s: Sequence[float], *, beside_s: float = 0.0
-    ) -> None:
+    def spend(self, call_s: float, collectives_s: Sequence[float], *, extra_s: float = 0.0) -> None:
         """Let the time of one call pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
-        self.elapsed_s += call_s + sum(collectives_s) + beside_s
+        self.elapsed_s += call_s + sum(collectives_s) + extra_s
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
         number, step = launch_number(), StoredCase.of(case).step
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
-            meant = sizes == case.payload_bytes and line.get("step", step) == step
-            if meant and number in line.get("passes", [number]):
+            is_case = sizes == case.payload_bytes and line.get("step", step) == step
+            if is_case and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found
         return {}
@@ -212,39 +210,39 @@ class FakeProgram(AbstractProgram):
 
     def anchor(self, passes: int) -> None:
         """A pass takes as long as the script says of its anchor, by default what a payload does."""
-        self._backend.spend(0.0, [], beside_s=passes * self._anchor_s)
+        self._backend.spend(0.0, [], extra_s=passes * self._anchor_s)
 
     def check(self, iterations: int) -> int:
         """Nothing to compare."""
         return self._case.ranks
 
     def device_peak_bytes(self) -> int | None:
-        """No device, no memory of its own."""
+        """None: there is no device."""
         return None
 
 
 def _events(
     where: tuple[str, str, str], found: Sequence[tuple[float, float]], part: tuple[float, float]
 ) -> Iterator[Event]:
-    """What a profiler shows of one rank in the `part` of the time of each of a call's collectives.
+    """Events of one rank, in the `part` of the time of each of a call's collectives.
 
-    These run one behind the other.
+    These run one after another.
     """
     first, last = part
-    for place, (begun_s, one_s) in enumerate(found):
-        times = begun_s + (place + first) * one_s, (last - first) * one_s
+    for index, (begun_s, one_s) in enumerate(found):
+        times = begun_s + (index + first) * one_s, (last - first) * one_s
         yield Event.timed(where, times, None, {})
 
 
 def launch_number() -> int:
-    """Which pass this launch is of, by the worker's own command line; 0 for none."""
+    """The pass of this launch, from the worker's own command line; 0 for none."""
     prefix = "--launch="
     found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
     return LaunchId.parse(found).pass_number
 
 
 def happen(event: str) -> None:
-    """What the script has in store, for real: the process dies or hangs as a true one would."""
+    """Make the scripted event real: the process dies or hangs."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:

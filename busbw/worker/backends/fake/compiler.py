@@ -1,7 +1,7 @@
 """A compiler without a framework, scripted by the environment variable BUSBW_FAKE_COMPILER.
 
-Shipped for tests and demonstrations: the text that it gives is read and proved as any other, only
-its making is made up. The variable holds JSON::
+Shipped for tests and demonstrations: its text is read and proved like any other, only the
+compiling is simulated. The variable holds JSON::
 
     {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",

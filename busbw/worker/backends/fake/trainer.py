@@ -8,7 +8,7 @@ strategy, in all passes or in those named::
      "strategies": {"mirrored": {"passes": [2], "step_s": 0.002, "slower": 3, "then": "exit",
                                  "disagree": true, "lose_updates": 1, "reductions": {}}}}
 
-With `disagree` the last rank's variables end up different from everybody's. TPUStrategy is
+With `disagree` the last rank's variables differ from all others at the end. TPUStrategy is
 unavailable unless the script's `device` is ``tpu``.
 """
 
@@ -31,13 +31,13 @@ from busbw.model import (
 from ..base import AbstractTrainer, unavailable
 from .backend import VARIABLE, happen, launch_number
 
-# Examples shown in an epoch, whatever file is named.
+# Examples shown in an epoch, for any file.
 _EXAMPLES = 1500
 
 _STEP_S = 0.001
 _TRACING_S = 0.5
 
-# By which operation the real ones add up gradients, and whether each rank has one of its own.
+# The operation with which the real ones add up gradients, and whether each rank has its own.
 _REDUCTIONS = {
     TrainingStrategy.MIRRORED: ("CollectiveReduceV2", True),
     TrainingStrategy.MULTI_WORKER_MIRRORED: ("CollectiveReduceV2", True),
@@ -47,7 +47,7 @@ _REDUCTIONS = {
 
 
 class FakeTrainer(AbstractTrainer):
-    """A member that is done at once, and has figures of its own for each net."""
+    """A member that is done at once, with fixed figures for each net."""
 
     def __init__(self, member: ClusterMember) -> None:
         self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
@@ -55,12 +55,12 @@ class FakeTrainer(AbstractTrainer):
         self._only_offers = "chief" in member.addresses or member.role.task == "ps"
 
     def offer(self) -> None:
-        """Nobody will come; a script's event happens here to those that are asked nothing else."""
+        """Serve nobody; a script's event happens here to members that get no other request."""
         if self._only_offers:
             self._happen()
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """What would be expected of it, unless the script says otherwise."""
+        """The expected answer, unless the script changes it."""
         self._happen()
         line = self._line(request)
         happen(line.get("then", ""))
@@ -114,7 +114,7 @@ class FakeTrainer(AbstractTrainer):
         return 1 if self._role.startswith("worker") else request.ranks
 
     def _names(self, request: TrainingRequest) -> list[str]:
-        """Whose copies of the variables this process has."""
+        """The names of the copies of the variables in this process."""
         if request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:
             return [f"{self._role}, replica 0"]
         if request.has_copies:

@@ -1,7 +1,7 @@
 """Proof from a compiled program's text that it is the collective that was asked for.
 
 In each round of the loop exactly the expected collectives, of the payload's bytes, over the
-expected ranks, and nowhere else any; and nothing beside them that goes over the payload.
+expected ranks, and none anywhere else; and nothing else that reads or writes the payload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .text import Instruction, Module, algorithm_of, read
 
 _SHOWN = 300
 
-# How a collective is started that is waited for apart, by itself or within a computation.
+# Operations that start a collective which is waited for later, alone or within a computation.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
@@ -39,11 +39,11 @@ _WRITES_NOTHING = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one round of the program must hold. `strict`: no copy of the payload beside it.
+    """What one round of the program must hold. `strict`: no copy of the payload besides.
 
     With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
-    each collective runs beside another one, on this many bytes; the compiler may make one of all
-    of those. A program that `computes` may go over the payload: only copies are counted.
+    each collective comes with a second one, on this many bytes; the compiler may merge all of
+    those. A program that `computes` may read and write the payload: only copies are counted.
     """
 
     case: Case
@@ -65,12 +65,12 @@ class Wanted:
 
     @property
     def result_bytes(self) -> int:
-        """What one collective gives on one rank."""
+        """Bytes of one collective's result on one rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
     def least_bytes(self) -> int:
-        """From how many bytes on an array is a part of the payload worth counting."""
+        """The least bytes of an array that counts as a part of the payload."""
         return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
 
     @property
@@ -91,8 +91,7 @@ def wanted(
 ) -> Wanted:
     """What the program of `case` must hold, on devices of this class.
 
-    It is not `plain` if something is injected beside it. What a single call costs is what users
-    feel, copies included.
+    It is not `plain` if work is injected. A single call counts with its copies, as users see it.
     """
     collective = COLLECTIVES[case.collective]
     strict = (
@@ -114,16 +113,16 @@ def wanted(
 
 @dataclass(frozen=True)
 class Proved:
-    """What one turn of a proved program's loop holds, and what goes over the payload.
+    """What one turn of a proved program's loop holds, and what reads or writes the payload.
 
-    `collectives` are all of the turn's, `beside` what else goes over a part of the payload in it,
-    `once` what does so in a call, outside of the loop. `starts` says that the collective is started
-    and waited for apart.
+    `collectives` are all of the turn's, `around` what else in it reads or writes a part of the
+    payload, `around_loop` what does so in a call, outside of the loop. `starts` says that the
+    collective is started, and waited for later.
     """
 
     collectives: tuple[Instruction, ...]
-    beside: tuple[Instruction, ...]
-    once: tuple[Instruction, ...]
+    around: tuple[Instruction, ...]
+    around_loop: tuple[Instruction, ...]
     starts: bool = False
 
 
@@ -132,8 +131,8 @@ def prove(text: str, wanted: Wanted) -> Proof:
     found = find(text, wanted)
     return Proof(
         collectives=dict(Counter(one.collective for one in found.collectives)),
-        payload_copies=len(found.beside),
-        copies_per_call=len(found.once),
+        payload_copies=len(found.around),
+        copies_per_call=len(found.around_loop),
         algorithm=wanted.case.strategy,
         chosen=algorithm_of(found.collectives),
         array_bytes=wanted.result_bytes,
@@ -148,8 +147,8 @@ def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
         groups=f"{len(case.groups)}x{case.group_size}",
         algorithm=algorithm_of(found.collectives),
         starts=found.starts,
-        around=dict(Counter(one.op for one in found.beside)),
-        around_loop=dict(Counter(one.op for one in found.once)),
+        around=dict(Counter(one.op for one in found.around)),
+        around_loop=dict(Counter(one.op for one in found.around_loop)),
         argument_bytes=optimized.argument_bytes,
         output_bytes=optimized.output_bytes,
         alias_bytes=optimized.alias_bytes,
@@ -168,11 +167,11 @@ def find(text: str, wanted: Wanted) -> Proved:
     _check_number(module, found, wanted)
     for one in found:
         _check_one(one, wanted)
-    beside = [one for name in rounds for one in _going_over(module, name, wanted)]
+    around = [one for name in rounds for one in _going_over(module, name, wanted)]
     # A TPU may hold a small payload in its own memory while the collective runs.
     copies = [
         one
-        for one in beside
+        for one in around
         if not one.moves_between_memories
         and not (wanted.copied_first and _is_copied_for(one, found))
     ]
@@ -182,8 +181,8 @@ def find(text: str, wanted: Wanted) -> Proved:
         )
     return Proved(
         collectives=tuple(there),
-        beside=tuple(beside),
-        once=tuple(_going_over(module, module.entry, wanted)) if looped else (),
+        around=tuple(around),
+        around_loop=tuple(_going_over(module, module.entry, wanted)) if looped else (),
         starts=any(
             one.op in _STARTS and not one.is_waited_for_at_once
             for name in rounds
@@ -193,11 +192,11 @@ def find(text: str, wanted: Wanted) -> Proved:
 
 
 def _without_parts(found: list[Instruction], wanted: Wanted) -> list[Instruction]:
-    """Those that are no injected ones, which must be there to the last byte."""
+    """The collectives that are not injected; the injected ones must be complete."""
     parts = [one for one in found if set(one.array_bytes) == {wanted.part_bytes}]
     if sum(sum(one.array_bytes) for one in parts) != wanted.per_round * wanted.part_bytes:
         raise not_a_collective(
-            f"expected a second collective of {wanted.part_bytes} bytes beside each one"
+            f"expected a second collective of {wanted.part_bytes} bytes with each one"
         )
     return [one for one in found if one not in parts]
 
@@ -235,7 +234,7 @@ def _braced(groups: tuple[tuple[int, ...], ...]) -> str:
 
 
 def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
-    """What is no collective and writes an array as large as a part of the payload."""
+    """Other instructions than collectives that write an array as large as a part of the payload."""
     return [
         one
         for one in module.reached(name, fused=False)

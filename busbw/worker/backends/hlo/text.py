@@ -1,11 +1,10 @@
-"""Optimised HLO as text, read: computations, their instructions, what calls what, the algorithm.
+"""A parser of optimised HLO: computations, their instructions, calls, the algorithm.
 
-Text in, values out; standard library only. What must be there is in `proof`.
+Text in, values out; standard library only. What a program must hold is in `proof`.
 
-How a compiler does a collective is read where it says so, never guessed. libtpu publishes its
-choice as JSON in a collective's ``backend_config``; what it leaves out is not published, and
-nothing is put in its place. XLA for GPUs writes all fields there: one at its default says nothing,
-whichever library then does the work.
+A compiler's algorithm is read where it is published, never guessed. libtpu publishes its choice as
+JSON in a collective's ``backend_config``; what it leaves out stays unknown. XLA for GPUs writes all
+fields there: one at its default says nothing, whichever library does the work.
 """
 
 from __future__ import annotations
@@ -86,12 +85,12 @@ class Instruction:
 
     @property
     def is_waited_for_at_once(self) -> bool:
-        """Whether a GPU's collective that is started has nothing between it and its end."""
+        """Whether nothing is between the start of a GPU's collective and its end."""
         return _of_gpu(_config_of(self.text)).get("is_sync") is True
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Computations that run as a part of it, whatever happens: no branch and no loop."""
+        """Computations that always run as a part of it: no branch and no loop."""
         if self.op in ("conditional", "while"):
             return ()
         return tuple(_CALLED.findall(self.text))
@@ -122,7 +121,7 @@ class Module:
         return tuple(found)
 
     def collectives(self) -> tuple[Instruction, ...]:
-        """Every collective of the module, wherever it stands."""
+        """Every collective of the module."""
         return tuple(one for lines in self.computations.values() for one in lines if one.collective)
 
 

@@ -1,6 +1,6 @@
-"""JAX, in these rooms alone, and the compilers that come with it.
+"""JAX, imported only here, and the compilers that come with it.
 
-Whether it is new enough is asked before what an older one cannot even import.
+The version is checked before modules that an older JAX cannot import.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """JAX: its devices, which of its programs measures a case, and the recordings of its profiler.
 
-Devices that are there and those of a topology that is not are the same values. JAX's own reader of
-recordings is many times as fast as ours, and what JAX wrote, JAX can read. It gives an
-instruction's text as the name, and none of the stats that events of one name share.
+Attached devices and those of a topology are the same values. JAX's own reader of recordings is many
+times as fast as ours. It gives an instruction's text as the name, and none of the stats that events
+of one name share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .injection import beside_of
+from .injection import injected_work
 
 PROGRAM = "chain2"
 
@@ -65,7 +65,7 @@ class JaxBackend(AbstractFramework):
     ) -> CollectiveProgram | DenseStepProgram:
         virtual = self._device is Device.CPU
         make = partial(self._kind(case), case, self._mesh(case), virtual=virtual)
-        return make(beside=beside_of(case, injection, lambda tried: make(beside=tried)))
+        return make(injected=injected_work(case, injection, lambda tried: make(injected=tried)))
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
         found = jax.devices(self._device.value if self._device else None)
@@ -81,7 +81,7 @@ class JaxBackend(AbstractFramework):
 
 
 def device_set(device: Device, found: Sequence[Any], *, processes: int | None = None) -> DeviceSet:
-    """What `found`, all of one class, are; `processes` None: as many as JAX runs in."""
+    """The DeviceSet of `found`, all of one class; `processes` None: as many as JAX runs in."""
     virtual = device is Device.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
@@ -135,7 +135,7 @@ def _mesh_text(devices: Sequence[Any]) -> str:
 
 
 def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`; by our own reader where this JAX brings none.
+    """The recordings below `folder`; by our own reader where this JAX has none.
 
     Raises TraceError for one that only our own reader may read, and cannot.
     """
@@ -159,7 +159,7 @@ def _trace(path: Path, keep: Keep) -> Trace:
 
 
 def _events(plane: Any, keep: Keep) -> Iterator[Event]:
-    """Those that are kept: asked once for all of one name, and of a kernel each time."""
+    """The kept events: `keep` is called once for all of one name, and for each kernel."""
     of_plane, each = plane.name, is_of_gpu(plane.name)
     known: dict[str, tuple[str, Stats, bool]] = {}
     for line in plane.lines:

@@ -2,11 +2,10 @@
 
 In place, a round's result is the next round's input. On the CPU such a chain goes from one
 donated buffer to a second one and back: XLA then allocates nothing and copies nothing, so that
-page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of
-place every round reads the same input and writes the same result; a barrier, which costs
-nothing, ties the input to the last round, without which XLA takes the collective out of the
-loop. With the clock `dispatch` there is no loop. What is measured and what is compiled for chips
-that are not there is lowered here alike.
+page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of place
+every round reads the same input and writes the same result; a barrier, which costs nothing, ties
+the input to the last round: without it XLA moves the collective out of the loop. With the clock
+`dispatch` there is no loop. Programs to measure and to compile for a topology are lowered alike.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import NOTHING, Beside, work
+from .injection import NOTHING, InjectedWork, work
 from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
 
-# Few collectives in one round for payloads whose single one takes long anyway.
+# From this payload on a turn has few collectives: a single one takes long enough.
 _LARGE_BYTES = 16 * MIB
 
 
@@ -77,7 +76,12 @@ class Form:
 
 
 def form_of(
-    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, beside: Beside = NOTHING
+    case: Case,
+    axes: tuple[str, ...],
+    rounds: int,
+    *,
+    virtual: bool,
+    injected: InjectedWork = NOTHING,
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -85,7 +89,7 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    extra = partial(work, beside, axes)
+    extra = partial(work, injected, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_single, one)
@@ -97,7 +101,7 @@ def form_of(
     if virtual:
         step = 2 if few else 4
         return Form(
-            partial(_to_and_fro, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
+            partial(_ping_pong, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
         )
     return Form(partial(_chained, one, extra), (taken,), outputs=1, result=0, step=1)
 
@@ -106,7 +110,7 @@ def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tup
     return turns, one(values)
 
 
-def _to_and_fro(
+def _ping_pong(
     one: Callable[..., Any],
     extra: Callable[..., Any],
     step: int,
@@ -116,13 +120,13 @@ def _to_and_fro(
 ) -> tuple[Any, ...]:
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, first, second = held
-        beside = 0
-        for place in range(step // 2):
+        zero = 0
+        for index in range(step // 2):
             second = one(first)
-            beside += extra(count + 2 * place, second)
+            zero += extra(count + 2 * index, second)
             first = one(second)
-            beside += extra(count + 2 * place + 1, first)
-        return count + 1 + beside, first, second
+            zero += extra(count + 2 * index + 1, first)
+        return count + 1 + zero, first, second
 
     return loop(turns, turn, first, second)
 
@@ -156,13 +160,15 @@ def _repeated(
 class CollectiveProgram(JaxProgram):
     """Program, starting values and check, each compiled once for the case's shape."""
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
+    def __init__(
+        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
+    ) -> None:
         _check_world(case, mesh)
-        self._beside = beside
+        self._injected = injected
         self._dtype = jnp.dtype(case.dtype)
         exact = Values(case, self._dtype)
         rounds = exact.most_rounds()
-        self._form = form_of(case, _axes(case, mesh), rounds, virtual=virtual, beside=beside)
+        self._form = form_of(case, _axes(case, mesh), rounds, virtual=virtual, injected=injected)
         self._result_at, self._donated = self._form.result, self._form.donated
         self.step = max(1, self._form.step)
         self.most_iterations = _most_iterations(case, rounds, self._form.step)
@@ -180,19 +186,19 @@ class CollectiveProgram(JaxProgram):
         collective = COLLECTIVES[case.collective]
         taken = collective.input_bytes(case.payload_bytes, case.group_size)
         given = collective.output_bytes(case.payload_bytes, case.group_size)
-        beside = 0 if collective.copy_free else 2 * case.payload_bytes
+        temporary = 0 if collective.copy_free else 2 * case.payload_bytes
         if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
             # The last result is released only when the next one is there.
-            beside += given
-        return case.ranks * (taken + given + beside)
+            temporary += given
+        return case.ranks * (taken + given + temporary)
 
     def _prove(self, text: str) -> Proof:
         wanted = proof.wanted(
             self._case,
             self.step,
             device=Device(self._mesh.devices.flat[0].platform),
-            plain=self._beside == NOTHING,
-            part_bytes=self._beside.part * self._dtype.itemsize,
+            plain=self._injected == NOTHING,
+            part_bytes=self._injected.part * self._dtype.itemsize,
         )
         return proof.prove(text, wanted)
 
@@ -223,7 +229,7 @@ class CollectiveProgram(JaxProgram):
         return compiled
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Small ones come from the host, which is quicker than a program for that once."""
+        """Small ones come from the host, which is quicker than compiling a program."""
         if self._case.payload_bytes <= _FROM_HOST_BYTES:
             return self._zeros_from_host()
         shapes = tuple(self._shapes)
@@ -236,7 +242,7 @@ class CollectiveProgram(JaxProgram):
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
-    """The chain of `case` on devices that are not there, and how many collectives are in a turn."""
+    """The chain of `case` on a topology's devices, and how many collectives are in a turn."""
     rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
     form = form_of(case, _axes(case, mesh), rounds, virtual=False)
     return form.lowered(case, mesh), max(1, form.step)

@@ -1,7 +1,7 @@
-"""JAX: XLA's compilers for TPUs and GPUs that are not there, fed with the programs that measure.
+"""JAX: XLA's compilers for TPUs and GPUs, without the chips, for the programs that measure.
 
-What compiles for a TPU is libtpu, for a GPU JAX's package with XLA for CUDA. Neither needs
-hardware, the latter neither a driver nor anything of CUDA.
+libtpu compiles for TPUs, JAX's package with XLA for CUDA for GPUs. Neither needs hardware, the
+latter neither a driver nor anything of CUDA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JaxLowered(AbstractLowered):
     def compiled(self) -> Optimized:
         """Run XLA's compiler for the chip.
 
-        A jaxlib that cannot read what a newer compiler gives is an error of that compiler's too.
+        If this jaxlib cannot read a newer compiler's output, that is an error of the compiler, too.
         """
         try:
             compiled = self._lowered.compile()
@@ -141,15 +141,15 @@ def _missing(device: Device) -> str:
 def _release(device: Device) -> str:
     """The package that compiles, with its version."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(process.RELEASE) or _release_beside(Path(os.environ[_LIBRARY]))
+        return os.environ.get(process.RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
     known = package_versions(*names)
     found = [f"{name} {known[name]}" for name in names if name in known]
     return found[0] if found else f"{names[0]} of unknown version"
 
 
-def _release_beside(library: Path) -> str:
-    """What pip left beside the folder of a library that is named by its path."""
+def _release_of(library: Path) -> str:
+    """The release that pip recorded next to the folder of a library that is named by its path."""
     found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     version = found[0].name.removesuffix(".dist-info").split("-", 1)[1] if found else ""
     return f"libtpu {version}" if version else f"libtpu of {library}"

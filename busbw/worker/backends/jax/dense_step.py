@@ -1,6 +1,6 @@
 """A training step in JAX: the model, its gradient and the update; a chain of them to measure.
 
-By itself a step is what is compiled for devices that are not there.
+For a topology a single step is compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..base import unavailable
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import NOTHING, Beside, work
+from .injection import NOTHING, InjectedWork, work
 from .program import EVERYWHERE, JaxProgram, loop
 
 
@@ -29,13 +29,15 @@ class DenseStepProgram(JaxProgram):
     step = 1
     most_iterations = MOST_STEPS
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, beside: Beside = NOTHING) -> None:
-        if beside.part:
+    def __init__(
+        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
+    ) -> None:
+        if injected.part:
             raise unavailable("a second collective is for all-reduces, not for steps")
         layer = layer_of(case)
         reference = StepValues(layer, virtual=virtual)
         super().__init__(case, mesh, reference, EVERYWHERE)
-        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, beside)), case)
+        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, injected)), case)
         weights, rows, labels = shapes(layer, mesh)
         self._shapes = [weights]
         self._batch = (
@@ -60,8 +62,8 @@ class DenseStepProgram(JaxProgram):
 def prove(text: str, case: Case) -> Proof:
     """What a step holds: the all-reduce of the gradient, over all ranks, and no other collective.
 
-    A step computes, so that what else goes over arrays of the payload's size is no offence; only
-    copies are counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
+    A step computes, so that it may read and write arrays of the payload's size; only copies are
+    counted. Raises MeasuringError NOT_A_COLLECTIVE with the offending text.
     """
     return proof.prove(text, proof.Wanted(case=case, per_round=1, strict=False, computes=True))
 
@@ -112,14 +114,14 @@ def _loss(weights: Any, rows: Any, labels: Any) -> Any:
 
 
 def _drawn(step: Layer, axis: str, key: Any) -> Any:
-    """Rows of the normal distribution, others on every rank."""
+    """Rows of the normal distribution, different on every rank."""
     own = jax.random.fold_in(
         jax.random.wrap_key_data(key, impl="threefry2x32"), jax.lax.axis_index(axis)
     )
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, beside: Beside) -> Any:
+def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork) -> Any:
     """``(turns, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
     each = PartitionSpec(axis)
@@ -128,7 +130,7 @@ def _lowered_chain(layer: Layer, mesh: Mesh, beside: Beside) -> Any:
         def turn(held: Any) -> Any:
             count, weights = held
             weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + work(beside, (axis,), count, weights), weights
+            return count + 1 + work(injected, (axis,), count, weights), weights
 
         return loop(turns, turn, weights)
 

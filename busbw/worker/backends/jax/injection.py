@@ -1,8 +1,8 @@
-"""What a JAX program can be asked to do beside its collectives, so that the gate can be tried.
+"""Work injected into a JAX program in addition to its collectives, to test the gate.
 
-Nothing here is part of an ordinary measurement. The extra work gives a zero that the compiler
-cannot foresee, which is added to the loop's counter: it can neither be dropped nor moved out of
-the loop, it touches no value, and the result is checked as ever.
+Never part of an ordinary measurement. The work gives a zero that the compiler cannot predict, which
+is added to the loop's counter: so it can neither be dropped nor moved out of the loop. It changes
+no value, and the result is checked as always.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ _TRIED = 0.2
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Beside each collective: `steps` turns of a busy loop on every rank; another on a `part`.
+class InjectedWork:
+    """After each collective: `steps` of a busy loop on every rank, or another collective.
 
-    The part is in elements; 0 is none.
+    That one runs on a `part` of the payload, in elements; 0 is none.
     """
 
     steps: int = 0
     part: int = 0
 
 
-NOTHING = Beside()
+NOTHING = InjectedWork()
 
 
-def work(beside: Beside, axes: tuple[str, ...], count: jax.Array, result: jax.Array) -> Any:
-    """Zero, after the work beside the collective that gave `result`; `count` differs each time."""
-    if beside.steps:
-        return _busy(count, beside.steps)
-    if beside.part:
+def work(injected: InjectedWork, axes: tuple[str, ...], count: jax.Array, result: jax.Array) -> Any:
+    """Zero, after the work that follows a collective with `result`; `count` differs each time."""
+    if injected.steps:
+        return _busy(count, injected.steps)
+    if injected.part:
         # No value is ever below 0.
-        part = jax.lax.pmax(result[: beside.part], axes)
+        part = jax.lax.pmax(result[: injected.part], axes)
         return (part[0] < 0).astype(count.dtype)
     return 0
 
 
-def beside_of(
-    case: Case, injection: Injection | None, make: Callable[[Beside], AbstractChain]
-) -> Beside:
-    """What `injection` means for `case`; a delay is tried out with programs from `make`."""
+def injected_work(
+    case: Case, injection: Injection | None, make: Callable[[InjectedWork], AbstractChain]
+) -> InjectedWork:
+    """The work of `injection` for `case`; a delay is calibrated with programs from `make`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
-        return Beside()
+        return InjectedWork()
     if case.clock is Clock.DISPATCH:
-        # Its program is the collective alone, without the loop that counts what is beside it.
+        # Its program is the collective alone, without a loop to which work could be added.
         raise unavailable(f"a {injection.extra.value} is for chains, not single calls")
     if injection.extra is Extra.PAYLOAD:
         return _part(case, injection)
     return _delay(case, injection, make)
 
 
-def _part(case: Case, injection: Injection) -> Beside:
+def _part(case: Case, injection: Injection) -> InjectedWork:
     """Smaller than the payload, so that the proof can tell the two collectives apart."""
     if case.collective != "all_reduce":
         raise unavailable("a second collective is for all-reduces only")
@@ -79,28 +79,30 @@ def _part(case: Case, injection: Injection) -> Beside:
         raise unavailable(
             f"a second collective of {part * size} bytes is no part of {case.payload_bytes}"
         )
-    return Beside(part=part)
+    return InjectedWork(part=part)
 
 
-def _delay(case: Case, injection: Injection, make: Callable[[Beside], AbstractChain]) -> Beside:
-    """As many steps as take the time asked for, within the chain itself.
+def _delay(
+    case: Case, injection: Injection, make: Callable[[InjectedWork], AbstractChain]
+) -> InjectedWork:
+    """As many steps as take the requested time, within the chain itself.
 
-    A loop takes some time however short it is. Of a delay that is nearer to none than to that,
-    none is made: a delay that grows with the payload is to leave small payloads as they are.
+    Even the shortest loop takes some time. A delay that is nearer to zero than to that is left out:
+    a delay that grows with the payload must leave small payloads unchanged.
     """
     with contextlib.ExitStack() as held:
 
-        def tried(beside: Beside) -> AbstractChain:
-            program = make(beside)
+        def tried(injected: InjectedWork) -> AbstractChain:
+            program = make(injected)
             held.callback(program.release)
             return program
 
         without = tried(NOTHING)
         one_s = _one_s(without)
-        # Not much longer than what is wanted: what a rank does while it would wait costs nothing.
+        # Not much longer than wanted: work that a rank does while it would wait costs nothing.
         tried_s = max(_TRIED_FACTOR * injection.delay_s(one_s, case.payload_bytes), _TRIED * one_s)
         steps = max(2, round(tried_s / _step_s()))
-        turns = _turns([without, tried(Beside(steps=1)), tried(Beside(steps=steps))])
+        turns = _turns([without, tried(InjectedWork(steps=1)), tried(InjectedWork(steps=steps))])
     without_s = statistics.median(one for one, _, _ in turns)
     least_s = max(0.0, statistics.median(short - one for one, short, _ in turns))
     step_s = statistics.median(long - short for _, short, long in turns) / (steps - 1)
@@ -109,7 +111,7 @@ def _delay(case: Case, injection: Injection, make: Callable[[Beside], AbstractCh
         raise unavailable("a delay's length cannot be found here")
     if wanted_s < least_s / 2:
         return NOTHING
-    return Beside(steps=max(1, 1 + round((wanted_s - least_s) / step_s)))
+    return InjectedWork(steps=max(1, 1 + round((wanted_s - least_s) / step_s)))
 
 
 def _step_s() -> float:
@@ -121,7 +123,7 @@ def _step_s() -> float:
         begun_s = time.perf_counter()
         jax.block_until_ready(busy(jnp.int32(0)))
         tries_s.append(time.perf_counter() - begun_s)
-    # The least of them: one that was put aside would make the tried loop too short to be seen.
+    # The minimum: a preempted try would make the calibration loop too short to be measured.
     return min(tries_s) / _TRIED_STEPS
 
 

@@ -1,8 +1,8 @@
-"""What every program in JAX does alike: compiled once, called on its buffers, compared by rank.
+"""What programs in JAX share: compiled once, called on their buffers, compared by rank.
 
-An accelerator's result is not brought to the host for that: the devices themselves say which ranks
-are right to the last element; what is wrong with another one is for the host. The anchor is here,
-too: every rank reads and writes its own buffer, in place, and nothing more.
+An accelerator's result is compared on the devices, which say which ranks are right to the last
+element; only a wrong one is copied to the host. The anchor is here, too: every rank reads and
+writes its own buffer, in place, and nothing more.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _CHECKED_AT_ONCE = 2**18
 class JaxProgram(AbstractChain):
     """A chain over `mesh`, whose buffers lie on it as `spec` says.
 
-    ``_call(turns, *buffers, *batch)`` gives the rounds counted, and the buffers anew where it takes
-    them over; the `_result_at`-th of these is the result. ``_start(draw, *buffers)`` lays out one
+    ``_call(turns, *buffers, *batch)`` gives the rounds counted, and new buffers where they are
+    donated; the `_result_at`-th of these is the result. ``_start(draw, *buffers)`` lays out one
     of the `_draws`. All these are the subclass's.
     """
 
@@ -71,7 +71,7 @@ class JaxProgram(AbstractChain):
 
     @final
     def device_peak_bytes(self) -> int | None:
-        """The highest use of any device, if this program raised it: JAX cannot start anew."""
+        """The highest use of any device, if this program raised it: JAX cannot reset it."""
         peak_bytes = self._peak_bytes()
         return peak_bytes if peak_bytes > self._peak_before_bytes else None
 
@@ -97,7 +97,7 @@ class JaxProgram(AbstractChain):
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
-        """By the devices themselves, where they can; what they doubt is brought to the host."""
+        """On the devices, where they can; ranks that are wrong there are checked on the host."""
         shards = sorted(
             self._result.addressable_shards,
             key=lambda shard: (shard.index[0].start or 0, shard.device.id),
@@ -119,7 +119,7 @@ class JaxProgram(AbstractChain):
 
     @final
     def _change_signs(self, passes: int) -> None:
-        """In place in the first buffer, which is not held twice meanwhile."""
+        """In place in the first buffer, without a second copy of it."""
         first, *others = self._buffers
         self._signs = self._signs or _compiled_signs(self._mesh, first, self._spec)
         self._buffers = ()
@@ -135,7 +135,7 @@ class JaxProgram(AbstractChain):
 
     @abstractmethod
     def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Buffers of the program's shapes, whatever they hold."""
+        """Buffers of the program's shapes, with any content."""
 
 
 class CheckOnDevices:
@@ -173,7 +173,7 @@ class CheckOnDevices:
         return jax.jit(mapped).lower(*shapes).compile()
 
     def _wrong_stretches(self, wanted: jax.Array, values: jax.Array) -> jax.Array:
-        """Stretch by stretch, so that what is compared with takes no memory worth mentioning."""
+        """In chunks, so that the exact values take little memory."""
         _, blocks, period = wanted.shape
         length = self._count // blocks
         stretch = max(period, min(length, _CHECKED_AT_ONCE) // period * period)

@@ -1,8 +1,8 @@
-"""What older versions of JAX call otherwise: the files beside it are written for a current one.
+"""What has another name in older versions of JAX: the other files here are for a current one.
 
-Each function does what a current JAX does by itself, or the same with an older one's means; the
-proof and the check of values know no versions. What an older one cannot do is not offered. What
-is gone from a current JAX is looked up by name. No case and no clock's reading may enter.
+Each function does what a current JAX does, or the same with an older one's API; the proof and the
+check of values know no versions. What an older one cannot do is not offered. What a current JAX no
+longer has is looked up by name. No case and no reading of a clock may enter.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def runtime_error() -> type[Exception]:
 
 
 def has_quiet_profiler() -> bool:
-    """Whether the profiler can leave out Python's own calls, most of a trace otherwise."""
+    """Whether the profiler can leave out Python's own calls, else most of a trace."""
     return hasattr(jax.profiler, "ProfileOptions")
 
 
@@ -100,8 +100,7 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
     """The profiler, without Python's own calls, and as `device` needs it.
 
     A compiler for TPUs that knows no such settings is asked for none. Raises MeasuringError
-    UNAVAILABLE where the profiler does not start: by itself it would leave the device out, and say
-    nothing.
+    UNAVAILABLE where the profiler does not start: it would leave out the device without an error.
     """
     try:
         _start(folder, _OF_DEVICE.get(device, {}))

@@ -1,4 +1,4 @@
-"""TensorFlow, in these rooms alone; whether it is new enough is asked before all else."""
+"""TensorFlow, imported only here, once its version is known to be new enough."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from busbw.model import ClusterMember, Device
 
 from ..base import AbstractBackend, AbstractTrainer
 
-# Before it, a MirroredStrategy on the CPU was no ring, whatever was asked for.
+# Before it, a MirroredStrategy on the CPU was never a ring.
 OLDEST = "2.13"
 
 # What TensorFlow imports where it is installed, and no worker uses: Keras wraps scikit-learn, the
@@ -45,7 +45,7 @@ def _check() -> None:
 
 @contextlib.contextmanager
 def _left_out(names: tuple[str, ...]) -> Iterator[None]:
-    """What imports one of `names` meanwhile finds it as if it were not installed."""
+    """Within, `names` cannot be imported, as if they were not installed."""
     absent = [name for name in names if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]

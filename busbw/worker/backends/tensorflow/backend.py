@@ -1,6 +1,6 @@
 """TensorFlow: its devices, which of its programs measures a case, and its profiler's recordings.
 
-Recordings are read by the classes of their format, which TensorFlow brings along.
+Recordings are read with the protobuf classes that TensorFlow includes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class TensorflowBackend(AbstractFramework):
     def _strategy(self, case: Case) -> Any:
         """One strategy object per name: TensorFlow's collective groups last for the process."""
         if case.strategy not in self._strategies:
-            # What was imported never becomes garbage: it need not be searched for any.
+            # What was imported never becomes garbage, so that it need not be searched.
             gc.freeze()
             assert self._device is not None
             names = _logical_devices(self._device)
@@ -133,7 +133,7 @@ class TensorflowBackend(AbstractFramework):
 def _logical_devices(device: Device) -> list[str]:
     """Names of the devices of one class; raises MeasuringError where there are none.
 
-    Asked once: to ask for a TPU's devices is to start it anew.
+    Called once: listing a TPU's devices restarts it.
     """
     if device is Device.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
@@ -169,7 +169,7 @@ def _allocator(device: Device) -> str:
 
 
 def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`; by our own reader where this TensorFlow brings no classes.
+    """The recordings below `folder`; by our own reader where this TensorFlow has no classes.
 
     Raises TraceError for one that only our own reader may read, and cannot.
     """
@@ -182,7 +182,7 @@ def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
 
 
 def _trace(space: Any, host: str, keep: Keep) -> Trace:
-    """Times from the first clock on: since 1970, a float of seconds is true to 0.2 us only."""
+    """Times count from the first clock: in seconds since 1970 a float resolves only 0.2 us."""
     clocks = [line.timestamp_ns for plane in space.planes for line in plane.lines]
     begin_ns = min((clock for clock in clocks if clock), default=0)
     return Trace(
@@ -220,7 +220,7 @@ def _kind(metadata: Any, names: Mapping[int, str]) -> tuple[str, Stats]:
 
 
 def _stats(found: Any, names: Mapping[int, str]) -> dict[str, str | int | float]:
-    """Those of plain values; a text may stand among the names."""
+    """Stats of plain values; a text may be a reference to a name."""
     stats: dict[str, str | int | float] = {}
     for one in found:
         which = one.WhichOneof("value")

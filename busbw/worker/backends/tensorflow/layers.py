@@ -1,4 +1,4 @@
-"""The nets, and a loss, in TensorFlow's plain operations; and how good nets are.
+"""The nets and a loss in TensorFlow's plain operations, and the accuracy of nets.
 
 No strategy and no clock may enter.
 """
@@ -28,7 +28,7 @@ def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> An
 
 
 def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
-    """Those of a rank's share, in the order of `variables`."""
+    """The gradients of a rank's share, in the order of `variables`."""
     with tf.GradientTape() as tape:
         share_loss = loss(net, variables, inputs, labels)
     found: list[Any] = tape.gradient(share_loss, list(variables.values()))
@@ -36,7 +36,7 @@ def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) 
 
 
 def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[float, float]:
-    """The share of `examples` that the net names rightly, and their mean cross-entropy."""
+    """The accuracy of the net on `examples`, and their mean cross-entropy."""
     logits = _logits(net, values, examples.inputs)
     named = tf.argmax(logits, axis=1).numpy()
     mean = cross_entropy(logits, examples.labels)

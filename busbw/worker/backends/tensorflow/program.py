@@ -1,7 +1,7 @@
-"""What every program in TensorFlow does alike: traced once, called from starting values, read.
+"""What programs in TensorFlow share: traced once, called from starting values, read.
 
 It runs on the replicas of a strategy of `tf.distribute`. The anchor is here, too: every rank reads
-and writes values of its own, and nothing more.
+and writes its own values, and nothing more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import proof
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """The strategy of `tf.distribute` that bears our `name`, over `devices`."""
+    """The strategy of `tf.distribute` that we call `name`, over `devices`."""
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         return tf.distribute.TPUStrategy(resolver)
@@ -96,7 +96,7 @@ class Replicas:
         ]
 
     def begin_peak(self) -> None:
-        """Count the peaks of GPUs anew."""
+        """Reset the peaks of GPUs."""
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
 
@@ -109,8 +109,8 @@ class Replicas:
 class TensorflowProgram(AbstractChain):
     """A chain as one `tf.function`, traced once for the case's shape.
 
-    A call hands its arguments to their devices only if there is a round that wants them, which
-    takes as long as half a round (seen): so a chain of one is the shortest to count from.
+    A call passes its arguments to their devices only if there is a round that needs them, which
+    takes as long as half a round (observed): so a chain of one is the shortest to count from.
     """
 
     step = 1
@@ -157,7 +157,7 @@ class TensorflowProgram(AbstractChain):
     def _called(self, iterations: int) -> tuple[Any, Any]:
         """Always from the starting values.
 
-        A result lies on another device in TensorFlow's eyes, and from it another graph would run.
+        For TensorFlow a result is on another device, so that another graph would run from it.
         """
         counted, result = self._call(self._start, *self._batch, tf.constant(iterations))
         self._replicas.wait(result)

@@ -1,8 +1,8 @@
 """Proof from TensorFlow's graphs that the strategy's own reduction is what runs.
 
 The graph that was executed, after TensorFlow's optimiser and cut up by device, is recorded while
-the program runs for the first time. It has no shapes: how many bytes there are, the traced graph
-says. A TPU's program is compiled out of sight, so there the traced graph must do for all.
+the program runs for the first time. It has no shapes: the number of bytes comes from the traced
+graph. A TPU's program is compiled elsewhere, so for TPUs only the traced graph is checked.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
     eager = context.context()
     eager.enable_run_metadata()
     try:
-        # Graphs that TensorFlow made since it was last asked are in there, too: not ours.
+        # Graphs that TensorFlow made since the last recording are in there, too: not ours.
         eager.export_run_metadata()
         first_call()
         return list(eager.export_run_metadata().partition_graphs)
@@ -106,9 +106,9 @@ def _check_kinds(case: Case, found: Sequence[Any]) -> None:
 
 
 def _check_bytes(case: Case, traced: Any) -> None:
-    """Every reduction is of the whole payload, as far as its shape was known when it was traced.
+    """Every reduction is of the whole payload, where its shape was known when it was traced.
 
-    What is executed no longer says shapes, and TensorFlow's optimiser leaves them as they are.
+    The executed graph has no shapes, and TensorFlow's optimiser does not change them.
     """
     _, found = _reducing([traced.as_graph_def(add_shapes=True)])
     for node in found:
@@ -154,7 +154,7 @@ class Reductions:
 def reductions(
     request: TrainingRequest, replicas: int, executed: Sequence[Any], traced: Any
 ) -> Reductions:
-    """What adds up the gradients of the step, `replicas` of whose ranks are in this process.
+    """The operations that add up the step's gradients; `replicas` ranks are in this process.
 
     Raises MeasuringError NOT_A_COLLECTIVE where that is not the whole gradient over all ranks.
     """
@@ -206,7 +206,7 @@ def _check_terms(request: TrainingRequest, found: Sequence[Any]) -> None:
 
 
 def _bytes(traced: Any, kind: str) -> list[int]:
-    """What is handed to reductions on each device."""
+    """Bytes that are passed to reductions on each device."""
     sizes: Counter[str] = Counter()
     for operation in traced.get_operations():
         if operation.type == kind:

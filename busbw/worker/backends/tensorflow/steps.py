@@ -1,6 +1,6 @@
 """Training with TensorFlow 2: epochs by one loop and one clock, and the ways to make their steps.
 
-Which way is taken, `trainer` says; it has the way of TF 1, too.
+`trainer` chooses the way; it has the way of TF 1, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DATASETS = "tf.distribute.experimental.ParameterServerStrategy, ClusterCoordina
 
 
 class AbstractSteps(ABC):
-    """A net's steps by one way. A batch is whatever `prepared` makes of it.
+    """A net's steps in one way. A batch is what `prepared` returns.
 
     Of all `replicas`, `local_replicas` are this process's own or, without any, work for it.
     `global_step` is what TensorFlow counted when copies were taken; None where it counts nothing.
@@ -53,7 +53,7 @@ class AbstractSteps(ABC):
 
     @abstractmethod
     def first(self, batch: Any) -> Reductions:
-        """The first step of all, with tracing, done; and what it holds.
+        """Run the very first step, with tracing; its reductions.
 
         Raises MeasuringError NOT_A_COLLECTIVE.
         """
@@ -121,12 +121,12 @@ def trained(request: TrainingRequest, steps: AbstractSteps) -> Trained:
 
 
 def digests(copies: Mapping[str, Values]) -> dict[str, str]:
-    """By whose copy it is."""
+    """Digests by the copy's name."""
     return {name: training.digest(values) for name, values in copies.items()}
 
 
 def variables_of(request: TrainingRequest) -> dict[str, Any]:
-    """The net's variables with their starting values; where, is for a strategy's scope to say."""
+    """The net's variables with their starting values, placed by a strategy's scope."""
     values = training.starting_values(request)
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
 
@@ -140,7 +140,7 @@ class SynchronousSteps(AbstractSteps):
     def __init__(self, course: Course, strategy: Any, *, api: str, worker: int | None) -> None:
         self._course = course
         self._strategy = strategy
-        self._place = "" if worker is None else f"worker {worker}, "
+        self._prefix = "" if worker is None else f"worker {worker}, "
         self._first_rank = worker or 0
         self.api = f"{api}: merge_call, batch_reduce_to, update"
         self.replicas = int(strategy.num_replicas_in_sync)
@@ -181,12 +181,12 @@ class SynchronousSteps(AbstractSteps):
         self._step(batch)
 
     def wait(self) -> None:
-        """A value is handed out when it is there."""
+        """A value is returned when it is ready."""
         for copy in self._local(self.variables[training.COUNTER]):
             copy.numpy()
 
     def check_first(self, copies: Mapping[str, Values]) -> None:
-        """The whole batch in one piece, without the strategy, is what its sum must come to."""
+        """Compare with the whole batch at once, without the strategy."""
         request = self._course.request
         start = training.starting_values(request)
         variables = {name: tf.Variable(value) for name, value in start.items()}
@@ -205,7 +205,7 @@ class SynchronousSteps(AbstractSteps):
         ]
         if not self._course.request.has_copies:
             return {"all": replicas[0]}
-        return {f"{self._place}replica {at}": values for at, values in enumerate(replicas)}
+        return {f"{self._prefix}replica {at}": values for at, values in enumerate(replicas)}
 
     def _local(self, variable: Any) -> Sequence[Any]:
         found: Sequence[Any] = self._strategy.experimental_local_results(variable)
@@ -233,12 +233,12 @@ class SynchronousSteps(AbstractSteps):
 
 
 class SeparateSteps(AbstractSteps):
-    """Each rank's gradient is an update of its own; an epoch ends when all are done.
+    """Each rank's gradient is a separate update; an epoch ends when all are done.
 
     With `cluster`, a resolver, as TF 2's coordinator: variables are on servers, and whichever
     worker is free takes the next step. Without, one rank in this process and no strategy. The
-    perceptron is fed by a dataset on each worker and counts a global step, as training by servers
-    usually is; shares of the other net's batches are handed out.
+    perceptron reads a dataset on each worker and counts a global step, as training with servers
+    usually does; the other net's batches are shared out.
     """
 
     def __init__(self, course: Course, cluster: Any = None) -> None:
@@ -269,13 +269,13 @@ class SeparateSteps(AbstractSteps):
         return self._coordinator.create_per_worker_dataset(self._dataset)
 
     def _dataset(self) -> Any:
-        """Batches without end, all examples in an order of their own in each epoch."""
+        """Endless batches, all examples in a new order in each epoch."""
         shown = self._course.shown
         examples = tf.data.Dataset.from_tensor_slices((shown.inputs, shown.labels))
         return examples.shuffle(len(shown.labels)).repeat().batch(self._course.request.batch)
 
     def prepared(self, epoch: int) -> Iterable[list[_Given]]:
-        """Shares on the host, as which worker takes one is not known before; or iterators."""
+        """Shares on the host, since any worker may take one; or iterators."""
         if self._feeds_itself:
             return [[(self._iterator,)] * self.replicas] * self._course.steps
         return [
@@ -284,13 +284,13 @@ class SeparateSteps(AbstractSteps):
         ]
 
     def first(self, batch: list[_Given]) -> Reductions:
-        """Nothing is added up: each gradient is applied by itself."""
+        """No reductions: each gradient is applied by itself."""
         self.step(batch)
         self.wait()
         return Reductions()
 
     def step(self, batch: list[_Given]) -> None:
-        """A gradient of every rank, one behind the other or by whoever is free."""
+        """A gradient of every rank, one after another or by the workers that are free."""
         for given in batch:
             if self._coordinator is None:
                 self._step(*given)
@@ -298,14 +298,14 @@ class SeparateSteps(AbstractSteps):
                 self._coordinator.schedule(self._step, args=given)
 
     def wait(self) -> None:
-        """Until whoever took a step has applied its gradient."""
+        """Until the gradients of all steps are applied."""
         if self._coordinator is None:
             self.variables[training.COUNTER].numpy()
         else:
             self._coordinator.join()
 
     def check_first(self, copies: Mapping[str, Values]) -> None:
-        """What a gradient is depends on who was first: there is nothing to compare."""
+        """A gradient depends on the order of the workers: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
         """Those on the servers, or in this process."""

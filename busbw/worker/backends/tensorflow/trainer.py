@@ -1,9 +1,8 @@
 """TensorFlow as a member of a group that trains: its server, its strategy, and its answer.
 
-One training a process: its devices are laid out for it, before anything else runs. Epochs and the
-steps of TF 2 are in `steps`. Synchronous updates by servers are here, with the member whose server
-they want, and through `tf.compat.v1` alone: TF 2's ParameterServerStrategy has asynchronous ones
-only.
+One training per process: its devices are set up before anything else runs. Epochs and the steps of
+TF 2 are in `steps`. Synchronous updates by servers are here, with the member whose server they
+need, and use `tf.compat.v1`: TF 2's ParameterServerStrategy has asynchronous ones only.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class TensorflowTrainer(AbstractTrainer):
             raise unavailable(str(error)) from error
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """Every epoch, by the way asked for; its replicas are as many as the ranks."""
+        """Every epoch, in the requested way, with as many replicas as ranks."""
         course = training.course(request)
         steps = self._steps(course)
         if steps.replicas != request.ranks:
@@ -100,7 +99,7 @@ class TensorflowTrainer(AbstractTrainer):
         )
 
     def _steps(self, course: training.Course) -> AbstractSteps:
-        """Of the strategy that is asked for.
+        """The steps of the requested strategy.
 
         Raises MeasuringError UNAVAILABLE where its devices are not there.
         """
@@ -153,7 +152,7 @@ def _strategy(request: TrainingRequest, resolver: Any) -> tuple[Any, str]:
 
 
 def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
-    """One rank in this process, on a device of its own; it must be made before anything runs."""
+    """One rank in this process, on its own device; it must be made before anything runs."""
     index, on_gpu = resolver.task_id, request.device == "gpu"
     if on_gpu:
         there = tf.config.list_physical_devices("GPU")
@@ -176,7 +175,7 @@ def _tpu() -> Any:
 
 
 def _devices(request: TrainingRequest) -> list[str]:
-    """A device for each rank: virtual ones on the CPU, else the GPUs that there are."""
+    """A device for each rank: virtual ones on the CPU, else the GPUs."""
     if request.device == "cpu":
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(request.ranks)]
@@ -189,7 +188,7 @@ def _devices(request: TrainingRequest) -> list[str]:
 
 
 class BetweenGraphSteps(AbstractSteps):
-    """One worker's, by TF 1's route: a graph in each worker, variables on servers, one update.
+    """Steps of one worker as in TF 1: a graph in each worker, variables on servers, one update.
 
     Worker 0 makes the variables and averages the gradients. Each gradient that a worker hands in is
     paid with one token of the next step, and none is there at the beginning, so that no worker is a
@@ -268,7 +267,7 @@ class BetweenGraphSteps(AbstractSteps):
         """A token is there when its update is done."""
 
     def check_first(self, copies: Mapping[str, Values]) -> None:
-        """Others may be a step further: there is nothing to compare."""
+        """Other workers may be a step ahead: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
         """Those on the servers."""

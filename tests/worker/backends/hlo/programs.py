@@ -73,17 +73,17 @@ condition=%region_3.0_spmd, body=%region_0.0_spmd
 
 
 def cpu(
-    *body: str, entry: tuple[str, ...] = (), beside: str = "", turned_round: bool = False
+    *body: str, entry: tuple[str, ...] = (), computations: str = "", turned_round: bool = False
 ) -> str:
     """The chain from one buffer to another and back on the CPU, with these lines in its loop.
 
-    `entry` are lines before the loop, `beside` other computations; `turned_round` has the entry
-    come before the loop's body.
+    `entry` are lines before the loop, `computations` are further ones; with `turned_round` the
+    entry comes before the loop's body.
     """
     loop = _BODY.format(lines=_indented(body))
     main = _ENTRY.format(lines=_indented(entry))
     parts = (main, loop) if turned_round else (loop, main)
-    return HEAD + "\n".join((ADD, COUNT, beside, *parts))
+    return HEAD + "\n".join((ADD, COUNT, computations, *parts))
 
 
 def _indented(lines: tuple[str, ...]) -> str:

@@ -146,7 +146,7 @@ def test_one_beside_those_in_the_loop_is_refused_too() -> None:
     ],
 )
 def test_one_that_may_not_run_in_every_round_is_refused(line: str) -> None:
-    message = _refused(programs.cpu(FIRST, line, beside=CALLED), strict=False)
+    message = _refused(programs.cpu(FIRST, line, computations=CALLED), strict=False)
     assert "XLA compiled {'all-reduce': 2}, 1 of them there, such as ROOT %nested.1" in message
 
 
@@ -158,7 +158,7 @@ def test_one_that_may_not_run_in_every_round_is_refused(line: str) -> None:
     ],
 )
 def test_one_in_a_computation_that_every_round_calls_is_there(line: str) -> None:
-    proof = _proof(programs.cpu(FIRST, line, beside=CALLED), strict=False)
+    proof = _proof(programs.cpu(FIRST, line, computations=CALLED), strict=False)
     assert proof.collectives == {"all-reduce": 2}
 
 

@@ -44,7 +44,7 @@ def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: A
 
 
 @pytest.mark.parametrize(
-    ("line", "beside"),
+    ("line", "computations"),
     [
         (COPY, ""),
         (COPY.replace("{0}", "{0:T(1024)S(1)}"), ""),
@@ -60,9 +60,9 @@ def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: A
     ],
 )
 def test_whatever_goes_over_the_payload_in_the_loop_is_refused_where_none_may(
-    line: str, beside: str
+    line: str, computations: str
 ) -> None:
-    text = programs.cpu(FIRST, line, SECOND, beside=beside)
+    text = programs.cpu(FIRST, line, SECOND, computations=computations)
     assert "the payload is copied between collectives: " in _refused(text)
     assert _proof(text, strict=False).payload_copies == 1
 
@@ -78,7 +78,7 @@ def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> No
 
 @pytest.mark.parametrize("line", [COPY, FUSION])
 def test_in_the_entry_it_is_made_once_in_a_call_and_counted_as_that(line: str) -> None:
-    proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), beside=FUSED))
+    proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), computations=FUSED))
     assert (proof.payload_copies, proof.copies_per_call) == (0, 1)
 
 

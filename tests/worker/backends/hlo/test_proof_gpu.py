@@ -41,7 +41,7 @@ def _algorithm(found: Proved) -> dict[str, str]:
 def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:
     found = _found(programs.IN_PLACE)
     assert [one.op for one in found.collectives] == ["all-reduce-start"]
-    assert (found.beside, found.once) == ((), ())
+    assert (found.around, found.around_loop) == ((), ())
 
 
 def test_a_kernel_of_the_compiler_s_own_is_published() -> None:
@@ -76,7 +76,7 @@ def test_what_is_waited_for_at_once_is_not_started_apart(text: str, starts: bool
 
 def test_out_of_place_the_copy_of_the_input_belongs_to_it_and_is_counted() -> None:
     found = _found(programs.OUT_OF_PLACE, **OUT_OF_PLACE)
-    assert [one.op for one in found.beside] == ["copy"]
+    assert [one.op for one in found.around] == ["copy"]
 
 
 def test_in_place_a_copy_is_none_of_it() -> None:
@@ -114,7 +114,7 @@ def test_out_of_place_nothing_else_that_goes_over_the_payload_is(
 
 def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
     found = _found(programs.OWN_BUFFERS)
-    assert (found.beside, [one.op for one in found.once]) == ((), ["copy"])
+    assert (found.around, [one.op for one in found.around_loop]) == ((), ["copy"])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_other_collectives_are_proved_through_their_starts(
 ) -> None:
     found = _found(text, **changes)
     assert len(found.collectives) == 1
-    assert (found.beside, found.once, found.starts) == ((), (), False)
+    assert (found.around, found.around_loop, found.starts) == ((), (), False)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_second_collective_beside_each_one_is_proved_and_counted(
 @pytest.mark.parametrize("parts", [(), PARTS[:1], (*PARTS, _part("pmax.3"))])
 def test_one_too_few_or_too_many_beside_them_is_refused(parts: tuple[str, ...]) -> None:
     message = _refused(programs.cpu(FIRST, SECOND, *parts))
-    assert message == "expected a second collective of 1024 bytes beside each one"
+    assert message == "expected a second collective of 1024 bytes with each one"
 
 
 @pytest.mark.parametrize("part_bytes", [4, 1020, 1028, 2048])
@@ -63,7 +63,7 @@ def test_one_on_other_bytes_is_not_the_one_that_was_asked_for(part_bytes: int) -
 
 def test_parts_that_were_taken_out_of_the_loop_are_refused() -> None:
     message = _refused(programs.cpu(FIRST, SECOND, entry=PARTS))
-    assert "expected a second collective of 1024 bytes beside each one" in message
+    assert "expected a second collective of 1024 bytes with each one" in message
 
 
 def test_with_parts_the_payload_s_own_must_be_there_as_ever() -> None:

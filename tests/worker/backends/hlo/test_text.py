@@ -64,7 +64,7 @@ def test_a_program_without_collectives_has_none() -> None:
 
 def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
-    module = hlo.read(programs.cpu(FIRST, SECOND, loop, beside=INNER_LOOP))
+    module = hlo.read(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
     assert module.loop_bodies() == (BODY,)
     assert hlo.read(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
     assert hlo.read(programs.SINGLE).loop_bodies() == ()
@@ -93,7 +93,7 @@ def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry() -> N
     ],
 )
 def test_what_a_computation_calls_is_reached_with_it(call: str) -> None:
-    module = hlo.read(programs.cpu(call, beside=CALLED))
+    module = hlo.read(programs.cpu(call, computations=CALLED))
     assert len(_ops(module.reached(BODY), "all-reduce")) == 1
 
 
@@ -107,14 +107,14 @@ def test_what_a_computation_calls_is_reached_with_it(call: str) -> None:
     ],
 )
 def test_a_branch_and_an_inner_loop_may_never_run_and_are_not_reached(line: str) -> None:
-    module = hlo.read(programs.cpu(line, beside=CALLED))
+    module = hlo.read(programs.cpu(line, computations=CALLED))
     assert _ops(module.reached(BODY), "all-reduce") == []
     assert len(module.collectives()) == 1
 
 
 def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -> None:
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
-    module = hlo.read(programs.cpu(line, beside=CALLED))
+    module = hlo.read(programs.cpu(line, computations=CALLED))
     assert _ops(module.reached(BODY, fused=False), "all-reduce", "fusion") == ["fusion", "fusion"]
 
 

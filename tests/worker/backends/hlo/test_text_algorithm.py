@@ -130,7 +130,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
     found = proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
     assert found.starts
-    assert found.beside == ()
+    assert found.around == ()
     assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
 
 

@@ -30,21 +30,21 @@ BUSY = """
 right = program.CollectiveProgram.__init__
 def init(self, *arguments, **options):
     right(self, *arguments, **options)
-    assert (" xor(" in self._call.as_text()) == (self._beside.steps > 0)
+    assert (" xor(" in self._call.as_text()) == (self._injected.steps > 0)
 put(program.CollectiveProgram, "__init__", init)
 """
 
 WITHOUT_THE_PART = """
 from busbw.worker.backends.jax import collective as forms
-put(forms, "work", lambda beside, axes, count, result: 0)
+put(forms, "work", lambda injected, axes, count, result: 0)
 """
 
 A_PART_OF_OTHER_BYTES = """
 from busbw.worker.backends.jax import collective as forms
-from busbw.worker.backends.jax.injection import Beside
+from busbw.worker.backends.jax.injection import InjectedWork
 right = forms.work
-put(forms, "work", lambda beside, axes, count, result: right(
-    Beside(part=beside.part + 1), axes, count, result))
+put(forms, "work", lambda injected, axes, count, result: right(
+    InjectedWork(part=injected.part + 1), axes, count, result))
 """
 
 DELAY = Injection(extra=Extra.DELAY, share=2.0)
@@ -172,7 +172,7 @@ def test_a_second_collective_is_in_the_program_and_the_proof_and_touches_no_valu
 def test_a_second_collective_that_is_not_there_as_asked_is_refused(
     results: Results, name: str
 ) -> None:
-    said = "expected a second collective of 1024 bytes beside each one"
+    said = "expected a second collective of 1024 bytes with each one"
     _refused(results[name], FailureKind.NOT_A_COLLECTIVE, said)
 
 

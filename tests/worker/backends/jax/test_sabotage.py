@@ -56,7 +56,7 @@ put(all_reduce, "lower", lambda case, axes, values: versions.varying(
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
 from busbw.worker.backends.jax import collective as forms
-def to_and_fro(one, extra, step, turns, first, second):
+def ping_pong(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
         second = one(first)
@@ -65,19 +65,19 @@ def to_and_fro(one, extra, step, turns, first, second):
         first, second = one(first) if {apart} else one(again), again
         return count + 1, first, second
     return forms.loop(turns, turn, first, second)
-put(forms, "_to_and_fro", to_and_fro)
+put(forms, "_ping_pong", ping_pong)
 """
 
 ONE_OF_FOUR_LEFT_OUT = """
 from busbw.worker.backends.jax import collective as forms
-def to_and_fro(one, extra, step, turns, first, second):
+def ping_pong(one, extra, step, turns, first, second):
     def turn(held):
         count, first, second = held
         second = one(first)
         first = one(second)
         return count + 1, first, one(first)
     return forms.loop(turns, turn, first, second)
-put(forms, "_to_and_fro", to_and_fro)
+put(forms, "_ping_pong", ping_pong)
 """
 
 TOO_FEW_TURNS = """
@@ -149,14 +149,14 @@ put(program.CollectiveProgram, "run", run)
 
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
-def to_and_fro(one, extra, step, turns, first, second):
+def ping_pong(one, extra, step, turns, first, second):
     for _ in range(step // 2):
         second = one(first)
         first = one(second)
     def turn(held):
         return (held[0] + 1, *held[1:])
     return forms.loop(turns, turn, first, second)
-put(forms, "_to_and_fro", to_and_fro)
+put(forms, "_ping_pong", ping_pong)
 """
 
 IN_A_BRANCH = """

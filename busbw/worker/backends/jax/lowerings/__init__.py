@@ -1,4 +1,4 @@
-"""How JAX does a collective: a file each, which is found because it bears the collective's name.
+"""The collectives in JAX: a file each, found by the collective's name.
 
 Each has one function, ``lower(case, axes, values)``: what a rank gets for its `values`, along the
 mesh's `axes`, typed as if ranks differed, since a loop wants what it gave.

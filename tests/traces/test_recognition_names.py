@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.traces import WantedEvents
-from busbw.traces.names import Phase, Source, naming
+from busbw.traces.recognition import Phase, Source, parse_name
 
 COLLECTIVES = {
     "cross-replica-sum": "all_reduce",
@@ -65,14 +65,14 @@ OTHERS = [
 
 
 def is_collective(name: str) -> bool:
-    said = naming(name)
-    return said is not None and said.kind != ""
+    parsed = parse_name(name)
+    return parsed is not None and parsed.kind != ""
 
 
 @pytest.mark.parametrize(("name", "kind"), COLLECTIVES.items())
 def test_a_name_of_a_collective_is_known_with_its_kind(name: str, kind: str) -> None:
-    said = naming(name)
-    assert said is not None and (said.kind, said.phase) == (kind, Phase.WHOLE)
+    parsed = parse_name(name)
+    assert parsed is not None and (parsed.kind, parsed.phase) == (kind, Phase.WHOLE)
     assert is_collective(name) and WantedEvents()(name)
 
 
@@ -89,7 +89,7 @@ def test_a_letter_more_or_less_makes_it_another_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["all-reduce-start.2", "all-gather-start", "psum-start.7"])
 def test_a_start_and_its_done_have_the_same_number(name: str) -> None:
-    start, done = naming(name), naming(name.replace("start", "done"))
+    start, done = parse_name(name), parse_name(name.replace("start", "done"))
     assert start is not None and done is not None
     assert (start.phase, done.phase) == (Phase.START, Phase.DONE)
     assert start.number == done.number
@@ -97,19 +97,19 @@ def test_a_start_and_its_done_have_the_same_number(name: str) -> None:
 
 def test_starts_of_other_numbers_and_other_collectives_have_other_numbers() -> None:
     names = ("all-reduce-start.1", "all-reduce-start.2", "all-gather-start.1", "call-start.1")
-    numbers = {said.number for name in names if (said := naming(name))}
+    numbers = {parsed.number for name in names if (parsed := parse_name(name))}
     assert len(numbers) == 4
 
 
 @pytest.mark.parametrize("name", ["call-start.3", "call-done", "async-collective-start.1"])
 def test_what_runs_aside_is_wanted_but_its_name_says_no_kind(name: str) -> None:
-    said = naming(name)
-    assert said is not None and said.kind == ""
+    parsed = parse_name(name)
+    assert parsed is not None and parsed.kind == ""
     assert WantedEvents()(name) and not is_collective(name)
 
 
 def test_a_custom_call_is_another_thing() -> None:
-    assert naming("custom-call-start.1") is None
+    assert parse_name("custom-call-start.1") is None
 
 
 @pytest.mark.parametrize("name", ["jit_f(123)", "CollectiveExecutor::ExecuteAsync::Done"])
@@ -124,5 +124,5 @@ def test_what_says_nothing_of_collectives_is_not_wanted(name: str) -> None:
 
 def test_a_kernel_is_truer_than_an_instruction_and_this_than_a_node() -> None:
     names = ("ncclDevKernel_AllReduce_Sum(x)", "all-reduce.1", "CrossReplicaSum")
-    sources = [said.source for name in names if (said := naming(name))]
+    sources = [parsed.source for name in names if (parsed := parse_name(name))]
     assert sources == sorted(sources) == [Source.KERNEL, Source.INSTRUCTION, Source.NODE]

@@ -9,8 +9,7 @@ import pytest
 from busbw.collectives.replica_groups import GroupSize
 from busbw.traces import UNKNOWN, Event, Trace, WantedEvents, collectives, read_xplane
 from busbw.traces.event import Stats
-from busbw.traces.names import Phase
-from busbw.traces.telling import Telling, Told
+from busbw.traces.recognition import Phase, Recognized, Recognizer
 
 from .written import Line, Made, plane, space
 
@@ -35,12 +34,12 @@ def _event(
     )
 
 
-def _told(name: str, stats: Stats | None = None, plane: str = TPU) -> Told | None:
-    return Telling().of(_event(name, stats, plane))
+def _recognized(name: str, stats: Stats | None = None, plane: str = TPU) -> Recognized | None:
+    return Recognizer().recognize(_event(name, stats, plane))
 
 
 def _kind(name: str, stats: Stats | None = None, plane: str = TPU) -> str:
-    found = _told(name, stats, plane)
+    found = _recognized(name, stats, plane)
     return found.kind if found is not None else ""
 
 
@@ -67,13 +66,13 @@ def test_the_operation_of_the_instruction_decides_whatever_its_name(op: str, kin
 
 @pytest.mark.parametrize("op", ["copy", "bitcast", "add", "while", "call"])
 def test_another_operation_is_none_though_it_came_from_a_collective(op: str) -> None:
-    assert _told("all_gather.5", _text(op, "all_gather.5")) is None
+    assert _recognized("all_gather.5", _text(op, "all_gather.5")) is None
 
 
 def test_a_kernel_that_users_brought_along_is_what_its_name_says() -> None:
     assert _kind("all_gather.5", _text("custom-call", "all_gather.5")) == "all_gather"
     stats = {**_text("custom-call", "kernel.5"), "tf_op": "jit(f)/psum"}
-    assert _told("kernel.5", stats) is None
+    assert _recognized("kernel.5", stats) is None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_a_fusion_is_what_its_category_or_its_computation_says(stats: Stats, kin
 
 @pytest.mark.parametrize("category", ["loop fusion", "copy", "data formatting", "while"])
 def test_a_category_that_is_no_collectives_goes_before_a_name_that_is(category: str) -> None:
-    assert _told("psum.5", {"hlo_category": category}) is None
+    assert _recognized("psum.5", {"hlo_category": category}) is None
 
 
 @pytest.mark.parametrize("category", ["all-reduce", "custom-call", "never heard of"])
@@ -118,7 +117,7 @@ def test_any_other_category_leaves_it_to_the_name(category: str) -> None:
     ],
 )
 def test_names_that_compilers_give_are_known(name: str, kind: str, phase: Phase) -> None:
-    found = _told(name)
+    found = _recognized(name)
     assert found is not None and (found.kind, found.phase) == (kind, phase)
     assert WantedEvents()(name)
 
@@ -127,7 +126,7 @@ def test_names_that_compilers_give_are_known(name: str, kind: str, phase: Phase)
 def test_the_markers_around_an_offloaded_collective_are_none(part: str) -> None:
     name = f"prepare_{part}_all-reduce.2.cloned.1.call-start"
     stats = {**_text("custom-call", name), "tf_op": "jit(f)/psum_invariant"}
-    assert _told(name) is None and _told(name, stats) is None
+    assert _recognized(name) is None and _recognized(name, stats) is None
 
 
 def _pair(start: str, done: str, stats: tuple[Stats, Stats] = ({}, {})) -> list[tuple[str, float]]:
@@ -154,7 +153,7 @@ def test_what_gets_its_data_after_it_was_started_lasts_from_then_on() -> None:
         "%all-reduce.2.cloned.1.call-update = ((f32[8]{0}), f32[2]{0}) "
         "call-update(((), (), (s32[1]{0})) %all-reduce.2.cloned.1.call-start, f32[8]{0} %p)"
     )
-    found = _told("all-reduce.2.cloned.1.call-update", {"long_name": text})
+    found = _recognized("all-reduce.2.cloned.1.call-update", {"long_name": text})
     assert found is not None
     assert (found.phase, found.number, found.payload_bytes) == (
         Phase.UPDATE,
@@ -189,7 +188,7 @@ def test_one_part_that_tells_the_kind_is_enough() -> None:
 
 def test_the_groups_and_the_payload_stand_in_the_text() -> None:
     text = "%a = bf16[64]{0} all-reduce(bf16[64]{0} %p), replica_groups=[4,2]<=[2,4]T(1,0)"
-    found = _told("all-reduce.1", {"long_name": text})
+    found = _recognized("all-reduce.1", {"long_name": text})
     assert found is not None
     assert (found.payload_bytes, found.groups) == (128, GroupSize(groups=4, size=2))
 
@@ -234,18 +233,18 @@ def test_nccls_and_rccls_kernels_are_known_by_their_names(name: str, kind: str) 
 def test_the_instruction_that_a_kernel_belongs_to_goes_before_its_name(
     name: str, belongs: str, kind: str
 ) -> None:
-    found = _told(name, {"hlo_op": belongs}, GPU)
+    found = _recognized(name, {"hlo_op": belongs}, GPU)
     assert found is not None and (found.kind, found.phase) == (kind, Phase.WHOLE)
 
 
 def test_a_kernel_of_another_instruction_is_what_its_name_says() -> None:
     stats = {"hlo_op": "fusion.3"}
     assert _kind("ncclDevKernel_AllGather_RING_LL(x)", stats, GPU) == "all_gather"
-    assert _told("loop_fusion_3", stats, GPU) is None
+    assert _recognized("loop_fusion_3", stats, GPU) is None
 
 
 def test_a_copy_that_belongs_to_a_collective_is_none() -> None:
-    assert _told("MemcpyD2D", {"hlo_op": "all-gather-start.1"}, GPU) is None
+    assert _recognized("MemcpyD2D", {"hlo_op": "all-gather-start.1"}, GPU) is None
 
 
 def test_a_kernel_is_kept_for_what_it_notes_itself() -> None:
@@ -259,7 +258,10 @@ def test_a_kernel_is_kept_for_what_it_notes_itself() -> None:
 
 
 def test_on_a_host_only_the_name_counts() -> None:
-    assert _told("ThunkExecute", {"hlo_op": "psum.3", "hlo_category": "all-reduce"}, HOST) is None
+    assert (
+        _recognized("ThunkExecute", {"hlo_op": "psum.3", "hlo_category": "all-reduce"}, HOST)
+        is None
+    )
     assert _kind("psum.3", {"hlo_op": "psum.3"}, HOST) == "all_reduce"
 
 

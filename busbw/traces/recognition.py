@@ -1,0 +1,343 @@
+"""Which collective an event is or belongs to: by what the profiler noted, then by its name.
+
+XLA names an instruction after where it came from: a copy may be called ``all_gather.5``, a
+reduce-scatter ``fusion.635``. The operation in the instruction's own text decides, then its
+category, then, on a GPU, the instruction that a kernel belongs to; the name decides where none of
+these is noted. What is certainly a collective, but of no kind that can be told, has the kind
+UNKNOWN.
+
+Collectives have many names: those of XLA's instructions, of TensorFlow's nodes, of JAX's primitives
+and of NCCL's and RCCL's kernels. A name is matched as a whole: a longer name that contains such a
+word is something else.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from busbw.collectives import COLLECTIVES, replica_groups
+from busbw.collectives.replica_groups import GroupSize
+
+from .attribution import device_of_plane
+from .event import Event, Stats
+from .instruction import TEXTS, NotedInstruction, instruction_of, nccl_bytes, payload_bytes
+
+UNKNOWN = "unknown"
+
+_NOTED = (*TEXTS, "hlo_category", "tf_op")
+# Stats that can make an event a collective although its name does not.
+_DECISIVE = frozenset((*TEXTS, "hlo_category"))
+# Asynchronous calls and custom calls of users and libraries: their names may say what they are.
+_NAMED_FREELY = {"async-start", "async-done", "custom-call"}
+# No collective, whatever such an instruction is called. The category of a fusion of one says so.
+_PLAIN = re.compile(
+    r"(?:.* )?fusion|copy(?:-start|-done)?|data formatting|non-fusion elementwise|broadcast|convert"
+    r"|reduce|reshape|transpose|bitcast|slice(?:-start|-done)?|dynamic-(?:update-)?slice"
+    r"|while|call|conditional"
+)
+_COLLECTIVE = re.compile(r"collective|all-(?:reduce|gather|to-all)|reduce-scatter")
+_OFFLOADED = '"OFFLOAD_COLLECTIVE"'
+_MEMORY_OPERATION = re.compile(r"Mem(?:cpy|set)")
+
+_INSTRUCTIONS: Mapping[str, str] = {
+    word: one.name for one in COLLECTIVES.values() for word in one.instructions
+}
+_NODES: Mapping[str, str] = {word: one.name for one in COLLECTIVES.values() for word in one.nodes}
+_KERNELS: Mapping[str, str] = {
+    word: one.name for one in COLLECTIVES.values() for word in one.kernels
+}
+# Collectives whose kernels also run other ones.
+_SHARED = {one.name for one in COLLECTIVES.values() if one.kernels_are_shared}
+_FUSIONS: Mapping[str, str] = {
+    word: one.name for one in COLLECTIVES.values() for word in one.fusions
+}
+
+# What XLA appends to copies of an instruction, and within a fusion over both cores of a chip.
+_COPY = r"(?:\.(?:\d+|cloned?|remat\d*|in_megacore_fusion))*"
+_INSTRUCTION = re.compile(
+    rf"%?(?P<op>[A-Za-z][A-Za-z_-]*?)(?:-fusion)?(?P<phase>-start|-done)?(?P<number>{_COPY})"
+    # On a SparseCore, such as all-reduce.2.cloned.1.call-start.
+    r"(?:\.call-(?P<call>start|update|done)(?P<again>(?:\.\d+)*))?"
+)
+_NODE = re.compile(r"(?:(?P<node>.*):)?(?P<op>[A-Z]\w*?)(?:_\d+)?")
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL(...), and ncclAllReduceRingLLKernel_sum_f32 before 2.12;
+# on symmetric memory ncclSymDevKernel_... (2.27) and ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32
+_KERNEL = re.compile(
+    r"nccl(?:(?:(?:Symk?)?Dev)?Kernel(?:Debug)?_(?P<op>[A-Za-z]+)"
+    r"|(?P<old>[A-Z][a-z]+[A-Z][a-z]+)(?![a-z])\w*Kernel)"
+)
+# Kernels that may run any collective: NCCL's where it was built with few of them, and RCCL's.
+_ANY_KERNEL = re.compile(r"nccl(?:Dev)?Kernel(?:Debug)?_Generic|mscclKernel_")
+# What a fusion calls, and its category, where a collective is in it.
+_CALLED = re.compile(r"%?(?P<called>[a-z-]+)(?:\.(?:\d+|cloned?))*")
+# A computation that runs at the same time as others, for example on a TPU's SparseCore.
+_ASYNC_CALL = re.compile(
+    r"%?(?P<op>(?:sparse-?core-)?call(?=-)|async(?=-[sd])|async-collective)"
+    rf"-(?P<phase>start|update|done)(?P<number>{_COPY})"
+)
+
+
+class Phase(enum.Enum):
+    """Which part of a collective an event is.
+
+    A collective on a SparseCore may be started first and get its data later, with an update.
+    """
+
+    WHOLE = "whole"
+    START = "start"
+    UPDATE = "update"
+    DONE = "done"
+
+
+class Source(enum.IntEnum):
+    """What wrote the name; where several did for one device, the lowest counts."""
+
+    KERNEL = 0
+    INSTRUCTION = 1
+    NODE = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParsedName:
+    """What a name says.
+
+    `kind` is "" where only the stats can say it. Unless `sure`, they also say whether this is a
+    collective at all. `number` pairs a start with its done. `is_shared`: the same name may stand
+    for other collectives, which the stats then say.
+    """
+
+    kind: str
+    source: Source
+    phase: Phase = Phase.WHOLE
+    number: str = ""
+    sure: bool = True
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recognized:
+    """The collective of an event, with its payload and its groups where these are noted.
+
+    `kind` is "" for one part of an asynchronous call, whose other part may have a kind.
+    """
+
+    kind: str
+    source: Source
+    phase: Phase = Phase.WHOLE
+    number: str = ""
+    payload_bytes: int | None = None
+    groups: GroupSize | None = None
+
+
+class Recognizer:
+    """Recognizes events, and caches the answers: programs repeat themselves."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Recognized | None] = {}
+        self._categories: dict[str, bool] = {}
+
+    def recognize(self, event: Event) -> Recognized | None:
+        """The collective that `event` is or belongs to; None if it is something else."""
+        stats = event.stats
+        key: tuple[object, ...] = (event.name, event.plane)
+        if stats:
+            key = (*key, *map(stats.get, _NOTED))
+        if key not in self._known:
+            self._known[key] = _recognized(event.name, event.plane, stats)
+        found = self._known[key]
+        if found is not None and "dtype" in stats and found.payload_bytes is None:
+            return replace(found, payload_bytes=nccl_bytes(stats))
+        return found
+
+    def may_be_collective(self, name: str, plane: str, stats: Stats) -> bool:
+        """Whether an event whose name says nothing may be a collective, by its stats.
+
+        The stats may be any that a file held. A category is usually enough, and there are few.
+        """
+        if _DECISIVE.isdisjoint(stats):
+            return False
+        category = stats.get("hlo_category")
+        if isinstance(category, str):
+            if category not in self._categories:
+                has_kind = bool(_first_kind(category.split()) or _unknown_kind(category))
+                self._categories[category] = has_kind or category in _NAMED_FREELY
+            if not self._categories[category]:
+                return False
+        return _recognized(name, plane, stats) is not None
+
+
+def _recognized(name: str, plane: str, stats: Stats) -> Recognized | None:
+    """Stats count only for what a device did itself.
+
+    On a host many events note the instruction that they are about.
+    """
+    parsed = parse_name(name)
+    if plane and device_of_plane(plane) is None:
+        return _by_name(parsed, stats)
+    if parsed is None or parsed.source is not Source.KERNEL:
+        found = instruction_of(stats)
+        if found is not None:
+            return _by_instruction(found, parsed, name, stats)
+        if stats.get("hlo_category"):
+            return _by_category(str(stats["hlo_category"]), parsed, name, stats)
+    belongs = str(stats.get("hlo_op", ""))
+    if belongs and not name.lstrip("%").startswith(belongs):
+        return _of_kernel(belongs, parsed, name, stats)
+    return _by_name(parsed, stats)
+
+
+def _by_name(parsed: ParsedName | None, stats: Stats) -> Recognized | None:
+    """By the name, and by the stats where it is ambiguous: NCCL sends everything in one kernel."""
+    if parsed is None:
+        return None
+    is_open = not parsed.kind or parsed.is_shared
+    kind = (_first_kind(_words(stats)) if is_open else "") or parsed.kind
+    if not kind and parsed.sure:
+        kind = UNKNOWN
+    return Recognized(kind=kind, source=parsed.source, phase=parsed.phase, number=parsed.number)
+
+
+def _by_instruction(
+    found: NotedInstruction, parsed: ParsedName | None, name: str, stats: Stats
+) -> Recognized | None:
+    kind, by_op = _kind_of_instruction(found, parsed, stats), parse_name(found.op)
+    if not kind and (by_op is None or parsed is None):
+        return None
+    phase = by_op.phase if by_op is not None else Phase.WHOLE
+    if found.op == "custom-call" and parsed is not None:
+        phase = parsed.phase
+    begun = parse_name(found.operand) if phase is Phase.DONE else None
+    paired = begun if begun is not None and begun.phase in (Phase.START, Phase.UPDATE) else parsed
+    return Recognized(
+        kind=kind,
+        source=Source.INSTRUCTION,
+        phase=phase,
+        number=paired.number if paired is not None else name,
+        payload_bytes=payload_bytes(kind, found),
+        groups=replica_groups.group_size_of(found.attributes),
+    )
+
+
+def _kind_of_instruction(found: NotedInstruction, parsed: ParsedName | None, stats: Stats) -> str:
+    """By the operation; an asynchronous call by what it calls, a fusion by its category, too.
+
+    UNKNOWN for what is certainly a collective, "" for what is not known to be one.
+    """
+    category = str(stats.get("hlo_category", ""))
+    by_op = parse_name(found.op)
+    if by_op is not None and by_op.kind:
+        return by_op.kind
+    if found.op == "custom-call":
+        return parsed.kind if parsed is not None else ""
+    if found.op == "fusion":
+        return _first_kind((*category.split(), *found.called)) or _unknown_kind(category)
+    if by_op is None:
+        return _unknown_kind(found.op)
+    of_name = parsed.kind if parsed is not None else ""
+    kind = of_name or _first_kind((*category.split(), *found.called, *_words(stats)))
+    sure = _OFFLOADED in found.attributes or (parsed is not None and parsed.sure)
+    return kind or (UNKNOWN if sure else _unknown_kind(category))
+
+
+def _by_category(
+    category: str, parsed: ParsedName | None, name: str, stats: Stats
+) -> Recognized | None:
+    if category in _NAMED_FREELY:
+        return _by_name(parsed, stats)
+    kind = _first_kind(category.split()) or _unknown_kind(category)
+    if not kind:
+        return None if _PLAIN.fullmatch(category) else _by_name(parsed, stats)
+    of_category = parse_name(category.split()[0])
+    phase = parsed.phase if parsed else of_category.phase if of_category else Phase.WHOLE
+    number = parsed.number if parsed else name.replace("-done", "-start")
+    return Recognized(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
+
+
+def _of_kernel(
+    belongs: str, parsed: ParsedName | None, name: str, stats: Stats
+) -> Recognized | None:
+    """A kernel, by the instruction that it belongs to; its memory operations are no collective."""
+    instruction = parse_name(belongs)
+    if instruction is None or not instruction.kind:
+        return _by_name(parsed, stats)
+    return (
+        None
+        if _MEMORY_OPERATION.match(name)
+        else Recognized(kind=instruction.kind, source=Source.KERNEL)
+    )
+
+
+def _unknown_kind(text: str) -> str:
+    return UNKNOWN if _COLLECTIVE.search(text) else ""
+
+
+def _words(stats: Stats) -> Iterator[str]:
+    """Words of the stats other than the instruction's own text."""
+    yield from str(stats.get("hlo_category", "")).split()
+    yield str(stats.get("hlo_op", ""))
+    yield str(stats.get("tf_op", "")).rstrip(":").rsplit("/", 1)[-1]
+
+
+def _first_kind(words: Iterable[str]) -> str:
+    """The first kind that is named by one of the words; "" for none."""
+    for word in words:
+        parsed = parse_name(word)
+        if parsed is not None and parsed.kind:
+            return parsed.kind
+        if _kind_of_fusion(word):
+            return _kind_of_fusion(word)
+    return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_name(name: str) -> ParsedName | None:
+    """What the name of an event says of a collective; None for the name of something else."""
+    short = name.split(" = ", 1)[0].strip()
+    return _kernel(short) or _async_call(short) or _instruction(short) or _node(short)
+
+
+def _kernel(name: str) -> ParsedName | None:
+    if _ANY_KERNEL.match(name):
+        return ParsedName(kind="", source=Source.KERNEL)
+    match = _KERNEL.match(name)
+    kind = _KERNELS.get(match["op"] or match["old"]) if match else None
+    if kind is None:
+        return None
+    return ParsedName(kind=kind, source=Source.KERNEL, is_shared=kind in _SHARED)
+
+
+def _kind_of_fusion(word: str) -> str:
+    """The collective in a fusion that has this category, or calls this; "" for none."""
+    match = _CALLED.fullmatch(word)
+    return _FUSIONS.get(match["called"], "") if match else ""
+
+
+def _async_call(name: str) -> ParsedName | None:
+    match = _ASYNC_CALL.fullmatch(name)
+    if match is None:
+        return None
+    phase, number = Phase(match["phase"]), f"{match['op']}{match['number']}"
+    sure = match["op"] == "async-collective"
+    return ParsedName(kind="", source=Source.INSTRUCTION, phase=phase, number=number, sure=sure)
+
+
+def _instruction(name: str) -> ParsedName | None:
+    match = _INSTRUCTION.fullmatch(name)
+    kind = _INSTRUCTIONS.get(match["op"].replace("_", "-")) if match else None
+    if match is None or kind is None:
+        return None
+    part = match["call"] or (match["phase"] or "")[1:]
+    phase = Phase(part) if part else Phase.WHOLE
+    number = f"{match['op']}{match['number']}{match['again'] or ''}"
+    return ParsedName(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
+
+
+def _node(name: str) -> ParsedName | None:
+    """A TensorFlow node: ``<node>:<op>``, or its path, which ends with the op."""
+    match = _NODE.fullmatch(name if ":" in name else name.rsplit("/", 1)[-1])
+    kind = _NODES.get(match["op"]) if match else None
+    return ParsedName(kind=kind, source=Source.NODE) if kind else None
