@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.worker import host
 from tests.watch import sitecustomize as watch
 from tests.worker.backends import real
 
@@ -57,18 +56,13 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def without_framework(request: pytest.FixtureRequest, imported: Path) -> Iterator[None]:
-    """Of a test that is not marked no process imports a framework, and no worker starts twice.
-
-    A real one does, so that the C library is told of huge pages.
-    """
+    """Of a test that is not marked no process imports a framework."""
     if request.node.get_closest_marker("framework"):
         yield
         return
     for seen in imported.iterdir():
         seen.unlink()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLIBC_TUNABLES", host.HUGE_PAGES)
-        yield
+    yield
     names = {seen.name for seen in imported.iterdir()} | watch.FRAMEWORKS & set(sys.modules)
     assert not names, f"imports {sorted(names)} and is not marked with `framework`"
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from busbw import wire
-from busbw.model import Cluster, ClusterMember, LaunchId
+from busbw.model import Cluster, ClusterMember, LaunchId, variables
 
 from .bundle import Bundle
 from .transport import (
@@ -115,6 +115,8 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
             environment.pop(name, None)
     environment |= starter.environment
     environment = {**starter.defaults.get(starter.capability, {}), **environment}
+    if sys.platform == "linux":
+        environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
     # Temporary files of a worker that is killed are removed with the bundle.

@@ -35,6 +35,10 @@ class Variable:
     compiles: bool = False
 
 
+# What glibc is told as a process starts.
+_TUNABLES = "GLIBC_TUNABLES"
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
+
 # From the documentation and the source of JAX 0.10, libtpu 0.0.42, TensorFlow 2.21, NCCL 2.28,
 # glibc 2.36 and the OpenMP runtimes.
 VARIABLES = (
@@ -152,7 +156,7 @@ VARIABLES = (
     Variable("NCCL_LAUNCH_MODE", "how kernels are started"),
     Variable("NCCL_DEBUG", "how much is logged"),
     # Memory and threads of the process
-    Variable("GLIBC_TUNABLES", "huge pages, and when memory is given back"),
+    Variable(_TUNABLES, "huge pages, and when memory is given back"),
     Variable("MALLOC_ARENA_MAX", "how many threads share an arena"),
     Variable("MALLOC_MMAP_THRESHOLD_", "from which size memory is given back"),
     Variable("MALLOC_TRIM_THRESHOLD_", "when memory is given back"),
@@ -171,6 +175,23 @@ VARIABLES = (
     Variable("GOMP_SPINCOUNT", "how long waiting threads spin"),
 )
 _KNOWN = frozenset(one.name for one in VARIABLES)
+
+
+def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` for a process whose C library uses huge pages; glibc reads it at the start.
+
+    A page fault per 2 MiB instead of one per 4 KiB, so that an all-reduce is timed and not the
+    kernel's page allocator.
+    """
+    if has_huge_pages(environment):
+        return dict(environment)
+    others = environment.get(_TUNABLES, "")
+    return {**environment, _TUNABLES: f"{others}:{_HUGE_PAGES}" if others else _HUGE_PAGES}
+
+
+def has_huge_pages(environment: Mapping[str, str]) -> bool:
+    """Whether a process that was started with `environment` uses huge pages."""
+    return _HUGE_PAGES in environment.get(_TUNABLES, "")
 
 
 def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:

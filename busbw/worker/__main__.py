@@ -1,7 +1,6 @@
 """The worker's entry point: ``python BUNDLE --framework=jax ...``, started by the driver only.
 
-Prepares the process (environment, ties to the parent) before anything heavy is imported, and
-restarts it for huge pages, if it must, before anything else is.
+Prepares the process (environment, ties to the parent) before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from busbw.worker import host
-
 if TYPE_CHECKING:
     import argparse
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
-    host.restart_with_huge_pages()
     from busbw.model import Capability, Device
     from busbw.worker import process
 

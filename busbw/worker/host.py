@@ -1,8 +1,7 @@
 """The host: its processor, its memory, what is left of it and what this process takes.
 
 Reads the system, /proc and the control groups of Linux; where these are missing it returns None for
-memory, and nothing is predicted. Asks no framework. Imports the standard library only: a worker
-that starts again for huge pages imports this file twice.
+memory, and nothing is predicted. Asks no framework.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ import mmap
 import os
 import platform
 import re
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-HUGE_PAGES = "glibc.malloc.hugetlb=1"
-_TUNABLES = "GLIBC_TUNABLES"
 _RESERVE = 0.05
 
 
@@ -153,24 +149,6 @@ def _touch(count: int) -> None:
         first = ctypes.c_char.from_buffer(memory)
         ctypes.memset(ctypes.addressof(first), 1, count)
         del first
-
-
-def restart_with_huge_pages() -> None:
-    """Replace this process by one whose C library uses huge pages, unless it is one; on Linux only.
-
-    A page fault per 2 MiB instead of one per 4 KiB, so that an all-reduce is timed and not the
-    kernel's page allocator. The C library reads its tunables only when a process starts.
-    """
-    if sys.platform != "linux" or has_huge_pages():
-        return
-    others = os.environ.get(_TUNABLES, "")
-    os.environ[_TUNABLES] = f"{others}:{HUGE_PAGES}" if others else HUGE_PAGES
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def has_huge_pages() -> bool:
-    """Whether the C library was told to use huge pages."""
-    return HUGE_PAGES in os.environ.get(_TUNABLES, "")
 
 
 def reset_peak() -> bool:

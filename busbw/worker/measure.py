@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from busbw.model import (
     Case,
@@ -21,9 +22,12 @@ from busbw.model import (
     Plan,
     Run,
 )
-from busbw.worker import device_clock, host
+from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
+
+if TYPE_CHECKING:
+    from busbw.worker.device_clock import Recorded
 
 LARGE_BYTES = 2**30
 
@@ -178,18 +182,18 @@ class MeasureSession:
             return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
         return replace(run, overlap_fraction=recorded.overlap_fraction)
 
-    def _recorded(
-        self, case: Case, sampler: Sampler, slopes: Sampled
-    ) -> device_clock.Recorded | None:
+    def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> Recorded | None:
         """What the profiler says where it is the clock, or of the collective inside of a step.
 
         Of a step None where it does not say it: the step's own time is the host's.
         """
+        if case.clock is Clock.DISPATCH or (case.clock is Clock.HOST and case.workload.is_bare):
+            return None
+        from busbw.worker import device_clock
+
         if case.clock is Clock.DEVICE:
             calls = max(LEAST_SAMPLES, len(slopes.samples_s))
             return device_clock.record(self.backend, case, sampler, slopes, calls)
-        if case.clock is Clock.DISPATCH or case.workload.is_bare:
-            return None
         try:
             return device_clock.record(self.backend, case, sampler, slopes, LEAST_SAMPLES)
         except MeasuringError as error:
@@ -232,7 +236,7 @@ class MeasureSession:
         return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
 
 
-def _by_device(run: Run, recorded: device_clock.Recorded, sampler: Sampler, short_s: float) -> Run:
+def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -> Run:
     """By the device's clock; the host's times the same calls, so that they can be compared."""
     host_s = [sampler.slope(one, recorded.iterations, short_s) for one in recorded.calls_s]
     return replace(

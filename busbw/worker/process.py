@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 
 from busbw.model import Capability, Device, variables
-from busbw.worker import host
 
 # numpy's BLAS keeps its threads spinning for tens of milliseconds after each product, on the cores
 # of the ranks: after the values of a training step were checked, the next steps took up to twice as
@@ -39,7 +38,14 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
     if device is Device.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    host.restart_with_huge_pages()
+    _restart_with_huge_pages()
+
+
+def _restart_with_huge_pages() -> None:
+    """Replace this process by one with huge pages, unless it was started as one; on Linux only."""
+    if sys.platform == "linux" and not variables.has_huge_pages(os.environ):
+        os.environ.update(variables.with_huge_pages(os.environ))
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def compiler_flags() -> dict[str, str]:
@@ -49,7 +55,7 @@ def compiler_flags() -> dict[str, str]:
 
 def allocator() -> str:
     """What the C library was told, as part of a protocol id."""
-    return "hugepages" if host.has_huge_pages() else "malloc"
+    return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"
 
 
 def flags() -> dict[str, str]:

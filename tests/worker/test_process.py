@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from busbw.model import Capability, Device
-from busbw.worker import host, process
+from busbw.model import Capability, Device, variables
+from busbw.worker import process
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A copy of this process's, as it is after the worker has started itself anew."""
-    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": host.HUGE_PAGES})
+    """A copy of this process's, as the driver gives it to a worker."""
+    monkeypatch.setattr(os, "environ", variables.with_huge_pages(os.environ))
     return monkeypatch
 
 
@@ -34,8 +34,8 @@ def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.Mo
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """What this process, were it to start anew, would have become; it has another tunable."""
+def restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What this process would have become, had it restarted; it has another tunable."""
     found: list[tuple[object, ...]] = []
     monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.check=0"})
     monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
@@ -43,25 +43,20 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     return found
 
 
-def test_a_process_that_the_c_library_did_not_tell_starts_anew(
-    begun: list[tuple[object, ...]],
+def test_a_process_that_no_driver_started_restarts_once_with_huge_pages(
+    restarts: list[tuple[object, ...]],
 ) -> None:
     process.prepare(Device.CPU)
-    assert os.environ["GLIBC_TUNABLES"] == f"glibc.malloc.check=0:{host.HUGE_PAGES}"
-    assert begun == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
-
-
-def test_it_starts_anew_once(begun: list[tuple[object, ...]]) -> None:
-    host.restart_with_huge_pages()
-    host.restart_with_huge_pages()
-    assert len(begun) == 1
+    process.prepare(Device.CPU)
+    assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
+    assert restarts == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
     assert process.allocator() == "hugepages"
 
 
 def test_without_glibc_it_stays_and_the_protocol_says_so(
-    begun: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+    restarts: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    host.restart_with_huge_pages()
-    assert not begun
+    process.prepare(Device.CPU)
+    assert not restarts
     assert process.allocator() == "malloc"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw.model import (
     Case,
@@ -27,10 +28,13 @@ from busbw.model import (
     TrainingAnswer,
     TrainingRequest,
 )
-from busbw.traces import Keep, Trace
+
+if TYPE_CHECKING:
+    # Imported only when a recording is read: most workers read none.
+    from busbw.traces import Keep, Trace
 
 # What was recorded, of every host: the events that are kept. Raises TraceError.
-Reader = Callable[[Keep], Sequence[Trace]]
+Reader = Callable[["Keep"], "Sequence[Trace]"]
 
 
 class MeasuringError(Exception):

@@ -28,7 +28,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model import (
@@ -45,10 +45,12 @@ from busbw.model import (
     Proof,
     StoredCase,
 )
-from busbw.traces.event import Event, Keep, Trace
 from busbw.worker import host, process
 
 from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
+
+if TYPE_CHECKING:
+    from busbw.traces.event import Event, Keep, Trace
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
@@ -155,6 +157,8 @@ class FakeBackend(AbstractBackend):
         yield self._recorded
 
     def _recorded(self, keep: Keep) -> list[Trace]:
+        from busbw.traces.event import Trace
+
         slower = self._share * float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
         events: list[Event] = []
@@ -228,6 +232,8 @@ def _events(
 
     These run one after another.
     """
+    from busbw.traces.event import Event
+
     first, last = part
     for index, (begun_s, one_s) in enumerate(found):
         times = begun_s + (index + first) * one_s, (last - first) * one_s
