@@ -97,7 +97,7 @@ def train(small: TrainingRequest, bundle: Bundle) -> Callable[[Under], Answers]:
     done: dict[Under, Answers] = {}
 
     def once(strategy: Under) -> Answers:
-        ranks = 1 if strategy is Under.ONE_DEVICE else RANKS
+        ranks = 1 if strategy in OF_ONE_RANK else RANKS
         if strategy not in done:
             training = replace(small, strategy=strategy, ranks=ranks, servers=_servers(strategy))
             done[strategy] = _answers(training, bundle)
@@ -116,7 +116,9 @@ def _runs(found: Answers) -> list[TrainingRun]:
 
 
 HERE = [strategy for strategy in Under if strategy is not Under.TPU]
-SYNCHRONOUS = [strategy for strategy in HERE if strategy is not Under.PARAMETER_SERVER]
+# Of two workers of a server one may add a gradient from many updates ago, so that no loss is sure;
+# two of them train in the tests of the driver.
+OF_ONE_RANK = (Under.ONE_DEVICE, Under.PARAMETER_SERVER)
 MIRRORED = [Under.MIRRORED, Under.MULTI_WORKER_MIRRORED]
 
 
@@ -125,8 +127,7 @@ def test_every_copy_of_the_variables_sees_every_update(
     train: Callable[[Under], Answers], strategy: Under
 ) -> None:
     for run in _runs(train(strategy)):
-        each = RANKS if strategy is Under.PARAMETER_SERVER else 1
-        assert (run.steps, run.updates) == (STEPS, 2 * STEPS * each)
+        assert (run.steps, run.updates) == (STEPS, 2 * STEPS)
         assert len(run.epochs_s) == 2
         assert 0 < run.compile_s < run.epochs_s[0]
         assert "tf.distribute" in run.api
@@ -141,8 +142,8 @@ def test_the_net_learns(train: Callable[[Under], Answers], strategy: Under) -> N
         assert run.loss < 2.3
 
 
-@pytest.mark.parametrize("strategy", SYNCHRONOUS[1:])
-def test_synchronous_strategies_learn_what_one_device_does_up_to_rounding(
+@pytest.mark.parametrize("strategy", HERE[1:])
+def test_every_strategy_learns_what_one_device_does_up_to_rounding(
     train: Callable[[Under], Answers], strategy: Under
 ) -> None:
     (alone,) = _runs(train(Under.ONE_DEVICE))
@@ -190,7 +191,7 @@ def test_replicas_are_those_of_the_process(
     train: Callable[[Under], Answers], strategy: Under
 ) -> None:
     runs = _runs(train(strategy))
-    assert sum(run.replicas for run in runs) == (1 if strategy is Under.ONE_DEVICE else RANKS)
+    assert sum(run.replicas for run in runs) == (1 if strategy in OF_ONE_RANK else RANKS)
 
 
 def test_without_a_tpu_its_strategy_says_so(train: Callable[[Under], Answers]) -> None:
