@@ -23,10 +23,12 @@ def now() -> Mapping[str, Figures]:
     return figures.figures(corpus.read())
 
 
+@pytest.mark.slow
 def test_every_rule_of_ours_has_figures(now: Mapping[str, Figures]) -> None:
     assert sorted(KEPT) == sorted(OWN) == sorted(now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", OWN)
 def test_no_rate_is_worse_than_it_was(now: Mapping[str, Figures], rule: str) -> None:
     assert now[rule].worse_than(KEPT[rule]) == []

@@ -9,14 +9,18 @@ import pytest
 
 from evidence.intervals import Interval, at_most, bootstrapped, clopper_pearson
 
-SCIPY: Any = importlib.import_module("scipy.stats")
+
+@pytest.fixture(scope="module")
+def scipy() -> Any:
+    """SciPy's statistics, which take a second to import."""
+    return importlib.import_module("scipy.stats")
 
 
 @pytest.mark.parametrize(
     ("found", "among"), [(0, 1), (0, 40), (1, 40), (13, 40), (40, 40), (7, 2000), (1999, 2000)]
 )
-def test_the_exact_interval_is_scipys(found: int, among: int) -> None:
-    expected = SCIPY.binomtest(found, among).proportion_ci(confidence_level=0.95, method="exact")
+def test_the_exact_interval_is_scipys(scipy: Any, found: int, among: int) -> None:
+    expected = scipy.binomtest(found, among).proportion_ci(confidence_level=0.95, method="exact")
     interval = clopper_pearson(found, among)
     assert interval.lower == pytest.approx(expected.low, abs=1e-9)
     assert interval.upper == pytest.approx(expected.high, abs=1e-9)

@@ -11,7 +11,11 @@ import pytest
 
 from evidence import mannwhitney
 
-SCIPY: Any = importlib.import_module("scipy.stats")
+
+@pytest.fixture(scope="module")
+def scipy() -> Any:
+    """SciPy's statistics, which take a second to import."""
+    return importlib.import_module("scipy.stats")
 
 
 def _samples(count: int, *, shift: float, seed: int) -> list[float]:
@@ -21,18 +25,22 @@ def _samples(count: int, *, shift: float, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("shift", [0.0, 0.7, -2.0])
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 5), (7, 7), (10, 4), (20, 20)])
-def test_few_samples_have_the_exact_p_of_scipy(sizes: tuple[int, int], shift: float) -> None:
+def test_few_samples_have_the_exact_p_of_scipy(
+    scipy: Any, sizes: tuple[int, int], shift: float
+) -> None:
     first, second = (_samples(n, shift=shift * i, seed=i) for i, n in enumerate(sizes))
-    expected = SCIPY.mannwhitneyu(first, second, method="exact").pvalue
+    expected = scipy.mannwhitneyu(first, second, method="exact").pvalue
     assert mannwhitney.two_sided_p(first, second) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, -1.0])
 @pytest.mark.parametrize("sizes", [(21, 21), (30, 50), (100, 10)])
-def test_many_samples_have_the_normal_p_of_scipy(sizes: tuple[int, int], shift: float) -> None:
+def test_many_samples_have_the_normal_p_of_scipy(
+    scipy: Any, sizes: tuple[int, int], shift: float
+) -> None:
     first, second = (_samples(n, shift=shift * i, seed=i) for i, n in enumerate(sizes))
     asked = {"method": "asymptotic", "use_continuity": False}
-    expected = SCIPY.mannwhitneyu(first, second, **asked).pvalue
+    expected = scipy.mannwhitneyu(first, second, **asked).pvalue
     assert mannwhitney.two_sided_p(first, second) == pytest.approx(expected, rel=1e-9)
 
 
