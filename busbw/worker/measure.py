@@ -116,7 +116,7 @@ class MeasureSession:
         predicted = self._predicted_peak_bytes(need) if need is not None else None
         with phases.of("prefaulting"):
             if need is not None:
-                self._bring_in(need)
+                self._prefault(need)
         counted = predicted is not None and host.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
             program = prepared.enter_context(self.backend.prepared(case, injection))
@@ -223,7 +223,7 @@ class MeasureSession:
             return 0
         return max(0, now - self.opened_bytes)
 
-    def _bring_in(self, need: MemoryNeed) -> None:
+    def _prefault(self, need: MemoryNeed) -> None:
         """Prefault the machine's memory before a large case, known to fit, allocates it."""
         if not need.really_taken or host.headroom(None) is None:
             return
