@@ -8,7 +8,7 @@ writes files; judges nothing and starts nothing. How much a baseline may lose is
 from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compiled, save_compiled
 from .document import BaselineError, read_json
 from .entries import Accepted, Occasion, beyond
-from .files import Draft, check_folder, check_writable, drafted, folder_of
+from .files import Draft, check_folder, check_writable, drafted
 from .store import FoundBaseline, contents_of, find, find_published, frameworks_at, frameworks_below
 from .timed import TIMED, Document
 from .updates import Change, Rules, Saved, prune, rebase, save
@@ -34,7 +34,6 @@ __all__ = [
     "find",
     "find_compiled",
     "find_published",
-    "folder_of",
     "frameworks_at",
     "frameworks_below",
     "has_compiled",

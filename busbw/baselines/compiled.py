@@ -26,7 +26,7 @@ from busbw.model import (
 
 from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
-from .files import Codec, drafted, slug
+from .files import Codec, drafted
 
 SCHEMA = 1
 
@@ -82,7 +82,8 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 
     Decided by the name of the folder: the full key is known only where there is a compiler.
     """
-    kind, ranks = root / files.COMPILED_FOLDER / slug(topology.device_kind), f"{topology.ranks}r"
+    kind = root / files.COMPILED_FOLDER / model.slug(topology.device_kind)
+    ranks = f"{topology.ranks}r"
     folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
     return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 

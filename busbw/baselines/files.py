@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from busbw import locks, wire, writing
@@ -55,23 +54,9 @@ class Codec(Generic[D]):
         )
 
 
-def slug(text: str) -> str:
-    """`text` as a file name: lower case, everything but letters, digits and dots is one hyphen."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
-
-
-def folder_of(key: EnvironmentKey) -> PurePosixPath:
-    """The folder of `key`, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
-    kind = slug(key.device_kind) + (f"-{key.cores}c" if key.cores is not None else "")
-    ranks = f"{key.ranks}r" + (f"-{key.mesh}" if key.mesh else "")
-    if (key.hosts, key.processes) != (1, 1):
-        ranks += f"-{key.hosts}h{key.processes}p"
-    return PurePosixPath(kind, ranks)
-
-
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
     """The file of `case` on `key` below `root`; `folder` is a codec's, by default that of times."""
-    return root / folder / folder_of(key) / case.key.file_name
+    return root / folder / key.folder / case.key.file_name
 
 
 def exists(path: Path) -> bool:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import wire
-from busbw.model import Baseline, Case, CaseKey, EnvironmentKey, Reference
+from busbw.model import Baseline, Case, CaseKey, EnvironmentKey, Reference, slug
 
 from . import files
 from .document import BaselineError, Status, case_of, check_payload, read_json
 from .entries import baseline_of
-from .files import folder_of, slug
 from .timed import TIMED, read
 
 
@@ -74,7 +73,7 @@ def find(
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     """The frameworks that have baselines on `key`."""
-    return _frameworks((root / folder_of(key)).glob("*.*.*.json"))
+    return _frameworks((root / key.folder).glob("*.*.*.json"))
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
@@ -89,7 +88,7 @@ def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     """Another strategy with which the case has an entry, on the same key; "" if none."""
-    folder = root / folder_of(key)
+    folder = root / key.folder
     for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
         named = CaseKey.of_file(path.name)
         other = replace(case, strategy=named.strategy) if named is not None else case
@@ -101,7 +100,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     """Which other key has a file for this framework, collective and strategy, if any."""
-    wanted = folder_of(key)
+    wanted = key.folder
     there = [
         path.parent.relative_to(root) for path in sorted(root.glob(f"*/*/{case.key.file_name}"))
     ]

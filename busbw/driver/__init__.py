@@ -5,7 +5,7 @@ processes run, a group the processes of one launch; the executor owns all groups
 says in which order they run and how many at once.
 """
 
-from .bundle import Bundle
+from .bundle import Bundle, worker_hash
 from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
 from .group import Group
 from .local import LocalTransport, Worker
@@ -37,4 +37,5 @@ __all__ = [
     "cache_folder",
     "probe",
     "trained",
+    "worker_hash",
 ]

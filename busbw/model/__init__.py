@@ -39,6 +39,7 @@ from .machine import (
     Topology,
     check_axes,
     extents_of,
+    slug,
 )
 from .stored import (
     LEAST_S,
@@ -195,4 +196,5 @@ __all__ = [
     "plural",
     "rate_text",
     "seconds_text",
+    "slug",
 ]

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from .words import Clock, Device
 
@@ -64,6 +66,20 @@ class EnvironmentKey:
     mesh: str = ""
     hosts: int = 1
     processes: int = 1
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where its files lie, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
+        kind = slug(self.device_kind) + (f"-{self.cores}c" if self.cores is not None else "")
+        ranks = f"{self.ranks}r" + (f"-{self.mesh}" if self.mesh else "")
+        if (self.hosts, self.processes) != (1, 1):
+            ranks += f"-{self.hosts}h{self.processes}p"
+        return PurePosixPath(kind, ranks)
+
+
+def slug(text: str) -> str:
+    """`text` as a file name: lower case, everything but letters, digits and dots is one hyphen."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

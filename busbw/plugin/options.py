@@ -148,6 +148,12 @@ OPTIONS = (
         help="write the session as JSON (docs/results.schema.json) to FILE",
     ),
     Option(
+        name="history",
+        metavar="DIR",
+        help="append what was measured to the history in DIR, which is made if it is missing "
+        "(default: the environment variable BUSBW_HISTORY, else nowhere)",
+    ),
+    Option(
         name="topology",
         metavar="LIST",
         help="measure nothing; compile for chips that need not be here, such as "

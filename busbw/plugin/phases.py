@@ -19,6 +19,7 @@ from busbw.model import CompileSpec, Spec
 
 from . import compiling, machine, measuring, resolving
 from .accepting import accepted
+from .appending import appended
 from .compilers import CompileSettings
 from .session import SESSION, Judged, Measured, Programs, collected_of, spec_of, under_xdist
 from .terminal import Display
@@ -112,6 +113,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
         return
     written, exit_code = accepted(judged)
     written = replace(written, errors=(*written.errors, *_write_results(judged)))
+    written = appended(written)
     session.exitstatus = exit_code or exitstatus
     if written.errors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = failed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 import pytest
 
@@ -45,13 +46,14 @@ Described = Mapping[tuple[str, str], Compiler]
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for.
+    `nothing_asked`: a test had nothing of what is asked for. `began` is when the session did, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
+    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, metrics, report, writing
+from busbw import baselines, history, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of
@@ -36,6 +36,9 @@ from .parsing import (
     whole,
     words_of,
 )
+
+# Names the folder of the history where --history does not.
+HISTORY = "BUSBW_HISTORY"
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -79,6 +82,7 @@ class Settings:
     require_baselines: bool
     memory_limit_bytes: int | None
     results: Path | None
+    history: Path | None
     compile: CompileSettings | None
 
     @property
@@ -133,6 +137,7 @@ def _settings(config: pytest.Config) -> Settings:
         require_baselines=_require_baselines(config),
         memory_limit_bytes=checked("memory_limit", metrics.parse_payload, limit) if limit else None,
         results=_results(config, texts["results"], root),
+        history=_history(config, texts, root),
         compile=compile_settings_of(config, texts, pythons, root),
     )
 
@@ -314,6 +319,25 @@ def _baselines(config: pytest.Config, text: str) -> Path:
     except baselines.BaselineError as error:
         raise ValueError(f"--baselines: {error}") from error
     return root
+
+
+def _history(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> Path | None:
+    """The folder of --history, which may be missing; None for none, and where nothing is measured.
+
+    Baselines and history have the same folders, and files of one are none of the other.
+    """
+    text = texts["history"] or os.environ.get(HISTORY, "")
+    if not text or texts["topology"]:
+        return None
+    what = "--history" if texts["history"] else HISTORY
+    path = config.rootpath / os.path.expanduser(text)
+    if stored.resolve() in (path.resolve(), *path.resolve().parents):
+        raise ValueError(f"{what}: {path} lies in {stored}, which holds baselines only")
+    try:
+        history.check(path)
+    except history.HistoryError as error:
+        raise ValueError(f"{what}: {error}") from error
+    return path
 
 
 def _results(config: pytest.Config, text: str, root: Path) -> Path | None:

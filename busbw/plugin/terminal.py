@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw import baselines, judge, report, stats
+from busbw import judge, report, stats
 from busbw.driver import Job, Progress
 from busbw.model import Compiler, payload_text
 
@@ -68,7 +68,7 @@ class Display:
         header = report.header_lines(
             environment,
             None if resolved.paired else settings.baselines,
-            baselines.folder_of(environment.key),
+            environment.key.folder,
             resolved.machine.target.unreached,
         )
         home = os.path.expanduser("~")

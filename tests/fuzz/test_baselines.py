@@ -175,7 +175,7 @@ def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root:
 @fuzzed
 @given(content=documents(PUBLISHED))
 def test_any_published_figures_are_shown_or_refused(content: bytes, root: Path) -> None:
-    kind = baselines.folder_of(replace(KEY, cores=None)).parts[0]
+    kind = replace(KEY, cores=None).folder.parts[0]
     path = root / kind / "8r" / "published.all_reduce.paper.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -1,13 +1,14 @@
-"""Meshes as text: extents, axes, and the ranks that form a group along some axes."""
+"""Meshes as text, groups of ranks along some axes, and the folder of what a time depends on."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 
-from busbw.model import check_axes, extents_of
+from busbw.model import EnvironmentKey, check_axes, extents_of, slug
 from busbw.model.machine import groups_of
 
 MESHES = ("2x2", "2x4", "4x2", "2x2x2", "2x3x4", "1x8", "2x2x2x2")
@@ -92,3 +93,35 @@ def test_every_rank_is_in_exactly_one_group_of_the_axes_size(mesh: str) -> None:
             assert {len(group) for group in groups} == {
                 math.prod(extents[names.index(axis)] for axis in axes)
             }
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("TPU v5 lite", "tpu-v5-lite"),
+        ("NVIDIA H200", "nvidia-h200"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-r-xeon-r-cpu-2.20ghz"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a/b\\c:d", "a-b-c-d"),
+    ],
+)
+def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
+    assert name == slug(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "folder"),
+    [
+        ({}, "tpu-v5-lite/16r"),
+        ({"cores": 2}, "tpu-v5-lite-2c/16r"),
+        ({"mesh": "4x4"}, "tpu-v5-lite/16r-4x4"),
+        ({"hosts": 4, "processes": 4}, "tpu-v5-lite/16r-4h4p"),
+        ({"mesh": "4x4", "hosts": 2, "processes": 8}, "tpu-v5-lite/16r-4x4-2h8p"),
+        ({"processes": 2}, "tpu-v5-lite/16r-1h2p"),
+    ],
+)
+def test_a_folder_names_everything_that_a_time_depends_on(
+    changes: dict[str, Any], folder: str
+) -> None:
+    key = EnvironmentKey(**{"device_kind": "TPU v5 lite", "ranks": 16, **changes})
+    assert folder == key.folder.as_posix()

@@ -1,0 +1,146 @@
+"""The folder of the history: a file for each year and machine, appended to under a lock.
+
+A session's lines are written with one call and flushed to the disk before it is said that they are
+there. A session that is killed meanwhile can leave a torn last line: the next one removes it, and
+says so. Lines that are whole are never changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import locks, wire, writing
+from busbw.model import EnvironmentKey
+
+from .lines import Line, parsed
+
+LOCK_TIMEOUT_S = 60.0
+# As much as is looked at for the begin of a torn line: no line is as long.
+_TAIL_BYTES = 1 << 20
+_YEAR = re.compile(r"\d{4}\.jsonl")
+
+
+class HistoryError(Exception):
+    """A history that cannot be read or written; the message says which file, where and why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """The lines of a file or of several, in their order, and what is wrong with their ends."""
+
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> tuple[Path, tuple[str, ...]]:
+    """Append a session's `lines`, one at least; the file, and notes on what was repaired before.
+
+    Raises HistoryError where they cannot be, and none of them is there then.
+    """
+    path = root / key.folder / f"{lines[0].began.year}.jsonl"
+    content = "".join(f"{line.text}\n" for line in lines).encode()
+    with _errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
+            return path, _append(path, content)
+
+
+def _append(path: Path, content: bytes) -> tuple[str, ...]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    try:
+        end = os.fstat(descriptor).st_size
+        whole = _whole_bytes(descriptor, end)
+        if whole < end:
+            os.ftruncate(descriptor, whole)
+        try:
+            _write(descriptor, content)
+            os.fsync(descriptor)
+        except OSError:
+            # A full disk: what of them is there would be half a session.
+            os.ftruncate(descriptor, whole)
+            raise
+    finally:
+        os.close(descriptor)
+    return (_torn(path, end - whole),) if whole < end else ()
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _whole_bytes(descriptor: int, end: int) -> int:
+    """How many of the first `end` bytes are whole lines."""
+    begin = max(0, end - _TAIL_BYTES)
+    tail = os.pread(descriptor, end - begin, begin)
+    return begin + tail.rfind(b"\n") + 1
+
+
+def _torn(path: Path, count: int) -> str:
+    return f"{path}: a torn last line of {count} bytes, of a session that was killed, is removed"
+
+
+def check(root: Path) -> None:
+    """Raise HistoryError unless files can be made in `root`, which need not be there yet."""
+    folder = next(one for one in (root, *root.absolute().parents) if one.exists())
+    with _errors(root):
+        if not folder.is_dir():
+            raise HistoryError(f"{root}: {folder} is no folder")
+        writing.check_folder(folder)
+
+
+def read(root: Path, key: EnvironmentKey) -> Read:
+    """All lines of one machine, oldest first. Raises HistoryError."""
+    return _read_folder(root / key.folder)
+
+
+def read_all(root: Path) -> dict[str, Read]:
+    """All lines by machine, its folder below `root` as text. Raises HistoryError."""
+    if not root.is_dir():
+        raise HistoryError(f"there is no folder {root}")
+    folders = sorted({path.parent for path in root.glob("*/*/*.jsonl")})
+    return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
+
+
+def _read_folder(folder: Path) -> Read:
+    found = [_read_file(path) for path in sorted(folder.glob("*.jsonl"))]
+    lines = (line for one in found for line in one.lines)
+    return Read(
+        lines=tuple(sorted(lines, key=lambda line: line.at)),
+        notes=tuple(note for one in found for note in one.notes),
+    )
+
+
+def _read_file(path: Path) -> Read:
+    if not _YEAR.fullmatch(path.name):
+        raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
+    with _errors(path):
+        content = path.read_bytes()
+    *whole, torn = content.split(b"\n")
+    lines = []
+    for number, text in enumerate(whole, 1):
+        try:
+            lines.append(parsed(text, f"line {number}"))
+        except wire.WireError as error:
+            raise HistoryError(f"{path}: {error}") from error
+    note = f"{path}: the last line is torn; the next session that measures here removes it"
+    return Read(lines=tuple(lines), notes=(note,) if torn else ())
+
+
+@contextlib.contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """Errors of the system and of the lock become a HistoryError with `path`."""
+    try:
+        yield
+    except locks.Busy as error:
+        raise HistoryError(
+            f"{path}: another session ({error}) has been writing for {LOCK_TIMEOUT_S:g} s"
+        ) from error
+    except OSError as error:
+        raise HistoryError(f"{path}: {writing.reason(error)}") from error

@@ -1,0 +1,74 @@
+"""Judged → the history: what every session that measured appends, whatever its verdict.
+
+Which file a line is in, and how it is written, is decided in `busbw.history`.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from pathlib import Path
+
+from busbw import driver, history, stats
+from busbw.history import Line
+from busbw.model import EnvironmentKey, Spec, StoredCase
+
+from .session import Judged, Measured, Written
+
+
+def appended(written: Written) -> Written:
+    """With the session in the history, if it has one; what cannot be appended is an error."""
+    judged = written.judged
+    root, measured = judged.settings.history, judged.observed
+    if root is None or not isinstance(measured, Measured):
+        return written
+    try:
+        notes = _append(root, judged, measured)
+    except history.HistoryError as error:
+        text = f"the history was not appended to: {error}"
+        return replace(written, errors=(*written.errors, text))
+    return replace(written, notes=(*written.notes, *notes))
+
+
+def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
+    session, worker = history.new_session(), driver.worker_hash()
+    lines: dict[EnvironmentKey, list[Line]] = {}
+    for spec, job in measured.resolved.jobs.items():
+        line = _line(judged, measured, spec)
+        lines.setdefault(job.key, []).append(replace(line, session=session, worker=worker))
+    notes: list[str] = []
+    for key, found in lines.items():
+        path, repaired = history.append(root, key, found)
+        notes += [*repaired, f"appended to the history: {len(found)} lines of {path}"]
+    return tuple(notes)
+
+
+def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
+    """What was measured of one case; the session and the hash are not set yet."""
+    verdict, found = judged.verdicts[spec], measured.measurements[spec]
+    environment = measured.resolved.environment
+    failure = found.failures[0].kind if found.failures else None
+    stored = measured.resolved.jobs[spec].stored.baseline
+    return Line(
+        session="",
+        at=history.at_text(measured.resolved.collected.began),
+        case=StoredCase.of(found.case),
+        outcome=verdict.outcome,
+        session_outcome=judged.session.outcome,
+        times_us=tuple(_us(stats.launch_time_s(run)) for run in found.runs),
+        anchors_us=tuple(_us(anchor_s) for anchor_s in stats.anchors_s(found.runs)),
+        failure=failure,
+        ratio=verdict.ratio,
+        injected=next((run.injected for run in found.runs if run.injected), ""),
+        paired=measured.resolved.paired,
+        baseline_date=stored.date if stored is not None else "",
+        versions=found.runs[0].versions if found.runs else {},
+        flags=environment.flags,
+        host=platform.node(),
+        commit=environment.commit,
+    )
+
+
+def _us(seconds: float) -> float:
+    """Microseconds, six digits: no clock gives more."""
+    return float(f"{1e6 * seconds:.6g}")

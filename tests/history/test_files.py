@@ -1,0 +1,141 @@
+"""Sessions are appended whole, whoever else appends and however one ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw import history
+from busbw.history import HistoryError
+
+from .lines import KEY, line, session
+
+_FIRST, _SECOND = "0" * 16, "1" * 16
+
+# Appends session after session, and says which are there.
+_APPENDS = """
+import sys
+from pathlib import Path
+from busbw import history
+from tests.history.lines import KEY, session
+
+while True:
+    name = history.new_session()
+    history.append(Path(sys.argv[1]), KEY, session(name, cases=40))
+    print(name, flush=True)
+"""
+
+
+def _names(root: Path) -> list[str]:
+    return [one.session for one in history.read(root, KEY).lines]
+
+
+def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
+    path, notes = history.append(tmp_path, KEY, session(_FIRST))
+    assert path == tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
+    assert notes == ()
+    assert history.read(tmp_path, KEY).lines == tuple(session(_FIRST))
+    assert history.read_all(tmp_path) == {"tpu-v5-lite/4r": history.read(tmp_path, KEY)}
+
+
+def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    before = path.read_bytes()
+    history.append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes().startswith(before)
+    history.append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
+    assert [one.began.year for one in history.read(tmp_path, KEY).lines] == [2025, *[2026] * 4]
+
+
+def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
+    assert history.read(tmp_path, KEY).lines == ()
+    with pytest.raises(HistoryError, match=r"^there is no folder "):
+        history.read_all(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("cut", [1, 40, 300])
+def test_a_torn_last_line_is_said_and_removed_by_the_next_session(tmp_path: Path, cut: int) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    os.truncate(path, path.stat().st_size - cut)
+    found = history.read(tmp_path, KEY)
+    assert [one.session for one in found.lines] == [_FIRST]
+    assert found.notes == (
+        f"{path}: the last line is torn; the next session that measures here removes it",
+    )
+    torn = len(path.read_bytes().rpartition(b"\n")[2])
+    _, notes = history.append(tmp_path, KEY, session(_SECOND))
+    assert notes == (
+        f"{path}: a torn last line of {torn} bytes, of a session that was killed, is removed",
+    )
+    assert _names(tmp_path) == [_FIRST, _SECOND, _SECOND]
+    assert history.read(tmp_path, KEY).notes == ()
+
+
+def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    lines = path.read_text().splitlines()
+    document = json.loads(lines[1])
+    document["times_us"] = []
+    document["times_us"].append("fast")
+    path.write_text("\n".join([lines[0], json.dumps(document), ""]))
+    with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2\.times_us\[0\]: "):
+        history.read(tmp_path, KEY)
+
+
+def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path.rename(path.with_name("backup.jsonl"))
+    with pytest.raises(HistoryError, match="expected a file named for a year"):
+        history.read(tmp_path, KEY)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HistoryError, match="is no folder"):
+        history.check(tmp_path / "file" / "history")
+    history.check(tmp_path / "new" / "history")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    other = tmp_path / "other"
+    path.rename(other)
+    path.symlink_to(other)
+    before = other.read_bytes()
+    with pytest.raises(HistoryError, match=r"2026\.jsonl: "):
+        history.append(tmp_path, KEY, session(_SECOND))
+    assert other.read_bytes() == before
+
+
+def _appending(root: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _APPENDS, str(root)]
+    folder = Path(__file__).parents[2]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+
+
+@pytest.mark.slow
+def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
+    draw, said = random.Random(1), []
+    for _ in range(4):
+        writers = [_appending(tmp_path) for _ in range(2)]
+        for writer in writers:
+            assert writer.stdout is not None
+            said.append(writer.stdout.readline().strip())
+        time.sleep(draw.uniform(0.0, 0.05))
+        for writer in writers:
+            writer.kill()
+            rest, _ = writer.communicate()
+            said += rest.split()
+    history.append(tmp_path, KEY, session(_FIRST, cases=40))
+    names = _names(tmp_path)
+    assert len(said) == len(set(said))
+    assert {name: names.count(name) for name in said} == dict.fromkeys(said, 40)
+    assert max(names.count(name) for name in set(names)) == 40
