@@ -35,7 +35,7 @@ _PURE: Mapping[str, set[str]] = {
     "judge": {"model", "metrics", "hardware", "stats"},
     "locks": set(),
     "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
-    "history": {"model", "workloads", "wire", "inputs", "writing", "locks"},
+    "history": {"model", "workloads", "wire", "stats", "inputs", "writing", "locks"},
     "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
     "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},

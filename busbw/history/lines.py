@@ -6,6 +6,7 @@ A value and its text, nothing of files. Schema history:
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -61,12 +62,18 @@ class Line:
     @property
     def began(self) -> datetime:
         """When the session began."""
-        return datetime.strptime(self.at, _AT).replace(tzinfo=timezone.utc)
+        return _moment(self.at)
 
     @property
     def text(self) -> str:
         """The line, without its end."""
         return json.dumps(wire.to_json(self), separators=(",", ":"), sort_keys=False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _moment(text: str) -> datetime:
+    """The same for all lines of a session, of which there are many."""
+    return datetime.strptime(text, _AT).replace(tzinfo=timezone.utc)
 
 
 def new_session() -> str:

@@ -7,7 +7,7 @@ table; prints nothing, writes no file, judges nothing.
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
-from .results import compiled_document, is_results, results, without_homes
+from .results import compiled_document, fields_of, is_results, results, without_homes
 from .session import (
     CurveGroup,
     change_tables,
@@ -52,6 +52,7 @@ __all__ = [
     "compiled_document",
     "compiled_tables",
     "compiler_lines",
+    "fields_of",
     "filled",
     "header_lines",
     "is_results",

@@ -1,0 +1,159 @@
+"""`python -m busbw history DIR`: what sessions measured over time, by case.
+
+Reads the history that `--history` appends to and changes nothing in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from busbw import history, report
+from busbw.history import CaseHistory, MachineHistory
+from busbw.model import Outcome, StoredCase, plural, seconds_text
+
+from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
+
+ORDER = 1
+
+
+def add_to(commands: Commands) -> None:
+    """The command's options."""
+    parser = add_command(
+        commands,
+        "history",
+        run,
+        help="what sessions measured over time, from the folder of --history",
+        description=__doc__ or "",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of --history")
+    parser.add_argument(
+        "--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON instead of tables")
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="write a line for each session and a column of seconds for each case, as Apache Otava "
+        "reads it; of one machine",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the tables or the document, write the CSV; the exit code. Raises UsageError."""
+    machines, notes = _read(options.folder, options.machine)
+    if options.csv is not None:
+        return _write_csv(machines, options)
+    if options.json:
+        print(json.dumps({"machines": [_document(one) for one in machines]}, indent=1))
+        return 0
+    for machine in machines:
+        print("\n".join(_lines(machine)))
+    for note in notes:
+        print(f"note: {note}")
+    return 0
+
+
+def _read(folder: Path, machine: str | None) -> tuple[list[MachineHistory], list[str]]:
+    with usage_error(history.HistoryError):
+        found = history.read_all(folder)
+    if machine is not None and machine not in found:
+        known = ", ".join(found) or "none"
+        raise UsageError(f"--machine: {folder} has no {machine}; it has {known}")
+    if not found:
+        raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
+    chosen = {name: read for name, read in found.items() if machine in (None, name)}
+    machines = [history.machine_history(name, read.lines) for name, read in chosen.items()]
+    return machines, [note for read in chosen.values() for note in read.notes]
+
+
+def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
+    if len(machines) > 1:
+        names = ", ".join(one.folder for one in machines)
+        raise UsageError(f"--csv: a file is of one machine; --machine takes one of {names}")
+    check_file("--csv", options.csv, "a CSV of busbw history", _is_ours, [options.folder])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    (machine,) = machines
+    writer.writerow([*_ATTRIBUTES, *_names(machine)])
+    for session, line in machine.sessions.items():
+        times_s = (one.times_s.get(session) for one in machine.cases)
+        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
+        writer.writerow([line.at, line.commit, session, line.host, *cells])
+    return write_file(text.getvalue(), options.csv)
+
+
+def _names(machine: MachineHistory) -> list[str]:
+    """A name for each case, with the protocol where the case was measured by several."""
+    names = [one.case.name for one in machine.cases]
+    return [
+        f"{name} ({one.case.protocol})" if names.count(name) > 1 else name
+        for name, one in zip(names, machine.cases, strict=True)
+    ]
+
+
+_HEADS = ("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
+_ATTRIBUTES = ("time", "commit", "session", "host")
+
+
+def _is_ours(text: str) -> bool:
+    return text.startswith(",".join(_ATTRIBUTES))
+
+
+def _lines(machine: MachineHistory) -> list[str]:
+    """The machine, its sessions, and a table of its cases."""
+    outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
+    age = machine.baseline_age_days
+    baselines = "no baselines" if age is None else f"baselines up to {plural(age, 'day')} old"
+    rows = (
+        dict(zip(_HEADS, _row(name, one), strict=True))
+        for name, one in zip(_names(machine), machine.cases, strict=True)
+    )
+    columns = (
+        report.Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
+        for head in _HEADS
+    )
+    table = report.Table(columns=tuple(columns), rows=report.rows_of(rows))
+    head = f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes}), {baselines}"
+    return [head, *report.rendered("text", table), ""]
+
+
+def _row(name: str, one: CaseHistory) -> tuple[str, ...]:
+    ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
+    return (
+        name,
+        str(len(one.times_s)),
+        "-" if one.level_s is None else seconds_text(one.level_s),
+        "-" if one.spread is None else f"{100 * one.spread:.2g} %",
+        "-" if one.newest_s is None else seconds_text(one.newest_s),
+        "-" if ratio is None else f"{ratio:.3f}",
+        str(one.outcomes.get(Outcome.NOISY, 0)),
+        one.baseline_date or "-",
+    )
+
+
+def _document(machine: MachineHistory) -> dict[str, object]:
+    return {
+        "folder": machine.folder,
+        "sessions": [
+            {"session": name, "at": line.at, "outcome": line.session_outcome.value}
+            for name, line in machine.sessions.items()
+        ],
+        "baseline_age_days": machine.baseline_age_days,
+        "cases": [
+            {
+                "case": report.fields_of(StoredCase.of(one.case)),
+                "level_s": one.level_s,
+                "spread": one.spread,
+                "times_s": dict(one.times_s),
+                "outcomes": {outcome.value: count for outcome, count in one.outcomes.items()},
+                "baseline_date": one.baseline_date,
+            }
+            for one in machine.cases
+        ],
+    }

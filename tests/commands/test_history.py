@@ -1,0 +1,116 @@
+"""`python -m busbw history`: tables, a document, and a CSV for Apache Otava."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw import history
+from busbw.model import EnvironmentKey, StoredCase
+from tests import build
+from tests.history.lines import KEY, line, session
+
+from .asked import command
+
+OTHER = EnvironmentKey(device_kind="NVIDIA H200", ranks=8)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three sessions of two cases on one machine."""
+    for night in range(3):
+        history.append(tmp_path, KEY, session(f"{night:016x}"))
+    return tmp_path
+
+
+def test_each_case_has_a_row_and_the_machine_a_line(folder: Path) -> None:
+    answer = command("history", str(folder))
+    assert (answer.code, answer.err) == (0, "")
+    head, titles, first, second, *_ = answer.out.splitlines()
+    assert head == "tpu-v5-lite/4r: 3 sessions (3 FINE), baselines up to 29 days old"
+    assert titles.split() == [
+        *("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
+    ]
+    row = "jax.all_reduce.psum.float32.1K 3 11.38 us 0 % 11.38 us 1.000 0 2026-01-02"
+    assert first.split() == row.split()
+    assert second.split()[0] == "jax.all_reduce.psum.float32.2K"
+
+
+def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
+    answer = command("history", str(folder), "--json")
+    (machine,) = json.loads(answer.out)["machines"]
+    assert machine["folder"] == "tpu-v5-lite/4r"
+    assert [one["outcome"] for one in machine["sessions"]] == ["FINE"] * 3
+    case = machine["cases"][0]
+    assert case["case"]["payload_bytes"] == 1024
+    assert list(case["times_s"].values()) == pytest.approx([11.375e-6] * 3)
+    assert case["outcomes"] == {"PASS": 3}
+
+
+def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: Path) -> None:
+    history.append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z")])
+    path = folder / "nights.csv"
+    assert command("history", str(folder), f"--csv={path}").code == 0
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert list(rows[0])[:4] == ["time", "commit", "session", "host"]
+    assert [row["time"] for row in rows] == ["2026-01-31T03:00:00Z"] * 3 + ["2026-02-01T03:00:00Z"]
+    assert rows[0]["jax.all_reduce.psum.float32.2K"] == "1.1375e-05"
+    assert rows[3]["jax.all_reduce.psum.float32.2K"] == ""
+    assert command("history", str(folder), f"--csv={path}").code == 0
+
+
+def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
+    other = StoredCase.of(build.case(protocol="host/chain2/malloc"))
+    history.append(tmp_path, KEY, [line(), line(case=other)])
+    answer = command("history", str(tmp_path))
+    assert "float32.4K (host/chain2/malloc)" in answer.out
+
+
+def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) -> None:
+    history.append(folder, OTHER, session("e" * 16))
+    assert "nvidia-h200/8r: 1 session (" in command("history", str(folder)).out
+    chosen = command("history", str(folder), "--machine=tpu-v5-lite/4r").out
+    assert "nvidia" not in chosen
+    refused = command("history", str(folder), f"--csv={folder / 'x.csv'}")
+    assert refused.code == 2
+    assert "--machine takes one of nvidia-h200/8r, tpu-v5-lite/4r" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("missing",), "there is no folder missing"),
+        ((".",), "holds no history"),
+    ],
+)
+def test_a_folder_without_a_history_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = command("history", *options)
+    assert (answer.code, answer.out) == (2, "")
+    assert reason in answer.err
+
+
+def test_a_damaged_line_is_said_with_its_file_and_a_torn_one_is_a_note(folder: Path) -> None:
+    (path,) = folder.rglob("*.jsonl")
+    whole = path.read_text()
+    path.write_text(whole + '{"schema": 1')
+    answer = command("history", str(folder))
+    assert answer.code == 0
+    assert f"note: {path}: the last line is torn" in answer.out
+    path.write_text(whole + '{"schema": 1}\n')
+    answer = command("history", str(folder))
+    assert (answer.code, answer.out) == (2, "")
+    assert f"{path}: line 7" in answer.err
+
+
+def test_a_file_that_is_not_its_own_is_not_overwritten(folder: Path) -> None:
+    path = folder / "letters.csv"
+    path.write_text("a,b\n")
+    answer = command("history", str(folder), f"--csv={path}")
+    assert answer.code == 2
+    assert path.read_text() == "a,b\n"
