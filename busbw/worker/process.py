@@ -43,9 +43,12 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
 
 def _restart_with_huge_pages() -> None:
     """Replace this process by one with huge pages, unless it was started as one; on Linux only."""
-    if sys.platform == "linux" and not variables.has_huge_pages(os.environ):
-        os.environ.update(variables.with_huge_pages(os.environ))
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if sys.platform != "linux" or variables.has_huge_pages(os.environ):
+        return
+    os.environ.update(variables.with_huge_pages(os.environ))
+    if not variables.has_huge_pages(os.environ):
+        raise AssertionError("a process without huge pages would restart without end")
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def compiler_flags() -> dict[str, str]:
