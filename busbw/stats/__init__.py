@@ -1,0 +1,54 @@
+"""Numbers in, numbers out: samples, launches and sessions, each formula once.
+
+Judges nothing and knows no threshold: those are arguments.
+"""
+
+from .change_points import change_points
+from .components import CaseLevel, Components, Expected, Segment, components, shared_part
+from .estimate import Estimate, of_launches, shift_of_samples
+from .samples import (
+    LAUNCH_QUANTILE,
+    anchors_s,
+    launch_time_s,
+    quantile,
+    quantiles_s,
+    relative_mad,
+    robust_deviation,
+)
+from .t_distribution import t_quantile, t_tail
+from .variance import (
+    Variance,
+    moderated,
+    prior_variance,
+    successive_variance,
+    summed,
+    variance_of,
+)
+
+__all__ = [
+    "LAUNCH_QUANTILE",
+    "CaseLevel",
+    "Components",
+    "Estimate",
+    "Expected",
+    "Segment",
+    "Variance",
+    "anchors_s",
+    "change_points",
+    "components",
+    "launch_time_s",
+    "moderated",
+    "of_launches",
+    "prior_variance",
+    "quantile",
+    "quantiles_s",
+    "relative_mad",
+    "robust_deviation",
+    "shared_part",
+    "shift_of_samples",
+    "successive_variance",
+    "summed",
+    "t_quantile",
+    "t_tail",
+    "variance_of",
+]

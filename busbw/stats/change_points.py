@@ -1,0 +1,42 @@
+"""Where the mean of a series changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+
+def change_points(
+    values: Sequence[float], deviation: float, *, threshold: float, least: int
+) -> tuple[int, ...]:
+    """Where the mean of `values` changes: the positions at which a new level begins, in order.
+
+    By binary segmentation (A. J. Scott and M. Knott, "A cluster analysis method for grouping
+    means in the analysis of variance", 1974): a stretch is split where the means before and after
+    differ most, in standard errors of `deviation`, if that is `threshold` of them at least; and so
+    are its parts. A level has `least` values at least.
+    """
+    sums = [0.0, *itertools.accumulate(values)]
+    found: list[int] = []
+    stretches = [(0, len(values))]
+    while stretches:
+        begin, end = stretches.pop()
+        split, score = _best_split(sums, begin, end, least)
+        if split and score >= threshold * deviation:
+            found.append(split)
+            stretches += [(begin, split), (split, end)]
+    return tuple(sorted(found))
+
+
+def _best_split(sums: Sequence[float], begin: int, end: int, least: int) -> tuple[int, float]:
+    """Where the means of both parts differ most, times the root of half their harmonic size."""
+    best, most = 0, 0.0
+    for split in range(begin + least, end - least + 1):
+        first, second = split - begin, end - split
+        before = (sums[split] - sums[begin]) / first
+        after = (sums[end] - sums[split]) / second
+        score = abs(after - before) * math.sqrt(first * second / (first + second))
+        if score > most:
+            best, most = split, score
+    return best, most
