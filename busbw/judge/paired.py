@@ -1,31 +1,34 @@
 """The candidate's launches against the reference's, measured in turn: no baseline, no drift.
 
 The test is sequential: several looks at a growing number of launches, with stated error rates.
-Given the launches of one case so far, in order, it decides or says how many it needs. Pure, so that
-recorded launches can be replayed through the same rule.
+Given the launches of one case so far, in order, and what the session's other cases say of the
+noise, it decides or says how many it needs. Pure, so that recorded launches can be replayed through
+the same rule.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import stats
 from busbw.model import Measurement, Outcome, Run, Spec, Summary, Verdict, plural, seconds_text
-from busbw.stats import Estimate, of_launches, shift_of_samples
+from busbw.stats import (
+    Estimate,
+    Variance,
+    look_levels,
+    moderated,
+    of_launches,
+    prior_variance,
+    shift_of_samples,
+    variance_of,
+)
 
 from .case import Ruling, Terms, summary_of_runs
-from .policy import Looks
+from .policy import SHOWN_LEVEL, TAIL_GROWTH, TAIL_LEVEL, Looks
 from .validity import WHOSE, broken, clock_disagreement, memory_text
-
-# Two-sided, for the interval that is shown.
-_SHOWN_LEVEL = 0.025
-
-# The tail is reported if it grew significantly, and by a fifth at least.
-_TAIL_LEVEL = 0.001
-_TAIL_GROWTH = math.log(1.2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +36,8 @@ class Decision:
     """PASS, REGRESSED or IMPROVED, or None and how many launches in all are wanted (None: no more).
 
     `estimate` is of the log ratio; `limit` is the log ratio that would have been a suspicion.
-    `suspected`: only the confirmation is missing.
+    `suspected`: only the confirmation is missing. `dropped` is after how many launches there was a
+    suspicion that fresh ones did not confirm, 0 for none.
     """
 
     outcome: Outcome | None
@@ -41,37 +45,77 @@ class Decision:
     limit: float | None = None
     wanted: int | None = None
     suspected: bool = False
+    dropped: int = 0
 
 
-def decide(shifts: Sequence[float], looks: Looks, *, cases: int, floor: float) -> Decision:
+def decide(
+    shifts: Sequence[float],
+    looks: Looks,
+    *,
+    cases: int,
+    floor: float,
+    prior: Variance | None = None,
+) -> Decision:
     """The decision on one of `cases` cases from `shifts`, one log ratio per launch, in order.
 
-    The error rate is split evenly over the looks, so that all of them together keep to it
-    (Bonferroni). The bounds are those of the t-distribution. `floor` is the least slowdown that is
-    a regression of this case, as a fraction.
+    Each look has the level that its part of the error rates allows (`stats.look_levels`). The
+    bounds are those of the t-distribution. `floor` is the least slowdown that is a regression of
+    this case, as a fraction; `prior` is what the session's cases say of its noise (`prior_of`).
     """
-    estimate, limit = None, None
-    spent = 1 / len(looks.counts)
-    level = looks.false_alarms * spent / cases
-    for count in looks.counts:
+    found = Decision(outcome=None, estimate=None)
+    alarms = look_levels(looks.counts, looks.false_alarms / cases, looks.spending)
+    misses = look_levels(looks.counts, looks.misses, looks.spending)
+    for count, alarm, miss in zip(looks.counts, alarms, misses):
         if len(shifts) < count:
-            return Decision(outcome=None, estimate=estimate, limit=limit, wanted=count)
-        estimate = of_launches(shifts[:count])
-        limit = _limit(estimate, level, floor)
+            return replace(found, wanted=count)
+        estimate = _estimate(shifts[:count], prior)
+        limit = _limit(estimate, alarm, floor)
+        found = replace(found, estimate=estimate, limit=limit)
         if estimate.mean > limit:
             confirmed = count + looks.confirming
             if len(shifts) < confirmed:
-                return Decision(
-                    outcome=None, estimate=estimate, limit=limit, wanted=confirmed, suspected=True
-                )
-            if _seen_again(shifts[count:confirmed], floor):
-                estimate = of_launches(shifts[:confirmed])
-                return Decision(outcome=Outcome.REGRESSED, estimate=estimate, limit=limit)
+                return replace(found, wanted=confirmed, suspected=True)
+            again = _estimate(shifts[:confirmed], prior)
+            limit = _limit(again, alarm, floor)
+            if again.mean > limit and _seen_again(shifts[count:confirmed], floor):
+                return replace(found, outcome=Outcome.REGRESSED, estimate=again, limit=limit)
+            found = replace(found, dropped=count)
         elif -estimate.mean > limit:
-            return Decision(outcome=Outcome.IMPROVED, estimate=estimate, limit=limit)
-        elif estimate.upper(looks.misses * spent) < math.log1p(max(looks.wanted, floor)):
-            return Decision(outcome=Outcome.PASS, estimate=estimate, limit=limit)
-    return Decision(outcome=None, estimate=estimate, limit=limit)
+            return replace(found, outcome=Outcome.IMPROVED)
+        elif estimate.upper(miss) < math.log1p(max(looks.wanted, floor)):
+            return replace(found, outcome=Outcome.PASS)
+    return found
+
+
+def prior_of(cases: Iterable[Sequence[float]], looks: Looks) -> Variance | None:
+    """What the shifts of a session's `cases` say of the noise of each; None from fewer than two.
+
+    Those up to the first look only, so that no look's answer changes with later launches. It weighs
+    as much as the cases are alike in (`stats.prior_variance`), never more than the number of other
+    cases, which is what this likeness is known from, and `pooled_freedom`. A case whose shifts do
+    not differ at all says nothing.
+    """
+    first = looks.counts[0]
+    found = [variance_of(shifts[:first]) for shifts in cases if len(shifts) >= first]
+    found = [one for one in found if one.value > 0]
+    if len(found) < 2:
+        return None
+    prior = prior_variance(found)
+    return replace(prior, freedom=min(prior.freedom, looks.pooled_freedom, len(found) - 1))
+
+
+def _estimate(shifts: Sequence[float], prior: Variance | None) -> Estimate:
+    """The mean with the error that the case's own shifts and the prior give together.
+
+    The prior adds certainty, and noise to a case that looks quieter; a case that looks noisier is
+    taken at its word, or the noisiest of a session would pass and alarm more often than promised.
+    """
+    if prior is None:
+        return of_launches(shifts)
+    own = variance_of(shifts)
+    both = moderated(own, prior)
+    error = math.sqrt(max(own.value, both.value) / len(shifts))
+    return Estimate(mean=statistics.fmean(shifts), error=error, freedom=both.freedom)
 
 
 def _limit(estimate: Estimate, level: float, floor: float) -> float:
@@ -83,9 +127,32 @@ def _seen_again(shifts: Sequence[float], floor: float) -> bool:
     return sum(shifts) / len(shifts) > math.log1p(floor)
 
 
-def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
-    """The verdict so far on one case of two stacks measured in turn."""
-    judged = _judge(spec, reference, candidate, terms)
+def prior_of_pairs(
+    pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
+) -> Variance | None:
+    """What the cases of a session, each a reference and a candidate, say of the noise of each."""
+    return prior_of(
+        (
+            _shifts(pairs_of(reference.runs, candidate.runs))
+            for reference, candidate in pairs
+            if not (reference.failures or candidate.failures)
+        ),
+        _looks(terms),
+    )
+
+
+def judge_pair(
+    spec: Spec,
+    reference: Measurement,
+    candidate: Measurement,
+    terms: Terms,
+    prior: Variance | None = None,
+) -> Ruling:
+    """The verdict so far on one case of two stacks measured in turn.
+
+    `prior` is what the session's cases say of the noise (`prior_of_pairs`).
+    """
+    judged = _judge(spec, reference, candidate, terms, prior)
     verdict = judged.verdict
     now = before = None
     if candidate.runs and verdict.outcome is not Outcome.FAILED:
@@ -97,7 +164,13 @@ def judge_pair(spec: Spec, reference: Measurement, candidate: Measurement, terms
     return replace(judged, verdict=whole)
 
 
-def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms) -> Ruling:
+def _judge(
+    spec: Spec,
+    reference: Measurement,
+    candidate: Measurement,
+    terms: Terms,
+    prior: Variance | None,
+) -> Ruling:
     found = broken(spec, candidate) or broken(spec, reference, WHOSE)
     if found is not None:
         return Ruling(verdict=found)
@@ -105,10 +178,11 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
         return Ruling(verdict=_out_of_memory(spec, reference, candidate))
     pairs = pairs_of(reference.runs, candidate.runs)
     looks = _looks(terms)
-    least_s = statistics.median(stats.launch_time_s(run) for run in reference.runs)
-    floor = max(looks.floor, terms.policy.least_difference_s / least_s)
-    shifts = [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
-    decision = decide(shifts, looks, cases=terms.cases, floor=floor)
+    usual_s = statistics.median(stats.launch_time_s(run) for run in reference.runs)
+    least_s = terms.policy.least_difference_of(candidate.case.clock)
+    floor = max(looks.floor, least_s / usual_s)
+    shifts = _shifts(pairs)
+    decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
     outcome = decision.outcome or Outcome.NOISY
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
     estimate = decision.estimate or (of_launches(shifts) if len(shifts) > 1 else None)
@@ -119,12 +193,10 @@ def _judge(spec: Spec, reference: Measurement, candidate: Measurement, terms: Te
         failed=outcome is Outcome.REGRESSED,
         text=_text(outcome, decision, estimate, len(pairs), before, now),
         tail_ratio=tail,
-        notes=()
-        if tail is None
-        else (f"the tail grew: p90 over p25 is {tail:.2f} x the reference's",),
+        notes=tuple(_notes(outcome, decision, tail)),
     )
     if estimate is not None:
-        low, high = estimate.lower(_SHOWN_LEVEL), estimate.upper(_SHOWN_LEVEL)
+        low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
         verdict = replace(
             verdict,
             ratio=math.exp(estimate.mean),
@@ -140,6 +212,11 @@ def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[R
     by_pass = {run.launch.pass_number: run for run in reference}
     found = ((by_pass.get(run.launch.pass_number), run) for run in candidate)
     return [(before, now) for before, now in found if before is not None]
+
+
+def _shifts(pairs: Sequence[tuple[Run, Run]]) -> list[float]:
+    """The log ratio of each pair of runs."""
+    return [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
 
 
 def _looks(terms: Terms) -> Looks:
@@ -168,6 +245,13 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
     )
 
 
+def _notes(outcome: Outcome, decision: Decision, tail: float | None) -> Iterator[str]:
+    if tail is not None:
+        yield f"the tail grew: p90 over p25 is {tail:.2f} x the reference's"
+    if decision.dropped and outcome is not Outcome.REGRESSED:
+        yield f"suspected after {plural(decision.dropped, 'pair')}, not seen again in fresh ones"
+
+
 def _text(
     outcome: Outcome,
     decision: Decision,
@@ -180,7 +264,7 @@ def _text(
     counted = plural(pairs, "pair") + " of launches"
     if estimate is None:
         return f"{times}; {counted}, too few to compare"
-    low, high = estimate.lower(_SHOWN_LEVEL), estimate.upper(_SHOWN_LEVEL)
+    low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
     ratio = (
         f"{math.exp(estimate.mean):.3f} x the reference's time in turn "
         f"(95 %: {math.exp(low):.3f} to {math.exp(high):.3f}; {counted})"
@@ -200,7 +284,7 @@ def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:
     if len(pairs) < 2:
         return None
     growth = of_launches([_tail_log(now) - _tail_log(before) for before, now in pairs])
-    if growth.mean < _TAIL_GROWTH or growth.lower(_TAIL_LEVEL) <= 0:
+    if growth.mean < math.log1p(TAIL_GROWTH) or growth.lower(TAIL_LEVEL) <= 0:
         return None
     return math.exp(growth.mean)
 

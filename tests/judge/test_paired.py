@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import Ruling, Terms, judge_pair
+from busbw.judge import Ruling, Terms, judge_pair, prior_of_pairs
 from busbw.judge.paired import pairs_of
-from busbw.model import FoundBy, Measurement, Outcome, Run
+from busbw.model import Clock, FoundBy, Measurement, Outcome, Protocol, Run
+from busbw.stats import Variance
 from tests import build
 
 from .rules import POLICY
@@ -108,6 +109,25 @@ def test_the_first_look_is_after_the_launches_that_were_asked_for() -> None:
 def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
     terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
     assert Outcome.PASS is _of(1.1, 6, terms).verdict.outcome
+
+
+def test_by_a_device_s_own_clock_a_difference_of_nanoseconds_is_one() -> None:
+    terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
+    case = build.case(protocol=Protocol(clock=Clock.DEVICE, program="fake"))
+    reference = Measurement(case=case, runs=_runs("reference", 1e-3, 9))
+    candidate = Measurement(case=case, runs=_runs("candidate", 1.1e-3, 9))
+    assert Outcome.REGRESSED is _judged(candidate, reference, terms).verdict.outcome
+
+
+def test_a_case_is_judged_with_the_noise_that_the_session_s_cases_have() -> None:
+    pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
+    broken = replace(pair[0], failures=(build.failure(),)), pair[1]
+    assert prior_of_pairs([pair, broken], TERMS) is None
+    prior = prior_of_pairs([pair] * 3, TERMS)
+    assert prior is not None and prior.freedom == 2
+    noisy = Variance(value=0.1**2, freedom=20.0)
+    assert Outcome.PASS is judge_pair(build.spec(), *pair, TERMS, prior).verdict.outcome
+    assert Outcome.NOISY is judge_pair(build.spec(), *pair, TERMS, noisy).verdict.outcome
 
 
 def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from busbw.judge import POLICIES
-from busbw.judge.paired import Decision, decide
+from busbw.judge.paired import Decision, decide, prior_of
 from busbw.judge.policy import Looks
 from busbw.model import Device, Outcome
+from busbw.stats import Variance
 
 from .rules import LOOKS
 
@@ -43,12 +45,32 @@ def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
     first = _decided(*unclear)
     assert (first.outcome, first.wanted, first.suspected) == (None, 9, False)
     assert first.estimate is not None and first.limit is not None
-    assert _decided(*unclear, 0.0, 0.0, 0.0).wanted == 12
+    assert _decided(*unclear, 0.1, -0.1, 0.05).wanted == 12
 
 
 def test_undecided_after_the_last_look_wants_no_more() -> None:
     found = _decided(*[0.2, -0.2] * 6)
     assert (found.outcome, found.wanted, found.suspected) == (None, None, False)
+
+
+def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> None:
+    source = random.Random(5)
+    called = 0
+    for _ in range(300):
+        shifts = [source.gauss(0.05, 0.03) for _ in range(15)]
+        found = _decided(*shifts)
+        if found.outcome is Outcome.REGRESSED:
+            assert found.estimate is not None and found.limit is not None
+            assert found.estimate.mean > found.limit
+            called += 1
+    assert called > 50
+
+
+def test_a_suspicion_that_fresh_launches_do_not_confirm_leaves_a_trace() -> None:
+    slow = [SLOWER, SLOWER + 0.001] * 3
+    found = _decided(*slow, -0.1, -0.1, -0.1)
+    assert found.outcome is not Outcome.REGRESSED and found.dropped == 6
+    assert _decided(*slow, SLOWER, SLOWER, SLOWER).dropped == 0
 
 
 def test_a_suspicion_asks_for_its_confirmation_first() -> None:
@@ -68,9 +90,7 @@ def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before()
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
     assert (dropped.outcome, dropped.wanted, dropped.suspected) == (None, 12, False)
-    calm = Looks(
-        counts=(6, 40), confirming=3, false_alarms=0.005, misses=0.1, wanted=0.05, floor=0.02
-    )
+    calm = replace(LOOKS, counts=(6, 40))
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
@@ -96,6 +116,54 @@ def test_more_cases_make_each_of_them_harder_to_suspect() -> None:
     assert alone.limit < among.limit
 
 
+def _six(deviation: float) -> list[float]:
+    """Six shifts without a difference, of this standard deviation."""
+    return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
+
+
+def test_a_case_alone_and_cases_that_do_not_differ_at_all_have_no_prior() -> None:
+    assert prior_of([_six(0.03)], LOOKS) is None
+    assert prior_of([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+
+
+def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_a_limit() -> None:
+    for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
+        found = prior_of([_six(0.03)] * cases, LOOKS)
+        assert found is not None
+        assert found.freedom == freedom
+        assert 0.02**2 < found.value < 0.04**2
+
+
+def test_cases_that_differ_much_in_noise_weigh_little() -> None:
+    found = prior_of([_six(0.001 * 4**number) for number in range(8)], LOOKS)
+    assert found is not None and found.freedom < 2
+
+
+def test_launches_after_the_first_look_do_not_change_the_prior() -> None:
+    cases = [_six(0.03), _six(0.02), _six(0.05)]
+    later = [[*one, 0.5, -0.5] for one in cases]
+    assert prior_of(later, LOOKS) == prior_of(cases, LOOKS)
+
+
+def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
+    shifts = [0.08 + one for one in _six(0.03)]
+    prior = Variance(value=0.03**2, freedom=20.0)
+    alone = decide(shifts, LOOKS, cases=42, floor=0.02)
+    among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
+    assert alone.limit is not None and among.limit is not None
+    assert among.limit < alone.limit / 2
+    assert (alone.suspected, among.suspected) == (False, True)
+
+
+def test_a_case_quieter_than_the_others_is_drawn_to_them_and_a_noisier_one_is_not() -> None:
+    prior = Variance(value=0.03**2, freedom=20.0)
+    for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
+        found = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
+        assert found.estimate is not None
+        assert found.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
+        assert found.estimate.freedom == 25
+
+
 def _normal(deviation: float) -> Noise:
     return lambda chance: chance.gauss(0.0, deviation)
 
@@ -111,7 +179,7 @@ def _heavy(deviation: float) -> Noise:
 
 
 def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None:
-    """One case, measured as often as the rule wants."""
+    """One case without a prior, measured as often as the rule wants."""
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
         found = decide(shifts, looks, cases=CASES, floor=looks.floor)
