@@ -81,7 +81,6 @@ def lines(name: str, found: dict[str, Any]) -> Iterator[str]:
         "laying out values": phases["laying_out"],
         "warming up and calibrating": phases["warming_up"],
         "sampling": phases["sampling"],
-        "measuring the anchor": phases["anchoring"],
         "checking values": phases["checking"],
         "starting workers": spent["starting"],
         "ending workers": spent["ending"],

@@ -107,9 +107,6 @@ class AroundProgram(AbstractProgram):
             )
         return int(sums.size)
 
-    def anchor(self, passes: int) -> None:
-        """None is taken."""
-
     def device_peak_bytes(self) -> int | None:
         """Nobody asks."""
         return None
@@ -151,9 +148,7 @@ def _late(around: Around, axis: str, number: Any) -> Any:
 
     def delayed(number: Any) -> Any:
         if around.busy:
-            return injection.work(
-                injection.InjectedWork(steps=around.busy), (axis,), number, number
-            )
+            return injection.busy(number, around.busy)
         shape = jax.ShapeDtypeStruct(number.shape, number.dtype)
         slept = jax.pure_callback(partial(_slept, around.idle_s), shape, number)
         return versions.varying(slept, (axis,))
@@ -184,16 +179,16 @@ def variants(
         bare = stack.enter_context(backend.prepared(case))
         late_s = LATE * time_s(bare)
         delay = Injection(extra=Extra.DELAY, seconds=late_s)
-        busy = injection.injected_work(
-            case,
-            delay,
-            lambda work: CollectiveProgram(case, mesh, virtual=True, injected=work),
+        delayed = CollectiveProgram(
+            case, mesh, virtual=True, injected=injection.InjectedWork(delays=True)
         )
+        injection.calibrate(delayed, delay, case.payload_bytes)
+        delayed.release()
         arounds = {
             FRESH: Around(),
             TOUCHED: Around(touched=True),
             PRODUCT: Around(touched=True, product=True),
-            BUSY: Around(busy=busy.steps),
+            BUSY: Around(busy=delayed.delay_steps or 0),
             IDLE: Around(idle_s=late_s),
         }
         programs: dict[str, tuple[Case, AbstractProgram]] = {BARE: (case, bare)}

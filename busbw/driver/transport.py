@@ -206,9 +206,8 @@ def _check_run(run: Run) -> None:
         raise ValueError("iterations: expected 1 or more, and no values_checked below 0")
     if not run.samples_s:
         raise ValueError("samples_s: expected one or more")
-    for name in ("samples_s", "anchors_s"):
-        for index, seconds in enumerate(getattr(run, name)):
-            check_seconds(f"{name}[{index}]", seconds)
+    for index, seconds in enumerate(run.samples_s):
+        check_seconds(f"samples_s[{index}]", seconds)
     if run.training is not None:
         _check_trained(run.training)
 

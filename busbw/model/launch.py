@@ -20,15 +20,13 @@ class Plan:
     """How hard to measure. Never changes what is measured.
 
     A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
-    of sampling are over. The anchor is sampled in between for `anchor_budget_s` seconds, at least
-    once; 0: not at all.
+    of sampling are over.
     """
 
     launches: int = 3
     samples: int = 10
     min_sample_s: float = 0.01
     budget_s: float = 0.12
-    anchor_budget_s: float = 0.03
     timeout_s: float = 120.0
     seed: int = 0
     memory_limit_bytes: int | None = None
@@ -183,10 +181,11 @@ class Run:
     `peak_memory_bytes` is the highest resident size of the worker during the case,
     `predicted_memory_bytes` the prediction of it, `compiled_memory_bytes` what one rank's part of
     the program takes according to the compiler; None where unknown.
-    `anchors_s` are seconds of one pass of the anchor, a workload without a collective that reads
-    and writes the same buffers on the same ranks, taken between the samples. `injected` names the
-    extra work of the launch. `training` is what training under a strategy gave; the samples are
-    then seconds of a step, one for each epoch after the first.
+    `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
+    without it, of samples in turn, by the host's clock, None where nothing was injected or the
+    clock cannot tell. A sleep counts as it is in the samples that have it. `training` is what
+    training under a strategy gave; the samples are then seconds of a step, one for each epoch after
+    the first.
     """
 
     launch: LaunchId
@@ -198,8 +197,8 @@ class Run:
     clock: str
     framework_path: str
     versions: Mapping[str, str]
-    anchors_s: tuple[float, ...] = ()
     injected: str = ""
+    injected_ratio: float | None = None
     clocks_s: Mapping[str, float] = field(default_factory=dict)
     dispatch_s: float | None = None
     first_call_s: float | None = None

@@ -24,6 +24,7 @@ from busbw.model import (
 )
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from busbw.worker.injected import measured_ratio
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 if TYPE_CHECKING:
@@ -128,11 +129,13 @@ class MeasureSession:
                 if not wanted:
                     break
                 sampler.turn()
+            ratio = measured_ratio(sampler) if injection is not None else None
             run = replace(
                 self._run(case, program, sampler),
                 peak_memory_bytes=host.peak_bytes() if counted else program.device_peak_bytes(),
                 predicted_memory_bytes=predicted,
                 injected=injection.text if injection else "",
+                injected_ratio=ratio,
             )
             if need is not None and need.needed_bytes >= LARGE_BYTES:
                 self._held = prepared.pop_all()
@@ -169,7 +172,6 @@ class MeasureSession:
             clock=case.clock.value,
             framework_path=self.backend.framework_path,
             versions=self.backend.versions,
-            anchors_s=tuple(sampler.anchors_s),
             clocks_s={case.clock.value: launch_time_s(slopes.samples_s)},
             dispatch_s=slopes.dispatch_s,
             first_call_s=sampler.first_call_s,

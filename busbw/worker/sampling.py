@@ -3,8 +3,8 @@
 With the clock `host` a sample is the slope between a short chain and a long one: the cost of a call
 is in both and cancels, and so does what a program does once in a call. With the clock `dispatch` it
 is one call of one collective. Every chain starts from fresh values, laid out before the clock
-starts, and every result is compared with the exact one after it has stopped. Samples of the anchor
-are taken with them. No sample is dropped. Phases say where the time of a case goes.
+starts, and every result is compared with the exact one after it has stopped. No sample is dropped.
+Phases say where the time of a case goes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ STALLED = 2.0
 # What takes this many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
-
-# A sample of the anchor takes so long that a call's own cost is hardly in it.
-ANCHOR_S = 0.003
-MOST_PASSES = 4096
 
 # An injected tail is in one sample of this many: p25 does not see it, p90 does.
 SLEEPING_EVERY = 4
@@ -84,8 +80,8 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    Samples of the anchor are taken with them. With `asleep` the host sleeps within every fourth
-    sample, as long as that says of a chain on `payload_bytes`: an injected tail.
+    With `asleep` the host sleeps within every fourth sample, as long as that says of a chain on
+    `payload_bytes`: an injected tail.
     """
 
     program: AbstractProgram
@@ -97,11 +93,9 @@ class Sampler:
     payload_bytes: int = 0
     values_checked: int = 0
     first_call_s: float | None = None
-    anchors_s: list[float] = field(default_factory=list)
     _single: bool = False
     _warm_s: float = 0.0
     _iterations: int = 1
-    _passes: int = 1
     _pairs: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
 
@@ -112,23 +106,29 @@ class Sampler:
             self._warm_s = self._warm_up()
             if not single:
                 self._iterations = self._calibrated(self._warm_s)
-        if self.plan.anchor_budget_s > 0:
-            with self.phases.of("anchoring"):
-                self._begin_anchor()
 
     def turn(self) -> None:
-        """One sample, and one of the anchor while its budget lasts."""
+        """Take one sample."""
         if self._begun_s is None:
             self._begun_s = self.now_s()
         with self.phases.of("sampling"):
-            self._pairs.append(
-                (0.0, self.timed(1, asleep=self._is_asleep()))
-                if self._single
-                else self.pair(self._iterations)
-            )
-        if sum(self.anchors_s) * self._passes < self.plan.anchor_budget_s:
-            with self.phases.of("anchoring"):
-                self._anchor()
+            self._pairs.append(self._sample(asleep=self._is_asleep()))
+
+    def beside(self, *, injecting: bool) -> tuple[float, float]:
+        """Seconds of a short and a long chain as in a sample, which is none.
+
+        With the injected work, or without it; an injected sleep is in each one with it.
+        """
+        self.program.injecting = injecting
+        try:
+            return self._sample(asleep=injecting and self.asleep is not None)
+        finally:
+            self.program.injecting = True
+
+    def _sample(self, *, asleep: bool) -> tuple[float, float]:
+        if self._single:
+            return 0.0, self.timed(1, asleep=asleep)
+        return self.pair(self._iterations, asleep=asleep)
 
     @property
     def enough(self) -> bool:
@@ -143,25 +143,6 @@ class Sampler:
         if self._single:
             return Sampled(1, tuple(one_s for _, one_s in self._pairs))
         return self._slopes()
-
-    def _begin_anchor(self) -> None:
-        """Compile it, and find out how many passes take `ANCHOR_S`; the last try is a sample."""
-        self.program.anchor(0)
-        while True:
-            elapsed_s = self._anchor()
-            if elapsed_s >= ANCHOR_S or self._passes >= MOST_PASSES:
-                return
-            self.anchors_s.clear()
-            wanted = 1.2 * self._passes * ANCHOR_S / max(elapsed_s, 1e-9)
-            self._passes = min(MOST_PASSES, max(2 * self._passes, int(wanted)))
-
-    def _anchor(self) -> float:
-        """One sample of the anchor; seconds that it took."""
-        begun_s = self.now_s()
-        self.program.anchor(self._passes)
-        elapsed_s = self.now_s() - begun_s
-        self.anchors_s.append(elapsed_s / self._passes)
-        return elapsed_s
 
     def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -186,17 +167,17 @@ class Sampler:
         """Seconds of one collective, from a chain of `iterations` and the shortest one."""
         return (long_s - short_s) / (iterations - self.program.shortest)
 
-    def pair(self, iterations: int) -> tuple[float, float]:
+    def pair(self, iterations: int, *, asleep: bool = False) -> tuple[float, float]:
         """Seconds of the shortest chain, then of `iterations` collectives.
 
         An empty chain leaves the values as they were laid out, and nothing to check.
         """
         shortest = self.program.shortest
         if shortest:
-            return self.timed(shortest), self.timed(iterations, asleep=self._is_asleep())
+            return self.timed(shortest), self.timed(iterations, asleep=asleep)
         self._lay_out()
         short_s = self._call_s(0)
-        long_s = self._call_s(iterations, asleep=self._is_asleep())
+        long_s = self._call_s(iterations, asleep=asleep)
         self._check(iterations)
         return short_s, long_s
 

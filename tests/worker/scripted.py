@@ -25,9 +25,6 @@ from tests import build
 
 Event = tuple[str, int]
 
-# Seconds of one pass of an ordinary anchor: a power of two, and one pass is enough.
-PASS_S = 2**-6
-
 # Elements that a check compares, and seconds that it and laying out take.
 SURE = 3
 BESIDE_S = 100.0
@@ -36,10 +33,7 @@ WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
 class Program(AbstractProgram):
-    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call.
-
-    A pass of the anchor number `turn` takes `pass_s(turn)`.
-    """
+    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call."""
 
     compile_s = 0.5
     compiled_memory_bytes = 4242
@@ -49,7 +43,6 @@ class Program(AbstractProgram):
         seconds: Callable[[int], float] = lambda _: 1e-3,
         *,
         call_s: Callable[[int], float] = lambda _: 0.0,
-        pass_s: Callable[[int], float] = lambda _: PASS_S,
         step: int = 1,
         shortest: int = 0,
         most: int = 1000,
@@ -63,7 +56,6 @@ class Program(AbstractProgram):
         self.clock_s = 0.0
         self._seconds = seconds
         self._call_s = call_s
-        self._pass_s = pass_s
         self._wrong_at = wrong_at
 
     @property
@@ -75,16 +67,6 @@ class Program(AbstractProgram):
     def runs(self) -> list[int]:
         """The same without empty ones."""
         return [iterations for iterations in self.calls if iterations]
-
-    @property
-    def chains(self) -> list[Event]:
-        """What there was but the anchor."""
-        return [event for event in self.events if event[0] != "anchor"]
-
-    @property
-    def anchors(self) -> list[int]:
-        """How many passes each call of the anchor had."""
-        return [passes for name, passes in self.events if name == "anchor"]
 
     def now_s(self) -> float:
         """The clock."""
@@ -105,10 +87,6 @@ class Program(AbstractProgram):
             raise MeasuringError(FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0")
         self.events.append(("check", iterations))
         return SURE
-
-    def anchor(self, passes: int) -> None:
-        self.clock_s += passes * self._pass_s(len(self.anchors)) if passes else 0.0
-        self.events.append(("anchor", passes))
 
     def device_peak_bytes(self) -> int | None:
         return 77

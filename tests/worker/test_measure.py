@@ -87,7 +87,6 @@ def test_a_run_says_what_its_time_went_to() -> None:
         "warming_up",
         "laying_out",
         "checking",
-        "anchoring",
         "waiting",
         "sampling",
     ]

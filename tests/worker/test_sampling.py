@@ -11,7 +11,7 @@ from busbw.model import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.sampling import Sampled
 
-from .scripted import BESIDE_S, PASS_S, SURE, Program, sampled, sampler
+from .scripted import BESIDE_S, SURE, Program, sampled, sampler
 
 Seconds = Callable[[int], float]
 
@@ -23,7 +23,7 @@ def _slopes(program: Program, **plan: Any) -> Sampled:
 def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
     program = Program()
     _slopes(program)
-    events = [event for event in program.chains if event != ("run", 0)]
+    events = [event for event in program.events if event != ("run", 0)]
     threes = [events[place : place + 3] for place in range(0, len(events), 3)]
     assert len(threes) > 4
     for three in threes:
@@ -34,7 +34,7 @@ def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
 def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> None:
     program = Program(lambda _: 2**-10)
     _slopes(program)
-    assert program.chains[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
+    assert program.events[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
     assert program.calls.count(0) == 3 + 4
 
 
@@ -69,7 +69,7 @@ def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_f
     found = _slopes(program)
     assert (found.iterations, found.samples_s, found.dispatch_s) == (2, (1.0,) * 4, 0.5)
     assert 0 not in program.calls
-    assert program.chains[-6:] == [
+    assert program.events[-6:] == [
         *(("fresh", 0), ("run", 1), ("check", 1)),
         *(("fresh", 0), ("run", 2), ("check", 2)),
     ]
@@ -263,15 +263,14 @@ def test_a_wrong_value_in_any_chain_is_raised(turn: int) -> None:
     assert caught.value.kind is FailureKind.WRONG_RESULT
 
 
-def test_time_goes_to_warming_up_anchoring_sampling_laying_out_and_checking() -> None:
+def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
     program = Program(lambda _: 0.5, call_s=lambda _: 0.25)
-    taking = sampler(program, anchor_budget_s=1e6)
+    taking = sampler(program)
     sampled(taking)
     chains = len(program.runs)
     assert taking.phases.spent_s == pytest.approx(
         {
             "warming_up": 3 * 0.75 + 0.25,
-            "anchoring": 5 * PASS_S,
             "sampling": 4 * (0.75 + 0.25),
             "laying_out": chains * BESIDE_S,
             "checking": chains * BESIDE_S,

@@ -1,4 +1,4 @@
-"""Samples a turn at a time, the anchor beside them, and an injected tail; scripted programs."""
+"""Samples a turn at a time, and an injected tail; scripted programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from busbw.model import Extra, Injection
-from busbw.worker.sampling import ANCHOR_S, MOST_PASSES
 
-from .scripted import PASS_S, SURE, Backend, Program, sampled, sampler
+from .scripted import SURE, Backend, Program, sampled, sampler
 
 LONG_S = 1e6
 
@@ -82,72 +81,6 @@ def test_before_the_first_turn_no_time_has_been_spent() -> None:
     assert not taking.enough
     taking.turn()
     assert not taking.enough
-
-
-def test_with_a_budget_for_it_the_anchor_stands_beside_every_sample() -> None:
-    program = Program(lambda _: 1.0)
-    taking = sampler(program, samples=5, anchor_budget_s=LONG_S)
-    taking.begin()
-    assert program.anchors == [0, 1]
-    begun = len(program.events)
-    while not taking.enough:
-        taking.turn()
-    names = [name for name, _ in program.events[begun:]]
-    assert names == ["fresh", "run", "run", "check", "anchor"] * 5
-    assert taking.anchors_s == [PASS_S] * (1 + 5)
-
-
-def test_the_anchor_is_compiled_by_a_call_without_a_pass_that_is_no_sample() -> None:
-    program = Program(lambda _: 1.0, pass_s=lambda turn: [9.0, 2.0, 3.0, 4.0, 5.0, 6.0][turn])
-    taking = sampler(program, anchor_budget_s=LONG_S)
-    sampled(taking)
-    assert program.anchors[0] == 0
-    assert taking.anchors_s == [2.0, 3.0, 4.0, 5.0, 6.0]
-
-
-@pytest.mark.parametrize("pass_s", [2**-7, 2**-10, 2**-13, 2**-16])
-def test_passes_are_so_many_that_an_anchor_lasts_long_enough(pass_s: float) -> None:
-    program = Program(lambda _: 1.0, pass_s=lambda _: pass_s)
-    taking = sampler(program, anchor_budget_s=LONG_S)
-    sampled(taking)
-    (passes,) = set(program.anchors[-4:])
-    assert ANCHOR_S <= passes * pass_s < 3 * max(ANCHOR_S, pass_s)
-    assert taking.anchors_s == [pass_s] * 5
-
-
-def test_passes_have_an_end_however_short_they_are() -> None:
-    program = Program(lambda _: 1.0, pass_s=lambda _: 0.0)
-    taking = sampler(program)
-    sampled(taking)
-    assert max(program.anchors) == MOST_PASSES
-    assert set(taking.anchors_s) == {0.0}
-
-
-def test_what_is_tried_before_the_passes_are_enough_is_no_sample() -> None:
-    program = Program(lambda _: 1.0, pass_s=lambda turn: 1e-6 if turn < 2 else 1e-3)
-    taking = sampler(program, anchor_budget_s=LONG_S)
-    sampled(taking)
-    assert taking.anchors_s == pytest.approx([1e-3] * 5)
-
-
-def test_when_the_anchor_s_budget_is_over_samples_go_on_without_it() -> None:
-    taking = sampler(Program(lambda _: 1.0), samples=9, anchor_budget_s=3 * PASS_S)
-    assert len(sampled(taking).samples_s) == 9
-    assert taking.anchors_s == [PASS_S] * 3
-
-
-def test_without_a_budget_there_is_no_anchor() -> None:
-    program = Program(lambda _: 1.0)
-    taking = sampler(program, anchor_budget_s=0.0)
-    sampled(taking)
-    assert (program.anchors, taking.anchors_s) == ([], [])
-    assert "anchoring" not in taking.phases.spent_s
-
-
-def test_what_the_anchor_takes_is_in_no_sample() -> None:
-    program = Program(lambda _: 1.0, call_s=lambda _: 0.25, pass_s=lambda _: 64.0)
-    found = sampled(sampler(program, anchor_budget_s=LONG_S))
-    assert (found.samples_s, found.dispatch_s) == ((1.0,) * 4, 0.25)
 
 
 def _asleep(samples: int, *, single: bool = False, **amount: Any) -> tuple[float, ...]:

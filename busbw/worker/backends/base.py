@@ -112,6 +112,7 @@ class AbstractProgram(ABC):
 
     Beyond `most_iterations` the values would no longer be exact. `shortest` is the shortest chain
     in which a call does all that it does beyond its collectives: none, where an empty one does.
+    Calls do the injected work, if there is any, unless `injecting` was set to False.
     """
 
     compile_s: float
@@ -121,6 +122,7 @@ class AbstractProgram(ABC):
     shortest: int = 0
     # What the compiler says that one rank's part takes, with arguments; None where it does not.
     compiled_memory_bytes: int | None = None
+    injecting: bool = True
 
     @abstractmethod
     def fresh(self) -> None:
@@ -136,14 +138,6 @@ class AbstractProgram(ABC):
 
         Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
         rounds where the program counted another number than it was asked to run.
-        """
-
-    @abstractmethod
-    def anchor(self, passes: int) -> None:
-        """Read and write the input buffers of every rank `passes` times in one call; wait for it.
-
-        No collective: what it takes says how fast the machine is at the moment. The buffers hold
-        anything afterwards.
         """
 
     @abstractmethod

@@ -210,12 +210,6 @@ class AbstractChain(AbstractProgram):
         return self._compared(self._draw, iterations)
 
     @final
-    def anchor(self, passes: int) -> None:
-        """In the memory of the chain, which is released first or overwritten."""
-        self._result = None
-        self._change_signs(passes)
-
-    @final
     @contextlib.contextmanager
     def _compiling(self) -> Iterator[None]:
         begun_s = time.perf_counter()
@@ -242,10 +236,6 @@ class AbstractChain(AbstractProgram):
     @abstractmethod
     def _compared(self, number: int, iterations: int) -> int:
         """Compare the result on every rank; how many elements."""
-
-    @abstractmethod
-    def _change_signs(self, passes: int) -> None:
-        """Read and write the input buffers `passes` times, and wait for it."""
 
 
 def read_files(folder: Path, keep: Keep) -> list[Trace]:

@@ -35,7 +35,6 @@ class Counter(AbstractChain):
     def __init__(self) -> None:
         super().__init__(build.case(), Three())
         self.laid_out: list[int] = []
-        self.signs = 0
 
     @classmethod
     def host_bytes(cls, case: Case) -> int:
@@ -58,10 +57,6 @@ class Counter(AbstractChain):
     def _compared(self, number: int, iterations: int) -> int:
         return self._values.check_all(number, iterations, {0: self._result})
 
-    def _change_signs(self, passes: int) -> None:
-        assert self._result is None
-        self.signs += passes
-
 
 def test_draws_take_turns_and_each_result_is_held_against_its_own() -> None:
     chain = Counter()
@@ -81,11 +76,3 @@ def test_rounds_that_were_not_run_are_a_wrong_result_in_rounds_and_not_in_turns(
     with pytest.raises(MeasuringError, match=r"^the program ran 4 rounds, expected 6$") as raised:
         chain.check(6)
     assert raised.value.kind is FailureKind.WRONG_RESULT
-
-
-def test_the_anchor_never_runs_beside_a_result() -> None:
-    chain = Counter()
-    chain.fresh()
-    chain.run(2)
-    chain.anchor(3)
-    assert chain.signs == 3

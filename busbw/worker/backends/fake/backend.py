@@ -9,8 +9,8 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
                {"step": "dense", "slower": 2}]}
 
 The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
-last `hidden` of 1; without that key the recording holds no computing.
-`anchor_slower` does to the anchor what `slower` does to the collective.
+last `hidden` of 1; without that key the recording holds no computing. Injected work takes
+`injected_more` times what was asked for.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
@@ -139,16 +139,18 @@ class FakeBackend(AbstractBackend):
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
         bytes_s = case.payload_bytes / rate
         one_s = (latency_s + bytes_s) * float(line.get("slower", 1.0))
+        injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
-            one_s += injection.delay_s(one_s, case.payload_bytes)
+            injected_s = injection.delay_s(one_s, case.payload_bytes)
         if injection is not None and injection.extra is Extra.PAYLOAD:
-            one_s += (injection.share or 0.0) * bytes_s
+            injected_s = (injection.share or 0.0) * bytes_s
+        # As real ones are: not quite what was asked for.
+        injected_s *= float(self._script.get("injected_more", 1.0))
         bare = case.workload.is_bare
         self._share = 1.0 if bare else float(self._script.get("share_of_step", 0.5))
         self._hidden = None if bare else self._script.get("hidden")
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
-        anchor_s = bytes_s * float(line.get("anchor_slower", 1.0))
-        yield FakeProgram(self, case, one_s, anchor_s)
+        yield FakeProgram(self, case, one_s, injected_s)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
@@ -171,10 +173,10 @@ class FakeBackend(AbstractBackend):
                 events += _events(("fusion.1", plane, "Stream #2"), kept, (alone, 1.0))
         return [Trace(events=tuple(events), host="made up")]
 
-    def spend(self, call_s: float, collectives_s: Sequence[float], *, extra_s: float = 0.0) -> None:
+    def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
         """Let the time of one call pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
-        self.elapsed_s += call_s + sum(collectives_s) + extra_s
+        self.elapsed_s += call_s + sum(collectives_s)
 
     def _line(self, case: Case) -> dict[str, Any]:
         """What the script says of `case` in this launch."""
@@ -194,11 +196,10 @@ class FakeProgram(AbstractProgram):
     compile_s = 0.001
     step = 1
 
-    def __init__(self, backend: FakeBackend, case: Case, one_s: float, anchor_s: float) -> None:
+    def __init__(self, backend: FakeBackend, case: Case, one_s: float, injected_s: float) -> None:
         self._backend = backend
         self._case = case
-        self._one_s = one_s
-        self._anchor_s = anchor_s
+        self._one_s, self._injected_s = one_s, injected_s
         self._turn = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
@@ -209,12 +210,9 @@ class FakeProgram(AbstractProgram):
     def run(self, iterations: int) -> None:
         """Let the scripted time pass, up to 3 % more."""
         self._turn += iterations > 0
-        one_s = self._one_s * (1 + 0.01 * (self._turn * 7 % 4))
+        one_s = self._one_s + (self._injected_s if self.injecting else 0.0)
+        one_s *= 1 + 0.01 * (self._turn * 7 % 4)
         self._backend.spend(self._backend.call_s, [one_s] * iterations)
-
-    def anchor(self, passes: int) -> None:
-        """A pass takes as long as the script says of its anchor, by default what a payload does."""
-        self._backend.spend(0.0, [], extra_s=passes * self._anchor_s)
 
     def check(self, iterations: int) -> int:
         """Nothing to compare."""

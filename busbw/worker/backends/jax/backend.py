@@ -30,7 +30,7 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .injection import injected_work
+from .injection import calibrate, injected_work
 
 PROGRAM = "chain2"
 
@@ -63,9 +63,11 @@ class JaxBackend(AbstractFramework):
     def _program(
         self, case: Case, injection: Injection | None
     ) -> CollectiveProgram | DenseStepProgram:
-        virtual = self._device is Device.CPU
-        make = partial(self._kind(case), case, self._mesh(case), virtual=virtual)
-        return make(injected=injected_work(case, injection, lambda tried: make(injected=tried)))
+        virtual, injected = self._device is Device.CPU, injected_work(case, injection)
+        program = self._kind(case)(case, self._mesh(case), virtual=virtual, injected=injected)
+        if injection is not None and injected.delays:
+            calibrate(program, injection, case.payload_bytes)
+        return program
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
         found = jax.devices(self._device.value if self._device else None)

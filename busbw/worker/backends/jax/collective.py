@@ -27,7 +27,7 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import NOTHING, InjectedWork, work
+from .injection import NOTHING, InjectedWork, asked_shape, begun
 from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
 
 # Buffers up to this size are made on the host.
@@ -39,10 +39,11 @@ _LARGE_BYTES = 16 * MIB
 
 @dataclass(frozen=True)
 class Form:
-    """``function(turns, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
+    """``function(asked, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
 
-    `counts` are the buffers' elements on one rank, `outputs` how many come out, the `result`-th
-    holds the result. `step` collectives make one turn of the loop, 0: there is no loop.
+    `asked` is how many turns, or ``(turns, steps)`` where a delay is `injected`. `counts` are the
+    buffers' elements on one rank, `outputs` how many come out, the `result`-th holds the result.
+    `step` collectives make one turn of the loop, 0: there is no loop.
     """
 
     function: Callable[..., Any]
@@ -51,6 +52,7 @@ class Form:
     result: int
     step: int
     donated: bool = True
+    injected: InjectedWork = NOTHING
 
     def shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
         """The buffers of all ranks together, laid out over the mesh."""
@@ -61,9 +63,9 @@ class Form:
         ]
 
     def lowered(self, case: Case, mesh: Mesh) -> Any:
-        """``(turns, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
+        """``(asked, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
         each = PartitionSpec(mesh.axis_names)
-        turns = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+        asked = asked_shape(self.injected, NamedSharding(mesh, EVERYWHERE))
         buffers = self.shapes(case, mesh)
         mapped = versions.shard_map(
             self.function,
@@ -72,7 +74,7 @@ class Form:
             out_specs=(EVERYWHERE, *[each] * self.outputs),
         )
         numbers = tuple(range(1, len(buffers) + 1)) if self.donated else ()
-        return jax.jit(mapped, donate_argnums=numbers, keep_unused=True).lower(turns, *buffers)
+        return jax.jit(mapped, donate_argnums=numbers, keep_unused=True).lower(asked, *buffers)
 
 
 def form_of(
@@ -89,21 +91,22 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    extra = partial(work, injected, axes)
+    start = partial(begun, injected, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_single, one)
         return Form(single, (taken,), outputs=1, result=0, step=0, donated=in_place)
+    counts: tuple[int, ...] = (taken,)
     few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
     if not in_place:
         # More of them in a turn have the same input and would be merged into one.
-        return Form(partial(_repeated, one, extra), (taken, given), outputs=2, result=1, step=1)
-    if virtual:
+        function, counts, result, step = partial(_repeated, one, start), (taken, given), 1, 1
+    elif virtual:
         step = 2 if few else 4
-        return Form(
-            partial(_ping_pong, one, extra, step), (taken,) * 2, outputs=2, result=0, step=step
-        )
-    return Form(partial(_chained, one, extra), (taken,), outputs=1, result=0, step=1)
+        function, counts, result = partial(_ping_pong, one, start, step), counts * 2, 0
+    else:
+        function, result, step = partial(_chained, one, start), 0, 1
+    return Form(function, counts, len(counts), result, step, injected=injected)
 
 
 def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
@@ -112,12 +115,14 @@ def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tup
 
 def _ping_pong(
     one: Callable[..., Any],
-    extra: Callable[..., Any],
+    start: Callable[..., Any],
     step: int,
-    turns: jax.Array,
+    asked: Any,
     first: jax.Array,
     second: jax.Array,
 ) -> tuple[Any, ...]:
+    turns, extra = start(asked)
+
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, first, second = held
         zero = 0
@@ -132,8 +137,10 @@ def _ping_pong(
 
 
 def _chained(
-    one: Callable[..., Any], extra: Callable[..., Any], turns: jax.Array, values: jax.Array
+    one: Callable[..., Any], start: Callable[..., Any], asked: Any, values: jax.Array
 ) -> tuple[Any, ...]:
+    turns, extra = start(asked)
+
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values = held
         values = one(values)
@@ -144,11 +151,13 @@ def _chained(
 
 def _repeated(
     one: Callable[..., Any],
-    extra: Callable[..., Any],
-    turns: jax.Array,
+    start: Callable[..., Any],
+    asked: Any,
     values: jax.Array,
     result: jax.Array,
 ) -> tuple[Any, ...]:
+    turns, extra = start(asked)
+
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, result = held
         values, result = versions.optimization_barrier((values, one(values)))
@@ -164,18 +173,20 @@ class CollectiveProgram(JaxProgram):
         self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
     ) -> None:
         _check_world(case, mesh)
-        self._injected = injected
         self._dtype = jnp.dtype(case.dtype)
         exact = Values(case, self._dtype)
         rounds = exact.most_rounds()
-        self._form = form_of(case, _axes(case, mesh), rounds, virtual=virtual, injected=injected)
+        form = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
+        self._form = form()
         self._result_at, self._donated = self._form.result, self._form.donated
         self.step = max(1, self._form.step)
         self.most_iterations = _most_iterations(case, rounds, self._form.step)
-        super().__init__(case, mesh, exact, PartitionSpec(mesh.axis_names))
+        super().__init__(case, mesh, exact)
+        self._spec = PartitionSpec(mesh.axis_names)
         self._shapes = self._form.shapes(case, mesh)
-        text = self._compile(lambda: self._form.lowered(case, mesh))
-        self.proof = self._prove(text)
+        self.proof = self._compiled_form(self._form)
+        if injected != NOTHING:
+            self.proof = self._compiled_form(form(injected=injected))
         self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
         self._start = self._compiled_start(self._draws[0])
         self._on_devices = None if virtual else CheckOnDevices(case, mesh, exact)
@@ -192,14 +203,17 @@ class CollectiveProgram(JaxProgram):
             temporary += given
         return case.ranks * (taken + given + temporary)
 
-    def _prove(self, text: str) -> Proof:
+    def _compiled_form(self, form: Form) -> Proof:
+        """The proof of `form`, compiled."""
+        plain = form.injected == NOTHING
         wanted = proof.wanted(
             self._case,
             self.step,
             device=Device(self._mesh.devices.flat[0].platform),
-            plain=self._injected == NOTHING,
-            part_bytes=self._injected.part * self._dtype.itemsize,
+            plain=plain,
+            part_bytes=form.injected.part * self._dtype.itemsize,
         )
+        text = self._compile(lambda: form.lowered(self._case, self._mesh), slowed=not plain)
         return proof.prove(text, wanted)
 
     def _on_ranks(self, exact: Values, number: int) -> jax.Array:

@@ -19,7 +19,7 @@ from ..base import unavailable
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import NOTHING, InjectedWork, work
+from .injection import NOTHING, InjectedWork, asked_shape, begun
 from .program import EVERYWHERE, JaxProgram, loop
 
 
@@ -36,8 +36,11 @@ class DenseStepProgram(JaxProgram):
             raise unavailable("a second collective is for all-reduces, not for steps")
         layer = layer_of(case)
         reference = StepValues(layer, virtual=virtual)
-        super().__init__(case, mesh, reference, EVERYWHERE)
-        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh, injected)), case)
+        super().__init__(case, mesh, reference)
+        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh)), case)
+        if injected != NOTHING:
+            text = self._compile(lambda: _lowered_chain(layer, mesh, injected), slowed=True)
+            self.proof = prove(text, case)
         weights, rows, labels = shapes(layer, mesh)
         self._shapes = [weights]
         self._batch = (
@@ -121,16 +124,18 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork) -> Any:
-    """``(turns, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
+def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork = NOTHING) -> Any:
+    """``(asked, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
     each = PartitionSpec(axis)
 
-    def chain(turns: Any, weights: Any, rows: Any, labels: Any) -> Any:
+    def chain(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
+        turns, extra = begun(injected, (axis,), asked)
+
         def turn(held: Any) -> Any:
             count, weights = held
             weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + work(injected, (axis,), count, weights), weights
+            return count + 1 + extra(count, weights), weights
 
         return loop(turns, turn, weights)
 
@@ -140,8 +145,8 @@ def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork) -> Any:
         in_specs=(EVERYWHERE, EVERYWHERE, each, each),
         out_specs=(EVERYWHERE, EVERYWHERE),
     )
-    turns = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
-    return jax.jit(mapped, donate_argnums=1).lower(turns, *shapes(layer, mesh))
+    asked = asked_shape(injected, NamedSharding(mesh, EVERYWHERE))
+    return jax.jit(mapped, donate_argnums=1).lower(asked, *shapes(layer, mesh))
 
 
 def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:

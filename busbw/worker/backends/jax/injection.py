@@ -2,52 +2,74 @@
 
 Never part of an ordinary measurement. The work gives a zero that the compiler cannot predict, which
 is added to the loop's counter: so it can neither be dropped nor moved out of the loop. It changes
-no value, and the result is checked as always.
+no value, and the result is checked as always. How many steps a delay has is an argument of the
+program: it is calibrated on the very program and buffers that are measured. Programs of its own
+would leave the memory behind in another state, which alone moved 16M by a tenth.
 """
 
 from __future__ import annotations
 
-import contextlib
+import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
 
 from busbw.model import Case, Clock, Extra, Injection
 
 from ..base import unavailable
-from ..framework import AbstractChain
+from .program import JaxProgram
 
 _TRIED_STEPS = 100_000
 _STEP_TRIES = 5
-_CALIBRATING_S = 0.005
+_CALIBRATING_S = 0.01
 _CALIBRATING_TURNS = 15
-_TRIED_FACTOR = 2.0
-_TRIED = 0.2
+_LEAST_TURNS = 3
+_MOST_CALIBRATING_S = 3.0
+_TRIED = 0.1
 
 
 @dataclass(frozen=True)
 class InjectedWork:
-    """After each collective: `steps` of a busy loop on every rank, or another collective.
+    """After each collective: a busy loop on every rank (`delays`), or another collective.
 
     That one runs on a `part` of the payload, in elements; 0 is none.
     """
 
-    steps: int = 0
+    delays: bool = False
     part: int = 0
 
 
 NOTHING = InjectedWork()
 
 
-def work(injected: InjectedWork, axes: tuple[str, ...], count: jax.Array, result: jax.Array) -> Any:
+def asked_shape(injected: InjectedWork, everywhere: NamedSharding) -> Any:
+    """The first argument of a program: how many turns, or ``(turns, steps of the busy loop)``."""
+    number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
+    return (number, number) if injected.delays else number
+
+
+def begun(
+    injected: InjectedWork, axes: tuple[str, ...], asked: Any
+) -> tuple[jax.Array, Callable[..., Any]]:
+    """The turns that are `asked` for, and the work ``(count, result) -> 0`` after a collective."""
+    turns, steps = asked if injected.delays else (asked, 0)
+    return turns, partial(_work, injected, axes, steps)
+
+
+def _work(
+    injected: InjectedWork, axes: tuple[str, ...], steps: Any, count: jax.Array, result: jax.Array
+) -> Any:
     """Zero, after the work that follows a collective with `result`; `count` differs each time."""
-    if injected.steps:
-        return _busy(count, injected.steps)
+    if injected.delays:
+        return busy(count, steps)
     if injected.part:
         # No value is ever below 0.
         part = jax.lax.pmax(result[: injected.part], axes)
@@ -55,18 +77,26 @@ def work(injected: InjectedWork, axes: tuple[str, ...], count: jax.Array, result
     return 0
 
 
-def injected_work(
-    case: Case, injection: Injection | None, make: Callable[[InjectedWork], AbstractChain]
-) -> InjectedWork:
-    """The work of `injection` for `case`; a delay is calibrated with programs from `make`."""
+def busy(start: jax.Array, steps: Any) -> Any:
+    """0, after `steps` steps of Marsaglia's xorshift from an odd number, which never gives 0."""
+
+    def step(_: Any, held: jax.Array) -> jax.Array:
+        for shift in (13, -17, 5):
+            held = held ^ (held << shift if shift > 0 else held >> -shift)
+        return held
+
+    first = start.astype(jnp.uint32) * 2 + 1
+    return (jax.lax.fori_loop(0, steps, step, first) == 0).astype(start.dtype)
+
+
+def injected_work(case: Case, injection: Injection | None) -> InjectedWork:
+    """The work of `injection` for `case`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
-        return InjectedWork()
+        return NOTHING
     if case.clock is Clock.DISPATCH:
         # Its program is the collective alone, without a loop to which work could be added.
         raise unavailable(f"a {injection.extra.value} is for chains, not single calls")
-    if injection.extra is Extra.PAYLOAD:
-        return _part(case, injection)
-    return _delay(case, injection, make)
+    return _part(case, injection) if injection.extra is Extra.PAYLOAD else InjectedWork(delays=True)
 
 
 def _part(case: Case, injection: Injection) -> InjectedWork:
@@ -82,84 +112,88 @@ def _part(case: Case, injection: Injection) -> InjectedWork:
     return InjectedWork(part=part)
 
 
-def _delay(
-    case: Case, injection: Injection, make: Callable[[InjectedWork], AbstractChain]
-) -> InjectedWork:
-    """As many steps as take the requested time, within the chain itself.
+def calibrate(program: JaxProgram, injection: Injection, payload_bytes: int) -> None:
+    """Have `program` take as many steps as take the requested time, within the chain itself.
 
     Even the shortest loop takes some time. A delay that is nearer to zero than to that is left out:
     a delay that grows with the payload must leave small payloads unchanged.
     """
-    with contextlib.ExitStack() as held:
-
-        def tried(injected: InjectedWork) -> AbstractChain:
-            program = make(injected)
-            held.callback(program.release)
-            return program
-
-        without = tried(NOTHING)
-        one_s = _one_s(without)
-        # Not much longer than wanted: work that a rank does while it would wait costs nothing.
-        tried_s = max(_TRIED_FACTOR * injection.delay_s(one_s, case.payload_bytes), _TRIED * one_s)
-        steps = max(2, round(tried_s / _step_s()))
-        turns = _turns([without, tried(InjectedWork(steps=1)), tried(InjectedWork(steps=steps))])
-    without_s = statistics.median(one for one, _, _ in turns)
-    least_s = max(0.0, statistics.median(short - one for one, short, _ in turns))
-    step_s = statistics.median(long - short for _, short, long in turns) / (steps - 1)
-    wanted_s = injection.delay_s(without_s, case.payload_bytes)
+    chain = _chain(program)
+    one_s = min(_turn(program, chain, ())[1] for _ in range(3))
+    # Not much longer than wanted: work that a rank does while it would wait costs nothing.
+    tried_s = max(injection.delay_s(one_s, payload_bytes), _TRIED * one_s)
+    steps = max(2, round(tried_s / _step_s()))
+    turns = _turns(program, chain, (1, steps))
+    empty_s, without_s = (statistics.median(times) for times in list(zip(*turns))[:2])
+    shortest_s = [short - one for _, one, short, _ in turns]
+    least_s = _surely_s(shortest_s)
+    step_s = (statistics.median(long - one for _, one, _, long in turns) - least_s) / (steps - 1)
+    wanted_s = injection.delay_s(without_s - empty_s, payload_bytes)
     if step_s <= 0:
         raise unavailable("a delay's length cannot be found here")
-    if wanted_s < least_s / 2:
-        return NOTHING
-    return InjectedWork(steps=max(1, 1 + round((wanted_s - least_s) / step_s)))
+    if wanted_s < statistics.median(shortest_s) / 2:
+        program.leave_out_injected()
+        return
+    program.delay_steps = max(1, 1 + round((wanted_s - least_s) / step_s))
+
+
+def _surely_s(differences_s: list[float]) -> float:
+    """How far beyond 0 their median surely is: what is only noise would shorten the delay."""
+    middle_s = statistics.median(differences_s)
+    spread_s = statistics.median(abs(one - middle_s) for one in differences_s)
+    # Twice the standard error of a median, from the median deviation.
+    return max(0.0, middle_s - 2 * 1.86 * spread_s / math.sqrt(len(differences_s)))
 
 
 def _step_s() -> float:
     """Seconds of one step by itself, roughly."""
-    busy = jax.jit(lambda start: _busy(start, _TRIED_STEPS))
-    jax.block_until_ready(busy(jnp.int32(0)))
+    alone = jax.jit(busy)
+    start, steps = jnp.int32(0), jnp.int32(_TRIED_STEPS)
+    jax.block_until_ready(alone(start, steps))
     tries_s = []
     for _ in range(_STEP_TRIES):
         begun_s = time.perf_counter()
-        jax.block_until_ready(busy(jnp.int32(0)))
+        jax.block_until_ready(alone(start, steps))
         tries_s.append(time.perf_counter() - begun_s)
     # The minimum: a preempted try would make the calibration loop too short to be measured.
     return min(tries_s) / _TRIED_STEPS
 
 
-def _one_s(program: AbstractChain) -> float:
-    """Seconds of one collective, roughly."""
-    _chain_s(program, program.step)
-    return min(_chain_s(program, program.step) for _ in range(3)) / program.step
+def _chain(program: JaxProgram) -> int:
+    """How many collectives take long enough to be compared."""
+    chain = program.step
+    while chain < program.most_iterations and _chain_s(program, chain) < _CALIBRATING_S:
+        chain = min(2 * chain, program.most_iterations)
+    return max(program.step, chain // program.step * program.step)
 
 
-def _busy(start: jax.Array, steps: int) -> Any:
-    """0, after `steps` steps of Marsaglia's xorshift from an odd number, which never gives 0."""
-
-    def step(_: Any, held: jax.Array) -> jax.Array:
-        for shift in (13, -17, 5):
-            held = held ^ (held << shift if shift > 0 else held >> -shift)
-        return held
-
-    begun = start.astype(jnp.uint32) * 2 + 1
-    return (jax.lax.fori_loop(0, steps, step, begun) == 0).astype(start.dtype)
+def _turns(program: JaxProgram, chain: int, steps: tuple[int, ...]) -> list[tuple[float, ...]]:
+    """Turns until there are enough, or they have taken long."""
+    begun_s, found = time.perf_counter(), [_turn(program, chain, steps)]
+    while len(found) < _LEAST_TURNS or (
+        len(found) < _CALIBRATING_TURNS and time.perf_counter() - begun_s < _MOST_CALIBRATING_S
+    ):
+        found.append(_turn(program, chain, steps))
+    return found
 
 
-def _turns(programs: Sequence[AbstractChain]) -> list[tuple[float, ...]]:
-    """Seconds of one collective of each program, taken in turn."""
-    first = programs[0]
-    chain = first.step
-    while chain < first.most_iterations and _chain_s(first, chain) < _CALIBRATING_S:
-        chain = min(2 * chain, first.most_iterations)
-    chain = max(first.step, chain // first.step * first.step)
-    return [
-        tuple(_chain_s(program, chain) / chain for program in programs)
-        for _ in range(_CALIBRATING_TURNS)
-    ]
+def _turn(program: JaxProgram, chain: int, steps: tuple[int, ...]) -> tuple[float, ...]:
+    """Seconds of an empty call, of one collective alone, and with each of `steps` steps.
+
+    All of them are of `chain` collectives in a call, of which each has its share.
+    """
+    times_s = [_chain_s(program, iterations) / chain for iterations in (0, chain)]
+    for number in steps:
+        times_s.append(_chain_s(program, chain, number) / chain)
+    return tuple(times_s)
 
 
-def _chain_s(program: AbstractChain, iterations: int) -> float:
+def _chain_s(program: JaxProgram, iterations: int, steps: int | None = None) -> float:
+    """Seconds of a call; without `steps` nothing is injected."""
+    program.injecting, program.delay_steps = steps is not None, steps
     program.fresh()
     begun_s = time.perf_counter()
     program.run(iterations)
-    return time.perf_counter() - begun_s
+    elapsed_s = time.perf_counter() - begun_s
+    program.injecting = True
+    return elapsed_s

@@ -1,8 +1,7 @@
 """What programs in JAX share: compiled once, called on their buffers, compared by rank.
 
 An accelerator's result is compared on the devices, which say which ranks are right to the last
-element; only a wrong one is copied to the host. The anchor is here, too: every rank reads and
-writes its own buffer, in place, and nothing more.
+element; only a wrong one is copied to the host.
 """
 
 from __future__ import annotations
@@ -30,38 +29,52 @@ _CHECKED_AT_ONCE = 2**18
 
 
 class JaxProgram(AbstractChain):
-    """A chain over `mesh`, whose buffers lie on it as `spec` says.
+    """A chain over `mesh`.
 
     ``_call(turns, *buffers, *batch)`` gives the rounds counted, and new buffers where they are
     donated; the `_result_at`-th of these is the result. ``_start(draw, *buffers)`` lays out one
     of the `_draws`. All these are the subclass's.
+
+    Work is injected by a second program, `_slowed`, on the same buffers: where buffers lie changes
+    a time by more than small injections do. With `delay_steps`, those of its busy loop, its first
+    argument is ``(turns, steps)``.
     """
 
+    delay_steps: int | None = None
     _call: Any
+    _slowed: Any = None
     _start: Callable[..., tuple[jax.Array, ...]]
     _draws: Sequence[jax.Array]
     _shapes: Sequence[jax.ShapeDtypeStruct]
     _result_at: int = 0
     _donated: bool = True
 
-    def __init__(self, case: Case, mesh: Mesh, values: AbstractValues, spec: PartitionSpec) -> None:
+    def __init__(self, case: Case, mesh: Mesh, values: AbstractValues) -> None:
         super().__init__(case, values)
-        self._mesh, self._spec = mesh, spec
+        self._mesh = mesh
         self._peak_before_bytes = self._peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._batch: tuple[jax.Array, ...] = ()
         self._buffers: tuple[jax.Array, ...] = ()
-        self._signs: Any = None
         self._on_devices: CheckOnDevices | None = None
 
     @final
-    def _compile(self, lowered: Callable[[], Any]) -> str:
-        """Lower and compile the chain; its optimised HLO."""
+    def _compile(self, lowered: Callable[[], Any], *, slowed: bool = False) -> str:
+        """Lower and compile the chain, or the `slowed` one; its optimised HLO."""
         with self._compiling():
-            self._call = lowered().compile()
-        self.compiled_memory_bytes = _memory_bytes(self._call)
-        text: str = self._call.as_text()
+            compiled = lowered().compile()
+        self.compiled_memory_bytes = _memory_bytes(compiled)
+        if slowed:
+            self._slowed = compiled
+        else:
+            self._call = compiled
+        text: str = compiled.as_text()
         return text
+
+    @final
+    def leave_out_injected(self) -> None:
+        """From now on nothing is injected."""
+        self._slowed = None
 
     @final
     def release(self) -> None:
@@ -88,12 +101,19 @@ class JaxProgram(AbstractChain):
 
     @final
     def _called(self, iterations: int) -> tuple[Any, Any]:
-        turns = jax.device_put(np.int32(iterations // self.step), self._everywhere)
-        counted, *buffers = self._call(turns, *self._buffers, *self._batch)
+        call, asked = self._call, self._on_all(iterations // self.step)
+        if self.injecting and self._slowed is not None:
+            call = self._slowed
+            if self.delay_steps is not None:
+                asked = asked, self._on_all(self.delay_steps)
+        counted, *buffers = call(asked, *self._buffers, *self._batch)
         jax.block_until_ready(buffers)
         if self._donated:
             self._buffers = tuple(buffers)
         return counted, buffers[self._result_at]
+
+    def _on_all(self, number: int) -> Any:
+        return jax.device_put(np.int32(number), self._everywhere)
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
@@ -116,16 +136,6 @@ class JaxProgram(AbstractChain):
         }
         self._values.check_all(number, iterations, doubtful)
         return sum(int(shard.data.size) for shard in shards)
-
-    @final
-    def _change_signs(self, passes: int) -> None:
-        """In place in the first buffer, without a second copy of it."""
-        first, *others = self._buffers
-        self._signs = self._signs or _compiled_signs(self._mesh, first, self._spec)
-        self._buffers = ()
-        _, changed = self._signs(jax.device_put(np.int32(passes), self._everywhere), first)
-        jax.block_until_ready(changed)
-        self._buffers = (changed, *others)
 
     @final
     def _zeros_from_host(self) -> tuple[jax.Array, ...]:
@@ -192,22 +202,6 @@ class CheckOnDevices:
         turns = whole * blocks
         found: jax.Array = jax.lax.fori_loop(0, turns, look, first) if turns else first
         return found.reshape(1)
-
-
-def _compiled_signs(mesh: Mesh, buffer: jax.Array, spec: PartitionSpec) -> Any:
-    """``(passes, buffer) -> (passes, buffer)`` with as many changes of sign, in place.
-
-    No collective; the same devices, threads and bytes as the case.
-    """
-    each = (EVERYWHERE, spec)
-    mapped = versions.shard_map(_passes, mesh=mesh, in_specs=each, out_specs=each)
-    small = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
-    held = jax.ShapeDtypeStruct(buffer.shape, buffer.dtype, sharding=buffer.sharding)
-    return jax.jit(mapped, donate_argnums=1).lower(small, held).compile()
-
-
-def _passes(passes: jax.Array, values: jax.Array) -> tuple[Any, ...]:
-    return loop(passes, lambda held: (held[0] + 1, -held[1]), values)
 
 
 def loop(turns: Any, turn: Callable[..., Any], *buffers: Any) -> tuple[Any, ...]:

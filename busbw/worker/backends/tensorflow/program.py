@@ -1,7 +1,6 @@
 """What programs in TensorFlow share: traced once, called from starting values, read.
 
-It runs on the replicas of a strategy of `tf.distribute`. The anchor is here, too: every rank reads
-and writes its own values, and nothing more.
+It runs on the replicas of a strategy of `tf.distribute`.
 """
 
 from __future__ import annotations
@@ -123,7 +122,6 @@ class TensorflowProgram(AbstractChain):
         self._replicas.begin_peak()
         self._start: Any = None
         self._batch: tuple[Any, ...] = ()
-        self._signs: Any = None
 
     @final
     def _trace(self, chain: Callable[..., tuple[Any, Any]], *batch: Any) -> None:
@@ -139,7 +137,7 @@ class TensorflowProgram(AbstractChain):
     @final
     def release(self) -> None:
         """Release the values and the graphs."""
-        self._start = self._result = self._signs = self._call = None
+        self._start = self._result = self._call = None
         self._batch = ()
 
     @final
@@ -169,17 +167,6 @@ class TensorflowProgram(AbstractChain):
         results = dict(enumerate(self._replicas.readable(self._result)))
         return self._values.check_all(number, iterations, results)
 
-    @final
-    def _change_signs(self, passes: int) -> None:
-        """From the starting values each time; the memory is that of the last result."""
-        if self._signs is None:
-            traced = tf.function(
-                lambda given, turns: self._replicas.run(_changed_signs, given, turns),
-                autograph=False,
-            )
-            self._signs = traced.get_concrete_function(self._start, tf.constant(1))
-        self._replicas.wait(self._signs(self._start, tf.constant(passes)))
-
     @abstractmethod
     def _values_of_rank(self, rank: int, number: int) -> Any:
         """What `rank` starts with in draw `number`."""
@@ -189,13 +176,3 @@ def summed(values: Any) -> Any:
     """The sum of all replicas' values, by the strategy's own all-reduce, on each of them."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-
-def _changed_signs(values: Any, passes: Any) -> Any:
-    """Reads and writes all of `values` `passes` times, in place but for the first."""
-    return tf.while_loop(
-        lambda done, _: done < passes,
-        lambda done, held: (done + 1, -held),
-        (tf.constant(0), values),
-        parallel_iterations=1,
-    )[1]
