@@ -1,8 +1,10 @@
-"""`python -m evidence record|replay|page`: record launches, replay rules on them, write the page.
+"""`python -m evidence record|replay|page|pairs|nights|kept`: record, replay and simulate.
 
 `replay` prints what `page` writes into docs/verdict.md; `page` also writes figures.json, which a
-test holds changes of a rule to. What `record` takes stands in `record`,
-which is imported only when it is asked for, since replaying needs nothing that measures.
+test holds changes of a rule to. `pairs` simulates sessions of two stacks in turn and `nights` those
+of a quiet device, many more than can be recorded; `kept` judges sessions of a history. What
+`record` takes stands in `record`, which is imported only when it is asked for, since replaying
+needs nothing that measures.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 
 from busbw import writing
 
-from . import corpus, figures, page
+from . import corpus, figures, kept, nights, page, pairs
 from .corpus import CorpusError
 from .page import PageError
 from .replay import replay
@@ -33,6 +35,18 @@ def main(arguments: Sequence[str]) -> None:
         return
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.command == "pairs":
+        for line in pairs.table(options.sessions, options.seed):
+            print(line, flush=True)
+        return
+    if options.command == "kept":
+        for line in kept.rows(kept.read(options.folder)):
+            print(line, flush=True)
+        return
+    if options.command == "nights":
+        for line in nights.TABLES[options.table](options.sessions, options.seed):
+            print(line, flush=True)
+        return
     try:
         text = _text(options)
         if options.command == "replay":
@@ -72,6 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     commands.choices["page"].add_argument(
         "--document", type=Path, default=DOCUMENT, help=f"default: docs/{DOCUMENT.name}"
     )
+    simulated = commands.add_parser("pairs", help="simulate sessions of two stacks in turn")
+    simulated.add_argument("--sessions", type=_positive, default=2000, help="default: 2000")
+    simulated.add_argument("--seed", type=_positive, default=1, help="of the draws; default: 1")
+    own = commands.add_parser("kept", help="judge sessions of a history against one another")
+    own.add_argument("--folder", type=Path, default=kept.FOLDER, help="default: evidence/history")
+    quiet = commands.add_parser("nights", help="simulate nights on a quiet device")
+    quiet.add_argument("table", choices=list(nights.TABLES), help="which table")
+    quiet.add_argument("--sessions", type=_positive, default=1000, help="of each; default: 1000")
+    quiet.add_argument("--seed", type=_positive, default=1, help="of the draws; default: 1")
     return parser
 
 

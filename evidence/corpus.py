@@ -58,7 +58,8 @@ class Injection:
 class Side:
     """One worker process at one payload. Sample i was taken right beside the other side's.
 
-    `anchors_s` are the times of a fixed piece of work, taken in between; there may be none.
+    `anchors_s` are the times of a fixed piece of work, taken in between by older versions of busbw;
+    new recordings have none, and no rule uses them.
     """
 
     samples_s: tuple[float, ...]
@@ -78,11 +79,6 @@ class Side:
     def median_s(self) -> float:
         """The median of the samples."""
         return statistics.median(self.samples_s)
-
-    @cached_property
-    def anchor_s(self) -> float:
-        """The anchor of the launch: the median of its samples, at least one."""
-        return statistics.median(self.anchors_s)
 
     @cached_property
     def least_s(self) -> float:

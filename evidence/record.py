@@ -84,7 +84,6 @@ def _pairs(
             launches=options.launches,
             samples=options.samples,
             budget_s=options.budget_s,
-            anchor_budget_s=60.0,
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
         stacks={
@@ -125,10 +124,7 @@ def _launches(reference: Measurement, candidate: Measurement) -> list[RecordedLa
 def _launch(number: int, case: Case, reference: Run, candidate: Run) -> RecordedLaunch:
     # Both have as many samples, but for the turn in which the first had enough.
     count = min(len(reference.samples_s), len(candidate.samples_s))
-    sides = [
-        Side(samples_s=run.samples_s[:count], anchors_s=run.anchors_s[:count])
-        for run in (reference, candidate)
-    ]
+    sides = [Side(samples_s=run.samples_s[:count]) for run in (reference, candidate)]
     first = First.REFERENCE if number % 4 < 2 else First.CANDIDATE
     return RecordedLaunch(
         number=number,

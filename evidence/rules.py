@@ -10,12 +10,11 @@ from collections.abc import Mapping
 
 from .draw import Rule
 from .others import OTHERS
-from .own import POLICY, Paired, Stored
+from .own import Paired, Stored
 
 OWN: Mapping[str, Rule] = {
     "busbw `--against`, in turn": Paired(),
-    "busbw, stored baseline and anchor": Stored(anchor_weight=POLICY.anchor_weight),
-    "busbw, stored baseline alone": Stored(anchor_weight=0.0),
+    "busbw, stored baseline": Stored(),
 }
 
 RULES: Mapping[str, Rule] = {**OWN, **OTHERS}

@@ -33,6 +33,11 @@ def test_replay_prints_the_tables(folder: Path, capsys: pytest.CaptureFixture[st
     assert "20 replays" in printed
 
 
+def test_pairs_prints_a_table_of_simulated_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["pairs", "--sessions=1"])
+    assert capsys.readouterr().out.startswith("| cases | noise of a pair |")
+
+
 def test_page_writes_them_between_the_marks(folder: Path) -> None:
     document = folder / "page.md"
     document.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
