@@ -5,7 +5,6 @@ No test lives here, and nothing here reads a file, a clock or a device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -186,17 +185,8 @@ def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: 
     return Measurement(case=case(**changes), runs=runs, failures=failures)
 
 
-def anchored(case_s: Sequence[float], anchors_s: Sequence[float], **changes: Any) -> Measurement:
-    """One launch for each of these times, its anchor beside it; `changes` are the case's."""
-    runs = tuple(
-        run(time_s, launch=f"{i + 1}.0", anchors_s=(anchor_s,))
-        for i, (time_s, anchor_s) in enumerate(zip(case_s, anchors_s))
-    )
-    return Measurement(case=case(**changes), runs=runs)
-
-
 def session(*times_s: float, **changes: Any) -> BaselineSession:
-    """A session of these launch times, without anchors."""
+    """A session of these launch times."""
     ordinary = BaselineSession(date=DATE, commit="", versions=VERSIONS, times_s=times_s)
     return replace(ordinary, **changes)
 

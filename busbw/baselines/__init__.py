@@ -9,7 +9,15 @@ from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compi
 from .document import BaselineError, read_json
 from .entries import Accepted, Occasion, beyond
 from .files import Draft, check_folder, check_writable, drafted
-from .store import FoundBaseline, contents_of, find, find_published, frameworks_at, frameworks_below
+from .store import (
+    FoundBaseline,
+    all_at,
+    contents_of,
+    find,
+    find_published,
+    frameworks_at,
+    frameworks_below,
+)
 from .timed import TIMED, Document
 from .updates import Change, Rules, Saved, prune, rebase, save
 
@@ -26,6 +34,7 @@ __all__ = [
     "Occasion",
     "Rules",
     "Saved",
+    "all_at",
     "beyond",
     "check_folder",
     "check_writable",

@@ -38,11 +38,13 @@ MOST_SESSIONS = 10
 class Occasion:
     """When baselines are written, at which commit (may be empty), and why (may be empty).
 
+    `at` is when the session began, as a moment's text; empty where nothing was measured.
     `surroundings` is what else is recorded of the machine.
     """
 
     date: str
     commit: str = ""
+    at: str = ""
     reason: str = ""
     surroundings: Mapping[str, str] = field(default_factory=dict)
 
@@ -59,7 +61,6 @@ class Accepted:
     key: EnvironmentKey
     measurement: Measurement
     times_s: tuple[float, ...]
-    anchors_s: tuple[float, ...] = ()
     append: bool = False
     memory_limit_bytes: int | None = None
 
@@ -86,7 +87,6 @@ def _session_of(stored: StoredSession) -> BaselineSession:
         BaselineSession,
         stored,
         times_s=tuple(time_us / 1e6 for time_us in stored.times_us),
-        anchors_s=tuple(anchor_us / 1e6 for anchor_us in stored.anchors_us),
     )
 
 
@@ -117,9 +117,9 @@ def entry_of(accepted: Accepted, occasion: Occasion) -> Entry:
 def _stored(accepted: Accepted, occasion: Occasion, versions: Mapping[str, str]) -> StoredSession:
     return StoredSession(
         date=occasion.date,
+        at=occasion.at,
         commit=occasion.commit,
         times_us=tuple(rounded_us(1e6 * time_s) for time_s in accepted.times_s),
-        anchors_us=tuple(rounded_us(1e6 * anchor_s) for anchor_s in accepted.anchors_s),
         versions=versions,
         surroundings=occasion.surroundings,
     )

@@ -71,6 +71,12 @@ def find(
     return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
 
+def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
+    """Every baseline of `framework` on `key`. Raises BaselineError for a bad file."""
+    paths = sorted((root / key.folder).glob(f"{framework}.*.*.json"))
+    return tuple(one for path in paths for one in contents_of(path).baselines)
+
+
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     """The frameworks that have baselines on `key`."""
     return _frameworks((root / key.folder).glob("*.*.*.json"))
@@ -83,7 +89,8 @@ def frameworks_below(root: Path) -> frozenset[str]:
 
 def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
     named = (CaseKey.of_file(path.name) for path in paths)
-    return frozenset(one.framework for one in named if one is not None)
+    found = frozenset(one.framework for one in named if one is not None)
+    return found - {_PUBLISHED}
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
@@ -111,6 +118,9 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 SCHEMA = 1
+
+# Stands where the name of a framework does in the names of other files.
+_PUBLISHED = "published"
 
 # A thousand times what any link or memory moves.
 _MOST_GB_PER_S = 1e7
@@ -181,7 +191,7 @@ def _check_table(table: Published, path: Path) -> None:
 def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
     """What was published for this payload on this device kind and number of ranks, if anything."""
     folder = root / slug(key.device_kind) / f"{key.ranks}r"
-    for path in sorted(folder.glob(f"published.{case.collective}.*.json")):
+    for path in sorted(folder.glob(f"{_PUBLISHED}.{case.collective}.*.json")):
         table = read_published(path)
         for entry in table.entries:
             if entry.payload_bytes == case.payload_bytes:

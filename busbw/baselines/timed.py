@@ -3,7 +3,8 @@
 Schema history:
 1  the first: the launch times of one session per payload.
 2  the sessions of each payload with commit and anchors, the pinned level, the file's history.
-   A file of schema 1 is read as one session, pinned at its median, and written as schema 2.
+   A file of schema 1 is read as one session, pinned at its median.
+3  when each session began; an older one is known by its day.
 
 Files are written with the newest schema. How entries are joined is decided in `entries`.
 """
@@ -23,7 +24,7 @@ from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec
 
-SCHEMA = 2
+SCHEMA = 3
 
 # No clock is finer than the first, and ratios divide by it; nothing that is timed takes the second.
 LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
@@ -31,9 +32,14 @@ LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredSession:
-    """What one session added to an entry: one time, and perhaps one anchor, for each launch."""
+    """What one session, which began `at`, added to an entry: times of its launches.
+
+    `anchors_us` is what older versions measured next to each launch: a workload without a
+    collective. Nothing uses it, and it stays in the file with its session; new sessions have none.
+    """
 
     date: str
+    at: str = ""
     commit: str = ""
     times_us: tuple[float, ...]
     anchors_us: tuple[float, ...] = ()
@@ -121,7 +127,7 @@ def checked(raw: Any) -> Document:
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
     if schema > 1:
-        return _whole(wire.from_json(Document, raw, "document"))
+        return _whole(replace(wire.from_json(Document, raw, "document"), schema=SCHEMA))
     old = wire.from_json(DocumentOne, raw, "document")
     entries = tuple(_renewed(entry) for entry in old.entries)
     return _whole(model.converted(Document, old, schema=SCHEMA, entries=entries, history=()))
@@ -199,6 +205,9 @@ def _check_timed(entry: Entry, location: str) -> None:
 
 def _check_session(session: StoredSession, location: str) -> None:
     check_date(session.date, f"{location}.date")
+    if session.at:
+        with located(location):
+            model.check_moment("at", session.at)
     if not session.times_us:
         raise wire.WireError(f"{location}.times_us: expected at least one time")
     for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):

@@ -9,12 +9,13 @@ import argparse
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import history, report
-from busbw.history import CaseHistory, MachineHistory
-from busbw.model import Outcome, StoredCase, plural, seconds_text
+from busbw import history, judge, report
+from busbw.history import CaseHistory, LevelChange, MachineHistory
+from busbw.model import Outcome, StoredCase, change_text, moment_text, plural, seconds_text
 
 from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
 
@@ -34,6 +35,13 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r"
     )
+    parser.add_argument(
+        "--baselines",
+        type=Path,
+        metavar="DIR",
+        default=Path("baselines"),
+        help="the folder whose acknowledged.toml says which changes are accepted (baselines)",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON instead of tables")
     parser.add_argument(
         "--csv",
@@ -46,7 +54,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the tables or the document, write the CSV; the exit code. Raises UsageError."""
-    machines, notes = _read(options.folder, options.machine)
+    machines, notes = _read(options)
     if options.csv is not None:
         return _write_csv(machines, options)
     if options.json:
@@ -59,17 +67,28 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(folder: Path, machine: str | None) -> tuple[list[MachineHistory], list[str]]:
+def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
+    folder, machine = options.folder, options.machine
     with usage_error(history.HistoryError):
         found = history.read_all(folder)
+        known = history.acknowledged(options.baselines)
     if machine is not None and machine not in found:
-        known = ", ".join(found) or "none"
-        raise UsageError(f"--machine: {folder} has no {machine}; it has {known}")
+        names = ", ".join(found) or "none"
+        raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    chosen = {name: read for name, read in found.items() if machine in (None, name)}
-    machines = [history.machine_history(name, read.lines) for name, read in chosen.items()]
+    chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
+    machines = [_machine(name, read.lines, known) for name, read in chosen.items()]
     return machines, [note for read in chosen.values() for note in read.notes]
+
+
+def _machine(
+    name: str, lines: Sequence[history.Line], known: Sequence[history.Acknowledged]
+) -> MachineHistory:
+    policy = judge.POLICIES[lines[-1].device]
+    return history.machine_history(
+        name, lines, policy.expected, apart=policy.session_apart, known=known
+    )
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
@@ -106,21 +125,41 @@ def _is_ours(text: str) -> bool:
 
 
 def _lines(machine: MachineHistory) -> list[str]:
-    """The machine, its sessions, and a table of its cases."""
+    """The machine, its sessions, a table of its cases with their changes, and what they share."""
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
     age = machine.baseline_age_days
     baselines = "no baselines" if age is None else f"baselines up to {plural(age, 'day')} old"
-    rows = (
-        dict(zip(_HEADS, _row(name, one), strict=True))
-        for name, one in zip(_names(machine), machine.cases, strict=True)
-    )
     columns = (
         report.Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
         for head in _HEADS
     )
-    table = report.Table(columns=tuple(columns), rows=report.rows_of(rows))
+    rows = (
+        report.Row(
+            dict(zip(_HEADS, _row(name, one), strict=True)),
+            notes=tuple(report.TextLine(_change_text(change)) for change in one.changes),
+        )
+        for name, one in zip(_names(machine), machine.cases, strict=True)
+    )
+    table = report.Table(columns=tuple(columns), rows=tuple(rows))
     head = f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes}), {baselines}"
-    return [head, *report.rendered("text", table), ""]
+    shared = [
+        f"all cases of {name} together: {_change_text(change)}"
+        for name, changes in machine.shared.items()
+        for change in changes
+    ]
+    return [head, *report.rendered("text", table), *shared, ""]
+
+
+def _change_text(change: LevelChange) -> str:
+    """When, by how much, over how many sessions, what changed there, and why it is accepted."""
+    way = "slower" if change.log_ratio > 0 else "faster"
+    loss = change_text(math.expm1(change.log_ratio))
+    there = ", ".join(change.changes) or "nothing that is known"
+    accepted = f"; accepted: {change.reason}" if change.reason else ""
+    return (
+        f"since {change.began:%Y-%m-%d} {loss} {way} ({plural(change.sessions, 'session')}); "
+        f"what changed there: {there}{accepted}"
+    )
 
 
 def _row(name: str, one: CaseHistory) -> tuple[str, ...]:
@@ -137,6 +176,19 @@ def _row(name: str, one: CaseHistory) -> tuple[str, ...]:
     )
 
 
+def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
+    return [
+        {
+            "at": moment_text(one.began),
+            "ratio": math.exp(one.log_ratio),
+            "sessions": one.sessions,
+            "changes": list(one.changes),
+            "reason": one.reason,
+        }
+        for one in changes
+    ]
+
+
 def _document(machine: MachineHistory) -> dict[str, object]:
     return {
         "folder": machine.folder,
@@ -144,7 +196,9 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {"session": name, "at": line.at, "outcome": line.session_outcome.value}
             for name, line in machine.sessions.items()
         ],
+        "without_verdict": machine.without_verdict,
         "baseline_age_days": machine.baseline_age_days,
+        "shared_changes": {name: _changes(those) for name, those in machine.shared.items()},
         "cases": [
             {
                 "case": report.fields_of(StoredCase.of(one.case)),
@@ -153,6 +207,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
                 "times_s": dict(one.times_s),
                 "outcomes": {outcome.value: count for outcome, count in one.outcomes.items()},
                 "baseline_date": one.baseline_date,
+                "changes": _changes(one.changes),
             }
             for one in machine.cases
         ],

@@ -4,20 +4,25 @@ Append-only files, as strict at the door as baselines; one session's lines are w
 `files` appends and reads them, `levels` has what they amount to over time; nothing is judged here.
 """
 
+from .acknowledged import Acknowledged, acknowledged
 from .files import HistoryError, Read, append, check, read, read_all
-from .levels import CaseHistory, MachineHistory, machine_history
-from .lines import SCHEMA, Line, at_text, new_session, parsed
+from .levels import CaseHistory, LevelChange, MachineHistory, machine_history
+from .lines import SCHEMA, Line, new_session, parsed
+from .sessions import earlier
 
 __all__ = [
     "SCHEMA",
+    "Acknowledged",
     "CaseHistory",
     "HistoryError",
+    "LevelChange",
     "Line",
     "MachineHistory",
     "Read",
+    "acknowledged",
     "append",
-    "at_text",
     "check",
+    "earlier",
     "machine_history",
     "new_session",
     "parsed",

@@ -95,9 +95,9 @@ def check(root: Path) -> None:
         writing.check_folder(folder)
 
 
-def read(root: Path, key: EnvironmentKey) -> Read:
-    """All lines of one machine, oldest first. Raises HistoryError."""
-    return _read_folder(root / key.folder)
+def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
+    """The lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
+    return _read_folder(root / key.folder, since)
 
 
 def read_all(root: Path) -> dict[str, Read]:
@@ -108,8 +108,9 @@ def read_all(root: Path) -> dict[str, Read]:
     return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
 
 
-def _read_folder(folder: Path) -> Read:
-    found = [_read_file(path) for path in sorted(folder.glob("*.jsonl"))]
+def _read_folder(folder: Path, since: int = 0) -> Read:
+    paths = sorted(folder.glob("*.jsonl"))
+    found = [_read_file(path) for path in paths if path.stem >= f"{since:04d}"]
     lines = (line for one in found for line in one.lines)
     return Read(
         lines=tuple(sorted(lines, key=lambda line: line.at)),

@@ -1,45 +1,60 @@
-"""Lines over time: what each case took from session to session, and how sessions ended.
+"""Lines over time: what each case took from session to session, its levels, and how sessions ended.
 
-Pure: lines in, values out. A session that was made slower on purpose says nothing of a level.
+Pure: lines in, values out. A session that was made slower on purpose says nothing of a level, and
+neither does a side of two stacks in turn.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 
 from busbw import stats
-from busbw.model import Case, Outcome
+from busbw.model import Case, EarlierSession, Outcome, SessionOutcome, merged, neighbours
+from busbw.stats import CaseLevel, Expected, Segment
 
+from .acknowledged import Acknowledged
 from .lines import Line
+from .sessions import earlier
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LevelChange:
+    """A level that changed with the session that `began` then, by `log_ratio` in log time.
+
+    `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``; `sessions` is how many
+    the new level has. `reason` says why somebody accepts it, empty where nobody has.
+    """
+
+    began: datetime
+    log_ratio: float
+    sessions: int
+    changes: tuple[str, ...]
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
-    """One case: the time of each session in seconds, by when it began, oldest first.
+    """One case: the time of each session in seconds, oldest first, by its name.
 
-    The time of a session is the median over its launches. `outcomes` counts the verdicts, of
-    sessions without a time too; `baseline_date` is what the newest session was compared with.
+    The time of a session is the median over its launches. `level_s` is the newest level, `spread`
+    the relative standard deviation of a session about it, less what all cases share; None without
+    a time. `outcomes` counts the verdicts, of sessions without a time too; `baseline_date` is what
+    the newest session was compared with.
     """
 
     case: Case
     times_s: Mapping[str, float]
     outcomes: Mapping[Outcome, int]
     baseline_date: str
-
-    @property
-    def level_s(self) -> float | None:
-        """The median over sessions; None if none has a time."""
-        return statistics.median(self.times_s.values()) if self.times_s else None
-
-    @property
-    def spread(self) -> float | None:
-        """The relative standard deviation of sessions, robust; None with fewer than three."""
-        times_s = tuple(self.times_s.values())
-        return stats.relative_mad(times_s) if len(times_s) > 2 else None
+    level_s: float | None = None
+    spread: float | None = None
+    changes: tuple[LevelChange, ...] = ()
 
     @property
     def newest_s(self) -> float | None:
@@ -49,16 +64,25 @@ class CaseHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHistory:
-    """All cases of one machine, and by session when it began, its commit and its verdict."""
+    """All cases of one machine, and the first line of each session by its name.
+
+    `shared` are changes of what all cases of a framework have in common.
+    """
 
     folder: str
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
+    shared: Mapping[str, tuple[LevelChange, ...]]
 
     @property
     def outcomes(self) -> Mapping[str, int]:
         """How many sessions ended with which verdict."""
         return Counter(line.session_outcome.value for line in self.sessions.values())
+
+    @property
+    def without_verdict(self) -> int:
+        """How many sessions had none."""
+        return self.outcomes.get(SessionOutcome.NO_VERDICT.value, 0)
 
     @property
     def baseline_age_days(self) -> int | None:
@@ -70,27 +94,93 @@ class MachineHistory:
         return (newest.date() - min(dates)).days
 
 
-def machine_history(folder: str, lines: Sequence[Line]) -> MachineHistory:
-    """The history of one machine from its lines, oldest first."""
-    by_case: dict[Case, list[Line]] = {}
+def machine_history(
+    folder: str,
+    lines: Sequence[Line],
+    expected: Expected,
+    *,
+    apart: timedelta = timedelta(0),
+    known: Sequence[Acknowledged] = (),
+) -> MachineHistory:
+    """The history of one machine from its lines, oldest first.
+
+    `expected` is what is known of such a device; sessions less than `apart` from each other count
+    as one; `known` are changes that somebody accepts.
+    """
     sessions: dict[str, Line] = {}
+    by_case: dict[Case, list[Line]] = {}
     for line in lines:
         sessions.setdefault(line.session, line)
-        if not line.injected:
-            by_case.setdefault(line.case.case, []).append(line)
+        by_case.setdefault(line.case.case, []).append(line)
+    by_framework = {
+        name: merged(earlier(lines, name), apart)
+        for name in dict.fromkeys(line.case.framework for line in lines)
+    }
+    found = stats.components_of(
+        {name: list(map(_logs, those)) for name, those in by_framework.items() if those},
+        expected,
+        {},
+        neighbours(by_case, expected.neighbours),
+    )
+    own = {case: one for components in found.values() for case, one in components.cases.items()}
+    cases = (
+        _case_history(case, its, own.get(case), by_framework[case.framework], folder, known)
+        for case, its in by_case.items()
+    )
     return MachineHistory(
         folder=folder,
-        cases=tuple(_case_history(case, found) for case, found in by_case.items()),
+        cases=tuple(cases),
         sessions=sessions,
+        shared={
+            name: _changes(one.segments, by_framework[name], [k for k in known if k.case == "*"])
+            for name, one in found.items()
+        },
     )
 
 
-def _case_history(case: Case, lines: Sequence[Line]) -> CaseHistory:
+def _logs(session: EarlierSession) -> dict[Case, float]:
+    return {case: math.log(statistics.median(times)) for case, times in session.times_s.items()}
+
+
+def _case_history(
+    case: Case,
+    lines: Sequence[Line],
+    level: CaseLevel | None,
+    sessions: Sequence[EarlierSession],
+    folder: str,
+    known: Sequence[Acknowledged],
+) -> CaseHistory:
+    own = [one for one in known if one.is_of(case.name, folder)]
     return CaseHistory(
         case=case,
         times_s={
-            line.session: 1e-6 * statistics.median(line.times_us) for line in lines if line.times_us
+            line.session: 1e-6 * statistics.median(line.times_us) for line in lines if line.is_level
         },
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
+        level_s=math.exp(level.level) if level is not None else None,
+        spread=math.sqrt(level.own.value) if level is not None else None,
+        changes=_changes(level.segments, sessions, own) if level is not None else (),
     )
+
+
+def _changes(
+    segments: Sequence[Segment],
+    sessions: Sequence[EarlierSession],
+    known: Iterable[Acknowledged],
+) -> tuple[LevelChange, ...]:
+    """From one segment to the next."""
+    accepted = list(known)
+    found = []
+    for before, after in itertools.pairwise(segments):
+        first = sessions[after.begin]
+        found.append(
+            LevelChange(
+                began=first.began,
+                log_ratio=after.level - before.level,
+                sessions=after.count,
+                changes=first.changes_since(sessions[after.begin - 1]),
+                reason=next((one.reason for one in accepted if one.explains(first.began)), ""),
+            )
+        )
+    return tuple(found)

@@ -6,51 +6,61 @@ A value and its text, nothing of files. Schema history:
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 
 from busbw import wire
 from busbw.model import (
     LEAST_S,
     MOST_S,
+    Device,
     FailureKind,
     Outcome,
     SessionOutcome,
     StoredCase,
     check_case,
+    check_moment,
+    moment_of,
 )
+from busbw.workloads import WORKLOADS, Collective
 
 SCHEMA = 1
-_AT = "%Y-%m-%dT%H:%M:%SZ"
 _SESSION = re.compile(r"[0-9a-f]{16}")
+
+# What outcomes of sessions were called before.
+_FORMER = {
+    "ENV_SHIFT": SessionOutcome.MACHINE_SHIFT.value,
+    "CURVE_SHIFT": SessionOutcome.SLOWER.value,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """A case in a session, which began `at`, UTC; `session` tells sessions apart.
+    """A case in a session, which began `at`, UTC, on a `device`; `session` tells sessions apart.
 
-    `times_us` and `anchors_us` are one for each launch, in microseconds; without times `failure`
-    says why. `ratio` is today's time over the one that it was compared with, `injected` what made
-    the session slower on purpose. `paired`: two stacks were measured in turn. `worker` is the hash
-    of our own code that measured, `commit` the commit of the working directory.
+    `times_us` has one for each launch, in microseconds; without times `failure` says why. `ratio`
+    is today's time over the one that it was compared with, `injected` what was asked for to make
+    the session slower, `injected_ratio` what it was measured to be: the time with it over that
+    without it. `paired`: two stacks were measured in turn. `worker` is the hash of our own code
+    that measured, `commit` the commit of the working directory.
     """
 
     schema: int = SCHEMA
     session: str
     at: str
+    device: Device
     case: StoredCase
     outcome: Outcome
     session_outcome: SessionOutcome
     times_us: tuple[float, ...] = ()
-    anchors_us: tuple[float, ...] = ()
     failure: FailureKind | None = None
     ratio: float | None = None
     injected: str = ""
+    injected_ratio: float | None = None
     paired: bool = False
     baseline_date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +72,12 @@ class Line:
     @property
     def began(self) -> datetime:
         """When the session began."""
-        return _moment(self.at)
+        return moment_of(self.at)
+
+    @property
+    def is_level(self) -> bool:
+        """Whether its times say what the case takes: not slower on purpose, not side by side."""
+        return bool(self.times_us) and not self.injected and not self.paired
 
     @property
     def text(self) -> str:
@@ -70,20 +85,9 @@ class Line:
         return json.dumps(wire.to_json(self), separators=(",", ":"), sort_keys=False)
 
 
-@functools.lru_cache(maxsize=1024)
-def _moment(text: str) -> datetime:
-    """The same for all lines of a session, of which there are many."""
-    return datetime.strptime(text, _AT).replace(tzinfo=timezone.utc)
-
-
 def new_session() -> str:
     """A name that no other session has."""
     return os.urandom(8).hex()
-
-
-def at_text(moment: datetime) -> str:
-    """A moment as lines have it."""
-    return moment.astimezone(timezone.utc).strftime(_AT)
 
 
 def parsed(text: str | bytes, location: str) -> Line:
@@ -92,6 +96,9 @@ def parsed(text: str | bytes, location: str) -> Line:
     schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
     if type(schema) is not int or schema != SCHEMA:
         raise wire.WireError(f"{location}.schema: this version reads {SCHEMA}, got {schema!r}")
+    former = raw.get("session_outcome") if isinstance(raw, dict) else None
+    if isinstance(former, str) and former in _FORMER:
+        raw = {**raw, "session_outcome": _FORMER[former]}
     line = wire.from_json(Line, raw, location)
     _check(line, location)
     return line
@@ -103,23 +110,21 @@ def _check(line: Line, location: str) -> None:
             f"{location}.session: expected 16 hexadecimal digits, got {line.session[:60]!r}"
         )
     try:
-        _ = line.began
+        check_moment("at", line.at)
     except ValueError as error:
+        raise wire.WireError(f"{location}.{error}") from error
+    if (line.case.step or Collective.kind) not in WORKLOADS:
         raise wire.WireError(
-            f"{location}.at: expected a moment such as 2026-01-31T03:00:00Z, got {line.at[:60]!r}"
-        ) from error
+            f"{location}.case.step: expected one of {', '.join(WORKLOADS)}, "
+            f"got {line.case.step[:60]!r}"
+        )
     try:
         check_case(line.case.case)
     except ValueError as error:
         raise wire.WireError(f"{location}.case.{error}") from error
-    for name, times_us in (("times_us", line.times_us), ("anchors_us", line.anchors_us)):
-        for index, time_us in enumerate(times_us):
-            if not 1e6 * LEAST_S <= time_us <= 1e6 * MOST_S:
-                raise wire.WireError(
-                    f"{location}.{name}[{index}]: expected {1e6 * LEAST_S:g} to "
-                    f"{1e6 * MOST_S:g} microseconds, got {time_us:g}"
-                )
-    if line.anchors_us and len(line.anchors_us) != len(line.times_us):
-        raise wire.WireError(
-            f"{location}.anchors_us: expected none, or one for each of {len(line.times_us)} times"
-        )
+    for index, time_us in enumerate(line.times_us):
+        if not 1e6 * LEAST_S <= time_us <= 1e6 * MOST_S:
+            raise wire.WireError(
+                f"{location}.times_us[{index}]: expected {1e6 * LEAST_S:g} to "
+                f"{1e6 * MOST_S:g} microseconds, got {time_us:g}"
+            )

@@ -6,18 +6,19 @@ Reads no file and no clock, and knows no pytest; what it needs are arguments.
 from .case import Ruling, Terms, judge_case, may_become_baseline, rerun, summary_of
 from .compiled import CompileTerms, judge_compiled, judge_compiled_session
 from .curve import Curve, fit
-from .paired import judge_pair
-from .policy import POLICIES
+from .drift import Drift, drift_text, drifts
+from .injection import injected_ratio, injection_notes, with_injections
+from .levels import Known, Levels, levels_of
+from .paired import judge_pair, prior_of_pairs
+from .policy import POLICIES, Policy
 from .session import (
     Circumstances,
-    Moved,
     SizeGroup,
-    differences,
-    environment_shift,
     groups_of_cases,
     judge_session,
-    moved,
+    slower_text,
 )
+from .stored import SharedShift, StoredReference, shared_shift
 from .validity import with_ceiling
 
 __all__ = [
@@ -25,22 +26,33 @@ __all__ = [
     "Circumstances",
     "CompileTerms",
     "Curve",
-    "Moved",
+    "Drift",
+    "Known",
+    "Levels",
+    "Policy",
     "Ruling",
+    "SharedShift",
     "SizeGroup",
+    "StoredReference",
     "Terms",
-    "differences",
-    "environment_shift",
+    "drift_text",
+    "drifts",
     "fit",
     "groups_of_cases",
+    "injected_ratio",
+    "injection_notes",
     "judge_case",
     "judge_compiled",
     "judge_compiled_session",
     "judge_pair",
     "judge_session",
+    "levels_of",
     "may_become_baseline",
-    "moved",
+    "prior_of_pairs",
     "rerun",
+    "shared_shift",
+    "slower_text",
     "summary_of",
     "with_ceiling",
+    "with_injections",
 ]

@@ -22,12 +22,14 @@ from busbw.model import (
     Spec,
     Summary,
     Verdict,
+    change_text,
     plural,
     seconds_text,
 )
+from busbw.stats import CaseLevel
 
 from .policy import Policy
-from .stored import Compared, compare, launches_of, now_of
+from .stored import Compared, SharedShift, StoredReference, compare
 from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
 
 
@@ -35,9 +37,10 @@ from .validity import broken, clock_disagreement, memory_text, only_at_the_momen
 class Terms:
     """What a session judges by: its policy, how many cases share it, launches asked for.
 
-    `accept_all`: today's times become the baselines, including slower ones. `accept_new`: only
-    where there is none. `memory_limit_bytes` is an artificial limit, under which running out of
-    memory says nothing of the machine.
+    `cases` is for two stacks in turn; a stored reference has its own. `accept_all`: today's times
+    become the baselines, including slower ones. `accept_new`: only where there is none.
+    `memory_limit_bytes` is an artificial limit, under which running out of memory says nothing of
+    the machine.
     """
 
     policy: Policy
@@ -83,17 +86,17 @@ class Ruling:
 def judge_case(
     spec: Spec,
     measurement: Measurement,
-    baseline: Baseline | None,
+    stored: StoredReference | None,
     terms: Terms,
     *,
     nearest: str = "",
     reference: Reference | None = None,
 ) -> Ruling:
-    """The verdict so far on one measured case. `nearest` is reported if `baseline` is None."""
+    """The verdict so far on one measured case. `nearest` is reported if `stored` is None."""
     case = measurement.case
-    if baseline is not None and measurement.failures and not _same_limit(baseline, terms):
-        baseline = None
-    judged = _judge(spec, measurement, baseline, terms, nearest)
+    if stored is not None and measurement.failures and not _same_limit(stored.baseline, terms):
+        stored = None
+    judged = _judge(spec, measurement, stored, terms, nearest)
     verdict = judged.verdict
     now = None
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
@@ -125,20 +128,21 @@ def may_become_baseline(verdict: Verdict) -> bool:
 
 
 def _judge(
-    spec: Spec, measurement: Measurement, baseline: Baseline | None, terms: Terms, nearest: str
+    spec: Spec, measurement: Measurement, stored: StoredReference | None, terms: Terms, nearest: str
 ) -> Ruling:
     found = broken(spec, measurement)
     if found is not None:
         return Ruling(verdict=found)
+    baseline = stored.baseline if stored is not None else None
     if baseline is not None and baseline.case.protocol != measurement.case.protocol:
         return Ruling(verdict=_other_protocol(spec, measurement, baseline, terms))
     if measurement.failures:
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
-    if baseline is None:
+    if stored is None:
         return Ruling(verdict=_no_baseline(spec, terms, nearest))
-    if baseline.oom:
-        return Ruling(verdict=_fits_now(spec, baseline))
-    return _compare(spec, measurement, baseline, terms)
+    if stored.level is None or stored.shift is None:
+        return Ruling(verdict=_fits_now(spec, stored.baseline))
+    return _compare(spec, measurement, stored.level, stored.shift, stored, terms)
 
 
 def _other_protocol(
@@ -193,58 +197,101 @@ def _out_of_memory(
     return replace(base, text=text, failed=not terms.accept_all)
 
 
-def _compare(spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms) -> Ruling:
-    case = measurement.case
+def _compare(
+    spec: Spec,
+    measurement: Measurement,
+    level: CaseLevel,
+    shift: SharedShift,
+    stored: StoredReference,
+    terms: Terms,
+) -> Ruling:
+    case, policy = measurement.case, terms.policy
     found = compare(
-        launches_of(baseline),
-        now_of(measurement.runs),
-        terms.policy,
-        payload_bytes=case.payload_bytes,
-        cases=terms.cases,
+        level,
+        [stats.launch_time_s(run) for run in measurement.runs],
+        shift,
+        policy,
+        case=case,
+        cases=stored.cases,
         launches=terms.launches,
+        least_s=policy.least_difference_of(case.clock),
     )
     outcome = found.outcome or Outcome.NOISY
-    before, now = summary_of(case, baseline.times_s), summary_of_runs(measurement)
+    before = level_summary(case, level, stored.baseline)
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
-        text=ratio_text(outcome, found, baseline, now, before),
+        text=stored_text(found, before, summary_of_runs(measurement), policy.full_sessions),
         baseline=before,
         ratio=math.exp(found.log_ratio),
         ratio_interval=(math.exp(min(found.launches)), math.exp(max(found.launches))),
         ratio_error=found.error,
         limit=math.exp(found.limit),
-        provisional=found.provisional,
+        detectable=math.exp(found.detectable),
+        provisional=found.sessions < policy.full_sessions,
+        notes=_dropped(found),
     )
-    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.suspected)
+    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.wanted is not None)
 
 
-def ratio_text(
-    outcome: Outcome, found: Compared, baseline: Baseline, now: Summary, before: Summary
-) -> str:
-    """The times, ratio, rates and limit as text."""
-    times = f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}"
-    ratio = f"{math.exp(found.log_ratio):.2f} x the time"
-    ratio += ", corrected by the anchor" if found.anchored else ""
-    rates = f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
-    bound = f"limit {math.exp(found.limit):.2f} x"
-    if found.provisional:
-        bound += f", provisional: {plural(len(baseline.sessions), 'baseline session')}"
-    if found.suspected:
-        return f"{times}, {ratio}, {rates}; suspected, not yet seen again ({bound})"
-    if outcome is Outcome.NOISY:
-        noise = math.exp(found.noise or 0.0)
-        return (
-            f"{times}, {ratio}, {rates}; launches and sessions differ so much that only "
-            f"{noise:.2f} x would show ({bound})"
-        )
-    if outcome is Outcome.REGRESSED:
-        least = math.exp(min(found.launches))
-        return f"{times}, {ratio}, {rates}; even the best launch is {least:.2f} x ({bound})"
-    if outcome is Outcome.IMPROVED:
-        return f"{times}, {ratio}, {rates}; the baseline is stale ({bound})"
-    return f"{times}, {ratio}, {rates} ({bound})"
+def level_summary(case: Case, level: CaseLevel, baseline: Baseline) -> Summary:
+    """The Summary of a baseline's launches, with its median and rates those of `level`."""
+    level_s = math.exp(level.level)
+    return replace(
+        summary_of(case, baseline.times_s),
+        median_s=level_s,
+        algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, level_s),
+        busbw_gb_per_s=metrics.busbw_gb_per_s(case, level_s),
+    )
+
+
+def stored_text(found: Compared, before: Summary, now: Summary, full_sessions: int) -> str:
+    """Times, ratio and rates, what was found, and by which limit."""
+    text = (
+        f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
+        f"{math.exp(found.log_ratio):.3f} x the time, "
+        f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
+    )
+    word = _word(found)
+    return f"{text}{f'; {word}' if word else ''} ({_limit_text(found, full_sessions)})"
+
+
+def _word(found: Compared) -> str:
+    flagged = f"{math.exp(found.detectable):.3f} x"
+    match found.outcome:
+        case None:
+            return "suspected, not yet seen again"
+        case Outcome.REGRESSED:
+            return f"seen again: {math.exp(found.fresh or 0.0):.3f} x in fresh launches"
+        case Outcome.IMPROVED:
+            return "the baseline is stale"
+        case Outcome.NOISY:
+            return (
+                f"a loss of {change_text(found.worth)} cannot be ruled out, {flagged} would have "
+                "been flagged"
+            )
+        case _:
+            return ""
+
+
+def _limit_text(found: Compared, full_sessions: int) -> str:
+    parts = [f"limit {math.exp(found.limit):.3f} x"]
+    if found.shared is None:
+        parts.append("too few cases to tell what all share")
+    else:
+        parts.append(f"others share {math.exp(found.shared):.3f} x")
+    if found.sessions < full_sessions:
+        parts.append(f"provisional: {found.sessions} of {plural(full_sessions, 'session')}")
+    return ", ".join(parts)
+
+
+def _dropped(found: Compared) -> tuple[str, ...]:
+    """The trace of a suspicion that fresh launches did not confirm."""
+    if not found.suspected or found.fresh is None or found.outcome is Outcome.REGRESSED:
+        return ()
+    fresh = f"{math.exp(found.fresh):.3f} x"
+    return (f"suspected, and not confirmed by fresh launches ({fresh})",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,10 +30,11 @@ like one of those two, and near the noise it is mistaken for it about half of th
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import RegressionShape, payload_text, rate_text, seconds_text
+from busbw.model import RegressionShape, change_text, payload_text, rate_text, seconds_text
 
 from .curve import LEAST_ERROR, Curve, CurveChange, SizeShift, changes_of, ratios_of, shift_of
 
@@ -52,6 +53,9 @@ _SHAPE_ERROR = 0.1
 # One slow size on a side would be ONE_SIZE, and two sizes against one are not yet a step.
 _LEAST_SIDE = 2
 _LEAST_FOR_STEP = 4
+
+# A part of the time that has at least this share has most of it.
+_MOSTLY = 0.5
 
 # More payloads than these are named by the first and the last.
 _MOST_LISTED = 6
@@ -242,18 +246,31 @@ def locate(
 
 
 def curve_shift(
-    curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
+    curve: Curve | None,
+    sizes: Sequence[SizeShift],
+    *,
+    quantile: float,
+    floor: float,
+    shared_error: float = 0.0,
 ) -> LocatedRegression | None:
     """A shift of latency or of 1/bandwidth that no single size shows; None if there is none.
 
     The estimate of one of them (`shift_of`) must be above `floor`, a fraction, and above
-    `quantile` times its standard error, while no size is significant. Its shape is chosen as in
-    `locate`; a change of single sizes without a shape is no shift of the curve.
+    `quantile` times its standard error, while no size is significant; `shared_error` is what all
+    sizes have in common. The sizes that are mostly of that part must show it in the middle: a
+    curve that does not fit moves more than they do. Its shape is chosen as in `locate`; a change of
+    single sizes without a shape is no shift of the curve.
     """
     if curve is None or any(size.significant for size in sizes):
         return None
+    latency = [curve.latency_share(size.payload_bytes) for size in sizes]
+    columns = [latency, [1 - share for share in latency]]
     changes = shift_of(curve, sizes) or ()
-    if not any(one.relative > max(floor, quantile * one.error) for one in changes):
+    if not any(
+        one.relative > max(floor, quantile * math.hypot(one.error, shared_error))
+        and _shown(shares, sizes, floor)
+        for one, shares in zip(changes, columns)
+    ):
         return None
     shape = cheapest(curve, sizes)
     if shape is None or shape.kind is RegressionShape.ONE_SIZE:
@@ -262,6 +279,15 @@ def curve_shift(
         return None
     located = _located(shape, curve, sizes)
     return replace(located, text=f"{located.text}; no single payload shows it")
+
+
+def _shown(shares: Sequence[float], sizes: Sequence[SizeShift], floor: float) -> bool:
+    """Whether sizes of which a part has most of the time are slower by it, in the middle."""
+    mostly = [(size, share) for size, share in zip(sizes, shares) if share >= _MOSTLY]
+    if not mostly:
+        return False
+    middle = statistics.median(math.expm1(size.log_ratio) for size, _ in mostly)
+    return middle >= floor * statistics.median(share for _, share in mostly)
 
 
 def _located(shape: Shape, curve: Curve | None, sizes: Sequence[SizeShift]) -> LocatedRegression:
@@ -297,7 +323,7 @@ def _latency_text(before_s: float, change: float) -> str:
     verb = "grew" if change > 0 else "fell"
     now_s = max(before_s * (1 + change), 0.0)
     times = f"{seconds_text(before_s, digits=3)} -> {seconds_text(now_s, digits=3)}"
-    return f"the latency {verb} by {_percent(change)} ({times})"
+    return f"the latency {verb} by {change_text(change)} ({times})"
 
 
 def _bandwidth_text(before: float, change: float) -> str:
@@ -307,12 +333,12 @@ def _bandwidth_text(before: float, change: float) -> str:
     now = before / (1 + change)
     verb = "fell" if change > 0 else "grew"
     rates = f"{rate_text(before)} -> {rate_text(now)}"
-    return f"the bandwidth {verb} by {_percent(now / before - 1)} ({rates})"
+    return f"the bandwidth {verb} by {change_text(now / before - 1)} ({rates})"
 
 
 def _level_text(shape: Shape, sizes: Sequence[SizeShift]) -> str:
     """What is slower by one factor, and what is not."""
-    by = _percent(math.expm1(shape.level or 0.0))
+    by = change_text(math.expm1(shape.level or 0.0))
     first = payload_text(shape.payloads[0])
     if shape.kind is RegressionShape.ALL:
         return f"all payloads are slower by about {by}"
@@ -335,7 +361,7 @@ def _step_text(slow: Sequence[int], payloads: Sequence[int], *, by: str) -> str:
 def _several_text(shape: Shape, sizes: Sequence[SizeShift]) -> str:
     ratios = {size.payload_bytes: size.log_ratio for size in sizes}
     changes = [math.expm1(ratios[payload]) for payload in shape.payloads]
-    span = f"{_percent(min(changes))} to {_percent(max(changes))}"
+    span = f"{change_text(min(changes))} to {change_text(max(changes))}"
     count = f"{len(changes)} of {len(sizes)} payloads are slower, by {span}, in no common shape"
     return f"{count}: {_listed(shape.payloads)}"
 
@@ -349,7 +375,3 @@ def _listed(payloads: Sequence[int]) -> str:
     if len(names) > _MOST_LISTED:
         return f"{len(names)} payloads from {names[0]} to {names[-1]}"
     return ", ".join(names)
-
-
-def _percent(change: float) -> str:
-    return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"

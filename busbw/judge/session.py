@@ -1,13 +1,12 @@
 """The verdict of a session: whether what was asked for was measured, and what cases have in common.
 
-Sizes of one kind make a curve; cases that moved with the anchor mean that the machine runs at
-another speed. Says nothing of single cases, and changes none of their verdicts.
+Sizes of one kind make a curve; what all cases share may be slower though none shows it. Says
+nothing of single cases, and changes none of their verdicts.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +21,21 @@ from busbw.model import (
     SessionVerdict,
     Summary,
     Verdict,
+    payload_text,
     plural,
 )
+from busbw.stats import Variance
 
 from .curve import Curve, SizeShift, fit
 from .policy import MOST_NOISY, Policy
 from .regression_shape import LocatedRegression, curve_shift, locate
+from .stored import SharedShift
 
 # The standard errors of few launches are uncertain themselves: this many degrees of freedom.
 _FREEDOM = 10.0
+
+# Losses that differ by less are told in one figure.
+_ALIKE = 1.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,29 +54,34 @@ class SizeGroup:
 
 
 def groups_of_cases(
-    verdicts: Sequence[Verdict], policy: Policy, *, paired: bool
+    verdicts: Sequence[Verdict],
+    policy: Policy,
+    shifts: Mapping[Case, SharedShift] | None = None,
 ) -> tuple[SizeGroup, ...]:
-    """The groups of those verdicts that have a time, in their order."""
+    """The groups of those verdicts that have a time, in their order.
+
+    `shifts` is what cases share with others of their session; None for two stacks in turn.
+    """
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
             alike = verdict.case.key.family, verdict.case.protocol
             found.setdefault(alike, []).append(verdict)
-    level = policy.false_alarms / max(1, 2 * len(found))
-    quantile = stats.t_quantile(level, _FREEDOM)
-    return tuple(_group(alike, policy, quantile, paired=paired) for alike in found.values())
+    return tuple(_group(alike, policy, shifts, groups=len(found)) for alike in found.values())
 
 
 def _group(
-    verdicts: Sequence[Verdict], policy: Policy, quantile: float, *, paired: bool
+    verdicts: Sequence[Verdict],
+    policy: Policy,
+    shifts: Mapping[Case, SharedShift] | None,
+    *,
+    groups: int,
 ) -> SizeGroup:
     now = fit(_points({v.spec.payload_bytes: v.now for v in verdicts}))
     before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
     compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
-    sizes = _sizes(compared, paired=paired)
+    sizes = _sizes(compared)
     tail = [v.spec.payload_bytes for v in compared if v.tail_ratio is not None]
-    floor = policy.looks.floor if paired else max(tier.floor for tier in policy.tiers)
-    certain = not any(v.provisional for v in compared)
     case = verdicts[0].case
     assert case is not None
     return SizeGroup(
@@ -79,10 +89,22 @@ def _group(
         before=before,
         now=now,
         located=locate(before, sizes, tail=tail) if sizes else None,
-        shifted=curve_shift(before, sizes, quantile=quantile, floor=floor)
-        if sizes and certain
+        shifted=curve_shift(
+            before,
+            sizes,
+            quantile=stats.t_quantile(policy.false_alarms_of_session / (3 * groups), _FREEDOM),
+            floor=policy.looks.floor if shifts is None else policy.slower,
+            shared_error=_shared_error(compared, shifts or {}),
+        )
+        if sizes
         else None,
     )
+
+
+def _shared_error(verdicts: Sequence[Verdict], shifts: Mapping[Case, SharedShift]) -> float:
+    """The standard error of what the sizes of a group have in common."""
+    found = (shifts.get(v.case) for v in verdicts if v.case is not None)
+    return max((math.sqrt(one.expected.value) for one in found if one is not None), default=0.0)
 
 
 def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
@@ -91,76 +113,35 @@ def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
     }
 
 
-def _sizes(verdicts: Sequence[Verdict], *, paired: bool) -> list[SizeShift]:
-    """Sizes of one session share its noise, unless two stacks were measured in turn."""
-    shared = 1.0 if paired else math.sqrt(len(verdicts))
+def _sizes(verdicts: Sequence[Verdict]) -> list[SizeShift]:
     return [
         SizeShift(
             payload_bytes=v.spec.payload_bytes,
             log_ratio=math.log(v.ratio or 1.0),
-            standard_error=(v.ratio_error or 0.0) * shared,
+            standard_error=v.ratio_error or 0.0,
             significant=v.outcome is Outcome.REGRESSED,
         )
         for v in verdicts
     ]
 
 
-# Fewer cases than this are no majority of anything.
-_LEAST_CASES = 3
+def slower_text(name: str, cases: int, shift: SharedShift, policy: Policy, groups: int) -> str:
+    """A sentence if all `cases` of `name` are slower together, else "".
 
-# A case moved with the anchor if it moved in the same direction by half as much, in log time.
-_WITH_IT = 0.5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
-    """How far a case and its anchor moved since the baseline, in log time."""
-
-    log_ratio: float
-    anchor_log_ratio: float
-
-
-def moved(
-    times_s: Sequence[float],
-    anchors_s: Sequence[float],
-    before_s: Sequence[float],
-    before_anchors_s: Sequence[float],
-) -> Moved:
-    """From launch times and anchors, now and before, at least one of each."""
-    return Moved(
-        log_ratio=math.log(statistics.median(times_s) / statistics.median(before_s)),
-        anchor_log_ratio=math.log(
-            statistics.median(anchors_s) / statistics.median(before_anchors_s)
-        ),
-    )
-
-
-def environment_shift(cases: Sequence[Moved], policy: Policy) -> str:
-    """A sentence if most cases and the anchor moved together, else ""."""
-    if len(cases) < _LEAST_CASES:
+    One of `groups` that are tested in this session, each for this and for two parts of its curve.
+    """
+    if shift.log_ratio is None:
         return ""
-    anchor = statistics.median(one.anchor_log_ratio for one in cases)
-    if abs(anchor) <= math.log1p(policy.anchor_shift):
+    error = Variance(value=shift.expected.value + shift.known, freedom=shift.expected.freedom)
+    rate = policy.false_alarms_of_session / (3 * groups)
+    noise = stats.t_quantile(rate, error.freedom) * math.sqrt(error.value)
+    limit = max(math.log1p(policy.slower), noise)
+    if shift.log_ratio <= limit:
         return ""
-    along = [one for one in cases if one.log_ratio * anchor > _WITH_IT * anchor * anchor]
-    if 2 * len(along) <= len(cases):
-        return ""
-    word = "slower" if anchor > 0 else "faster"
     return (
-        f"the machine is {word} than with the baselines: the anchor, which has no collective, "
-        f"takes {math.exp(anchor):.2f} x the time, and with it moved {len(along)} of "
-        f"{len(cases)} cases"
+        f"{name}: all {plural(cases, 'case')} together take {math.exp(shift.log_ratio):.3f} x the "
+        f"time (limit {math.exp(limit):.3f} x)"
     )
-
-
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
-    names = [name for name in now if name in before] + [name for name in before if name not in now]
-    return [
-        f"{name} {before[name]} -> {now.get(name, 'none')}"
-        for name in names
-        if before[name] != now.get(name)
-    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,9 +151,9 @@ class Circumstances:
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline; `suspected` are cases that look slower without
-    a confirmation; `shifted` says how the machine's speed changed, `curve` what moved without any
-    single size showing it. `expecting`: cases are compared with baselines. `accepting`: a
-    measurement becomes the baseline where there is none.
+    a confirmation. `slower` says what all sizes, latency or bandwidth lost, `drifted` which levels
+    rose since they were accepted; `accepted`: an update takes both. `expecting`: cases are compared
+    with baselines. `accepting`: a measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -182,28 +163,64 @@ class Circumstances:
     missing: tuple[str, ...] = ()
     fallen_back: tuple[str, ...] = ()
     suspected: tuple[str, ...] = ()
-    shifted: str = ""
-    curve: tuple[str, ...] = ()
+    slower: tuple[str, ...] = ()
+    drifted: str = ""
+    accepted: bool = False
 
 
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> SessionVerdict:
-    """FINE, or the first of: NO_VERDICT, ENV_SHIFT, CURVE_SHIFT, with every reason for it.
+    """FINE, or the first of: NO_VERDICT, DRIFT, SLOWER, with every reason for it.
 
     There is no verdict if no case gave a time, if a launch or a baseline's case is missing, if a
-    clock or an algorithm fell back, if more than a tenth of the cases are noisy, or if the user
-    asked to skip: such a session is not green, whatever its cases say. Without any time a session
-    is FINE only if every case ran out of memory as its baseline expects.
+    clock or an algorithm fell back, if more than a tenth of the cases judged are noisy, or if the
+    user asked to skip: such a session is not green, whatever its cases say. Without any time a
+    session is FINE only if every case ran out of memory as its baseline expects.
     """
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
         return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
-    if about.shifted:
-        return session_verdict(SessionOutcome.ENV_SHIFT, about.shifted, verdicts)
-    if about.curve:
-        return session_verdict(SessionOutcome.CURVE_SHIFT, "; ".join(about.curve), verdicts)
-    return session_verdict(SessionOutcome.FINE, _measured(verdicts, measurements), verdicts)
+    slower = f"{'; '.join(about.slower)}; stack or machine: not told apart" if about.slower else ""
+    text = "; ".join(part for part in (about.drifted, slower) if part)
+    if text and not about.accepted:
+        outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER
+        return session_verdict(outcome, text, verdicts)
+    parts = [_measured(verdicts, measurements), detectable_text(verdicts)]
+    parts += [f"accepted: {text}"] if text else []
+    return session_verdict(SessionOutcome.FINE, "; ".join(filter(None, parts)), verdicts)
+
+
+def detectable_text(verdicts: Sequence[Verdict]) -> str:
+    """What loss would have been flagged with 95 % probability; empty where nothing was compared."""
+    found = sorted((v.spec.payload_bytes, v.detectable) for v in verdicts if v.detectable)
+    if not found:
+        return ""
+    least, most = min(one for _, one in found), max(one for _, one in found)
+    if most - 1 < _ALIKE * (least - 1):
+        return f"a loss of {_loss_text(most)} would have been flagged"
+    worst = {
+        size: (
+            max(one for other, one in found if other < size),
+            max(one for other, one in found if other >= size),
+        )
+        for size in sorted({size for size, _ in found})[1:]
+    }
+    if not worst:
+        return f"a loss of {_loss_text(most)} would have been flagged"
+    # Of all sizes that could part them, the one by which the least is said of each.
+    size = min(worst, key=lambda one: sum(worst[one][other >= one] for other, _ in found))
+    below, above = worst[size]
+    return (
+        f"a loss of {_loss_text(above)} from {payload_text(size)} up and of {_loss_text(below)} "
+        "below would have been flagged"
+    )
+
+
+def _loss_text(ratio: float) -> str:
+    """Rounded up, to half a per cent below ten."""
+    step = 0.5 if ratio < 1.1 else 1.0
+    return f"{step * math.ceil(100 * (ratio - 1) / step - 1e-9):g} %"
 
 
 def session_verdict(
@@ -280,9 +297,10 @@ def _reasons(
     if about.suspected:
         yield f"suspected and not seen again in the time: {', '.join(about.suspected)}"
     noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
-    if len(noisy) > MOST_NOISY * len(verdicts):
+    judged = sum(v.ratio is not None for v in verdicts)
+    if len(noisy) > MOST_NOISY * judged:
         first = noisy[0].case.name if noisy[0].case else noisy[0].spec.id
-        yield f"{len(noisy)} of {plural(len(verdicts), 'case')} too noisy to judge, first {first}"
+        yield f"{len(noisy)} of {plural(judged, 'case')} too noisy to judge, first {first}"
     if about.asked_to_skip:
         option = about.asked_to_skip
         yield f"{option} asks that benchmarks be skipped; a skipped session is not green"

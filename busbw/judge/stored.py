@@ -1,173 +1,230 @@
-"""Today's launches against the sessions of a stored baseline.
+"""Today's launches against earlier sessions: whether a case is slower than chance makes it.
 
-The session is the unit: today may differ by as much as the sessions of a baseline differ. The
-correction by the anchor, where both have one and the policy says so, removes a part of that.
+The session is the unit: what earlier sessions differ by is what today may differ by, and launches
+of one session only make its own time more certain. A case is tested twice: by itself, and less what
+all cases of the session share; either may show a loss that the other cannot.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from busbw import stats
-from busbw.model import Baseline, Outcome, Run
-from busbw.stats import Estimate
+from busbw.model import Baseline, Case, Outcome, neighbours
+from busbw.stats import CaseLevel, Variance
 
+from .levels import Levels, log_times
 from .policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionLaunches:
-    """One session's launches of one case, seconds each; `anchors_s` for each launch, or none."""
+class SharedShift:
+    """How far all cases of today's session are off their levels together, in log time.
 
-    times_s: tuple[float, ...]
-    anchors_s: tuple[float, ...] = ()
+    `log_ratio` is None where too few cases were measured to tell. `known` is the variance that it
+    is known with, `usual` the variance of a session more, `sessions` how many say so. `excess` is
+    by how much cases differ more among each other than in earlier sessions, as a variance: then
+    something else was running. `parts` has by case what it shares with others, its
+    neighbours too, and the variance that this is known with.
+    """
 
-    def logs(self, weight: float) -> list[float]:
-        """Log times less `weight` of the anchor's log time."""
-        if not weight:
-            return [math.log(time_s) for time_s in self.times_s]
-        return [
-            math.log(time_s) - weight * math.log(anchor_s)
-            for time_s, anchor_s in zip(self.times_s, self.anchors_s)
-        ]
+    log_ratio: float | None
+    known: float
+    usual: Variance
+    sessions: int
+    excess: float = 0.0
+    parts: Mapping[Case, tuple[float, float]] = field(default_factory=dict)
+
+    def part_of(self, case: Case) -> tuple[float, float] | None:
+        """What `case` shares with others, and the variance of that; None where it is unknown."""
+        if self.log_ratio is None:
+            return None
+        return self.parts.get(case, (self.log_ratio, self.known))
+
+    @property
+    def expected(self) -> Variance:
+        """The variance that one more session is expected to have."""
+        one_more = 1 + 1 / max(1, self.sessions)
+        return Variance(value=self.usual.value * one_more, freedom=self.usual.freedom)
+
+
+def shared_shift(
+    today_s: Mapping[Case, Sequence[float]], levels: Levels, policy: Policy
+) -> SharedShift:
+    """The shift of the launches `today_s`, seconds by case."""
+    known = {case: one for case in today_s if (one := levels.level(case)) is not None}
+    now = {case: log for case, log in log_times(today_s).items() if case in known}
+    log_ratio = stats.shared_part(
+        now, {case: one.level for case, one in known.items()}, policy.expected.least_cases
+    )
+    before = levels.components
+    shift = SharedShift(
+        log_ratio=log_ratio, known=0.0, usual=before.variance, sessions=before.sessions
+    )
+    if log_ratio is None:
+        return shift
+    off = {case: log - known[case].level - log_ratio for case, log in now.items()}
+    near = neighbours(known, policy.expected.neighbours)
+    parts = {case: stats.local_part(off, case, near) if near else 0.0 for case in off}
+    usual = math.fsum(_one_more(one).value for one in known.values()) / len(known)
+    found = stats.robust_deviation([off[case] - parts[case] for case in off]) ** 2
+    return replace(
+        shift,
+        known=before.uncertainty(now),
+        excess=found - usual if found > policy.noisier**2 * usual else 0.0,
+        parts={
+            case: (log_ratio + parts[case], before.uncertainty(near[case] if near else now))
+            for case in off
+        },
+    )
+
+
+def _one_more(level: CaseLevel) -> Variance:
+    """The variance by which a case's own part in one more session is off its level."""
+    return Variance(value=level.own.value * (1 + 1 / level.sessions), freedom=level.own.freedom)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredReference:
+    """What a case is held against: its baseline, and its level where that has times.
+
+    `shift` is what today's cases share, `cases` how many of the machine have a baseline.
+    """
+
+    baseline: Baseline
+    level: CaseLevel | None = None
+    shift: SharedShift | None = None
+    cases: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """Log ratios of today to the baseline: the median launch's and each launch's.
+    """Log ratios of today to the level: the median launch's and each launch's.
 
-    `limit` is the log ratio beyond which it has regressed, `noise` the limit that follows from the
-    noise alone, None where that is not known (`provisional`). `anchored`: corrected by the anchor.
-    `outcome` is None while a suspicion is not confirmed (`suspected`), or if today's launches
-    differ too much; `wanted` launches in all would decide that.
+    `limit` is the log ratio beyond which it is slower, `shared` what all cases share (None where
+    that is unknown), `error` the standard error of what the case differs by besides. `detectable`
+    is the log ratio that would have been flagged with 95 % probability. `outcome` is None where a
+    suspicion waits to be seen again, `wanted` launches in all; `fresh` is the median of those that
+    were to show it again. `suspected`: the launches asked for initially looked slower.
     """
 
     outcome: Outcome | None
     log_ratio: float
     launches: tuple[float, ...]
     limit: float
-    noise: float | None
-    anchored: bool
+    shared: float | None
     error: float
-    wanted: int | None = None
+    detectable: float
+    sessions: int
+    worth: float
     suspected: bool = False
-
-    @property
-    def provisional(self) -> bool:
-        """Whether the limit is the ceiling, because there are too few sessions."""
-        return self.noise is None
+    wanted: int | None = None
+    fresh: float | None = None
 
 
 def compare(
-    sessions: Sequence[SessionLaunches],
-    now: SessionLaunches,
+    level: CaseLevel,
+    now_s: Sequence[float],
+    shift: SharedShift,
     policy: Policy,
     *,
-    payload_bytes: int,
+    case: Case,
     cases: int,
     launches: int,
+    least_s: float = 0.0,
 ) -> Compared:
-    """`now` against `sessions`, at least one, as one of a session's `cases`.
+    """The launches `now_s`, seconds, against `level`, as one of a baseline's `cases`.
 
-    `launches` is how many were asked for initially; those beyond it are a confirmation.
+    `launches` is how many were asked for initially; those beyond it are a confirmation. `least_s`
+    is the least difference in seconds that the clock can tell.
     """
-    weight = policy.anchor_weight if all(one.anchors_s for one in (*sessions, now)) else 0.0
-    levels = [statistics.median(one.logs(weight)) for one in sessions]
-    each = [value - statistics.median(levels) for value in now.logs(weight)]
-    floor, ceiling = _bounds(sessions, policy, payload_bytes)
-    excess = _excess([one.logs(weight) for one in sessions], each)
-    noise, error = _noise(levels, excess, policy, cases)
-    limit = ceiling if noise is None else min(max(noise, floor), ceiling)
-    confirmed = launches + policy.confirming
-    outcome: Outcome | None = _outcome(each, limit, ceiling, noise)
-    suspected = outcome is Outcome.REGRESSED and len(each) < confirmed
-    # Today's launches differ much: more of them may decide what three do not.
-    unclear = outcome is Outcome.NOISY and excess > 0 and len(each) < confirmed
-    if suspected or unclear:
+    each = tuple(math.log(time_s) - level.level for time_s in now_s)
+    log_ratio = _median_log(now_s) - level.level
+    floor = math.log1p(max(policy.floor, least_s / math.exp(level.level)))
+    part = shift.part_of(case)
+    tests = _tests(level, shift, part, policy, cases)
+    limit, deciding = min(
+        ((max(floor, test.offset + max(floor, test.bound)), test) for test in tests),
+        key=lambda one: one[0],
+    )
+    begin = max(0.0, deciding.offset)
+    suspicion = begin + policy.suspect * (limit - begin)
+    fresh = None
+    if len(now_s) >= launches + policy.confirming:
+        fresh = _median_log(now_s[launches:]) - level.level
+    worth = policy.worth_after(level.sessions)
+    outcome: Outcome | None = _not_slower(log_ratio, tests[0], worth, policy.ruled_out)
+    if fresh is None and log_ratio > suspicion:
         outcome = None
-    elif outcome is Outcome.REGRESSED and not _seen_again(each[launches:], limit, floor):
-        outcome = Outcome.PASS
+    elif fresh is not None and log_ratio > limit and fresh > suspicion:
+        outcome = Outcome.REGRESSED
     return Compared(
         outcome=outcome,
-        log_ratio=statistics.median(each),
-        launches=tuple(each),
+        log_ratio=log_ratio,
+        launches=each,
         limit=limit,
-        noise=noise,
-        anchored=weight > 0,
-        error=error,
-        wanted=confirmed if suspected or unclear else None,
-        suspected=suspected,
+        shared=None if part is None else part[0],
+        error=tests[0].error,
+        detectable=limit - tests[0].offset + deciding.upper(policy.detected),
+        sessions=level.sessions,
+        worth=worth,
+        suspected=_median_log(now_s[:launches]) - level.level > suspicion,
+        wanted=launches + policy.confirming if outcome is None else None,
+        fresh=fresh,
     )
 
 
-def _bounds(
-    sessions: Sequence[SessionLaunches], policy: Policy, payload_bytes: int
-) -> tuple[float, float]:
-    """The lowest and the highest limit, as log ratios; neither is below the least difference."""
-    tier = policy.tier(payload_bytes)
-    usual_s = statistics.median(time_s for one in sessions for time_s in one.times_s)
-    floor = math.log1p(max(tier.floor, policy.least_difference_s / usual_s))
-    return floor, max(math.log1p(tier.ceiling), floor)
+def _median_log(times_s: Sequence[float]) -> float:
+    """The log of the median, which is what tables show."""
+    return math.log(statistics.median(times_s))
 
 
-def launches_of(baseline: Baseline) -> list[SessionLaunches]:
-    """The sessions of a baseline."""
-    return [SessionLaunches(times_s=s.times_s, anchors_s=s.anchors_s) for s in baseline.sessions]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Test:
+    """A log ratio is beyond `offset` + `bound` by chance as rarely as is allowed."""
+
+    offset: float
+    bound: float
+    error: float
+    freedom: float
+
+    def upper(self, level: float) -> float:
+        """What the error exceeds with probability `level`."""
+        return stats.t_quantile(level, self.freedom) * self.error
 
 
-def now_of(runs: Sequence[Run]) -> SessionLaunches:
-    """Today's launches, at least one; the anchor of a launch is the median of its samples."""
-    return SessionLaunches(
-        times_s=tuple(stats.launch_time_s(run) for run in runs),
-        anchors_s=stats.anchors_s(runs),
+def _tests(
+    level: CaseLevel,
+    shift: SharedShift,
+    part: tuple[float, float] | None,
+    policy: Policy,
+    cases: int,
+) -> tuple[_Test, ...]:
+    """Less what all cases share, where that is known, and by itself."""
+    usual = _one_more(level)
+    own = Variance(value=usual.value + shift.excess, freedom=usual.freedom)
+    found = [(0.0, stats.summed(own, shift.expected))]
+    if part is not None:
+        offset, known = part
+        found.insert(0, (offset, Variance(value=own.value + known, freedom=own.freedom)))
+    rate = policy.false_alarms_of_cases / (max(1, cases) * len(found))
+    return tuple(
+        _Test(
+            offset=offset,
+            bound=stats.t_quantile(rate, variance.freedom) * math.sqrt(variance.value),
+            error=math.sqrt(variance.value),
+            freedom=variance.freedom,
+        )
+        for offset, variance in found
     )
 
 
-def _excess(before: Sequence[Sequence[float]], now: Sequence[float]) -> float:
-    """The additional variance of today's median, if launches differ more than in the baseline.
-
-    In a session whose launches differ much, something else was running.
-    """
-    usual = [statistics.variance(one) for one in before if len(one) > 1]
-    if not usual or len(now) < 2:
-        return 0.0
-    return max(0.0, statistics.variance(now) - statistics.fmean(usual)) / len(now)
-
-
-def _noise(
-    levels: Sequence[float], excess: float, policy: Policy, cases: int
-) -> tuple[float | None, float]:
-    """How far a new session may be above the mean of `levels`, None for too few; and its error.
-
-    The variance is moderated by the usual one (G. K. Smyth, "Linear models and empirical Bayes
-    methods", 2004); the bound is the prediction interval of the t-distribution for one session,
-    with the session's rate of false alarms divided among its cases.
-    """
-    count, usual = len(levels), policy.usual_noise**2
-    if count < max(2, policy.full_sessions):
-        return None, math.sqrt(usual * (1 + 1 / count) + excess)
-    freedom = policy.usual_freedom + count - 1
-    variance = policy.usual_freedom * usual + (count - 1) * stats.robust_deviation(levels) ** 2
-    error = math.sqrt(variance / freedom * (1 + 1 / count) + excess)
-    bound = Estimate(mean=0.0, error=error, freedom=freedom)
-    return bound.upper(policy.false_alarms / cases), error
-
-
-def _outcome(each: Sequence[float], limit: float, ceiling: float, noise: float | None) -> Outcome:
-    """A real slowdown shows in every launch: even the best one must be beyond the limit."""
-    middle = statistics.median(each)
-    if min(each) > limit:
-        return Outcome.REGRESSED
-    if noise is not None and noise > ceiling:
-        return Outcome.NOISY
-    if -middle > limit:
+def _not_slower(log_ratio: float, test: _Test, worth: float, ruled_out: float) -> Outcome:
+    """PASS where a loss of `worth` is ruled out; IMPROVED where it is faster."""
+    off = log_ratio - test.offset
+    if off < -test.bound and log_ratio < -test.bound:
         return Outcome.IMPROVED
-    return Outcome.PASS
-
-
-def _seen_again(fresh: Sequence[float], limit: float, floor: float) -> bool:
-    """Whether the fresh launches alone are beyond the limit."""
-    return bool(fresh) and statistics.median(fresh) > max(limit, floor)
+    return Outcome.PASS if off + test.upper(ruled_out) < math.log1p(worth) else Outcome.NOISY

@@ -8,6 +8,7 @@ fill the memory. Each check raises ValueError with a message that begins with th
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import statistics
 from collections.abc import Mapping
@@ -31,18 +32,36 @@ def converted(kind: type[T], value: object, **own: object) -> T:
 class BaselineSession:
     """The launches that one session added to a baseline, seconds for each.
 
-    `anchors_s` has, for each launch, seconds for one pass of the launch's anchor workload for this
-    case, a memory copy without a collective that was measured next to it; empty if none was.
     `commit` is empty outside of a repository. `surroundings` are the machine's load, its clock
-    frequency and the flags of the framework, as far as they are known.
+    frequency and the flags of the framework, as far as they are known. `at` is when the session
+    began, as `moment_text` has it; sessions stored by older versions have a date only.
     """
 
     date: str
+    at: str = ""
     commit: str
     versions: Mapping[str, str]
     times_s: tuple[float, ...]
-    anchors_s: tuple[float, ...] = ()
     surroundings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def began(self) -> datetime.datetime:
+        """When the session began, UTC; the begin of its day where no more is known."""
+        return moment_of(self.at or f"{self.date}T00:00:00Z")
+
+
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def moment_text(moment: datetime.datetime) -> str:
+    """A moment as files have it, such as ``2026-01-31T03:00:00Z``."""
+    return moment.astimezone(datetime.timezone.utc).strftime(_MOMENT)
+
+
+@functools.lru_cache(maxsize=1024)
+def moment_of(text: str) -> datetime.datetime:
+    """The moment that `text` is. Raises ValueError for another form."""
+    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.timezone.utc)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,6 +251,16 @@ def check_date(name: str, text: str) -> None:
     except ValueError as error:
         raise ValueError(
             f"{name}: expected a date such as 2026-01-31, got {text[:60]!r}"
+        ) from error
+
+
+def check_moment(name: str, text: str) -> None:
+    """Check that `text` is a moment, such as 2026-01-31T03:00:00Z."""
+    try:
+        moment_of(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}"
         ) from error
 
 

@@ -82,10 +82,11 @@ class CaseVerdict:
 class Verdict(CaseVerdict):
     """The answer for a Case that was timed.
 
-    `ratio` is today's time over the baseline's, or the candidate's over the reference's; of a
-    baseline with anchors, corrected by the anchor. `ratio_interval` is the best and the worst
+    `ratio` is today's time over the level of the baseline and its history, or the candidate's over
+    the reference's. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
+    `detectable` is the ratio that is flagged with 95 % probability, which decides nothing.
     `tail_ratio` is p90 over p25, now over before, where that grew significantly. `ceiling` is what
     the hardware allows, where that is known.
     """
@@ -97,6 +98,7 @@ class Verdict(CaseVerdict):
     ratio_interval: tuple[float, float] | None = None
     ratio_error: float | None = None
     limit: float | None = None
+    detectable: float | None = None
     tail_ratio: float | None = None
     provisional: bool = False
     reference: Reference | None = None

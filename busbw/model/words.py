@@ -110,14 +110,16 @@ class Outcome(str, enum.Enum):
 class SessionOutcome(str, enum.Enum):
     """The answer for the whole session; `busbw.judge` decides which.
 
-    ENV_SHIFT: the machine as a whole runs at another speed, so that no case can be judged.
-    CURVE_SHIFT: latency or bandwidth moved by what all sizes together show and none alone.
+    SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no single case
+    need show it. DRIFT: over the sessions since it was accepted, a level became slower.
+    MACHINE_SHIFT: a reference stack left its own history.
     """
 
     FINE = "FINE"
     NO_VERDICT = "NO_VERDICT"
-    ENV_SHIFT = "ENV_SHIFT"
-    CURVE_SHIFT = "CURVE_SHIFT"
+    SLOWER = "SLOWER"
+    DRIFT = "DRIFT"
+    MACHINE_SHIFT = "MACHINE_SHIFT"
 
 
 def plural(count: int, what: str) -> str:
@@ -172,6 +174,11 @@ def seconds_text(seconds: float, digits: int = 4) -> str:
 def _rounded(value: float, digits: int) -> str:
     """To `digits` significant digits, without an exponent where 999.6 becomes 1000."""
     return f"{float(f'{value:.{digits}g}'):g}"
+
+
+def change_text(change: float) -> str:
+    """A relative change without its sign, three significant digits below 10 %: ``3.1 %``."""
+    return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
 
 
 def rate_text(bytes_per_s: float) -> str:

@@ -23,6 +23,7 @@ from busbw.model import (
     Outcome,
     SessionOutcome,
     Spec,
+    moment_text,
 )
 
 from . import machine
@@ -117,6 +118,7 @@ def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
     return baselines.Occasion(
         date=datetime.date.today().isoformat(),
         commit=environment.commit,
+        at=moment_text(measured.resolved.collected.began),
         reason=reason,
         surroundings=machine.surroundings(environment),
     )
@@ -132,6 +134,7 @@ def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
 def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
     """What to store, and a note for each case that cannot be."""
     settings, found, notes = judged.settings, [], []
+    policy = judge.POLICIES[measured.resolved.machine.target.device]
     for spec, job in _storable(judged, measured).items():
         outcome, measurement = judged.verdicts[spec].outcome, measured.measurements[spec]
         if settings.update_baselines == "improved" and outcome is not Outcome.IMPROVED:
@@ -144,13 +147,31 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted
                 key=job.key,
                 measurement=measurement,
                 times_s=_times_s(measurement),
-                anchors_s=stats.anchors_s(measurement.runs),
-                # The level did not change: these launches belong to it.
-                append=outcome is Outcome.PASS,
+                append=not _is_new_level(judged, spec, job, policy.budget),
                 memory_limit_bytes=settings.memory_limit_bytes,
             )
         )
     return found, notes
+
+
+def _is_new_level(judged: Judged, spec: Spec, job: TimedJob, budget: float) -> bool:
+    """Whether today replaces the stored sessions instead of joining them.
+
+    Only what chance does not give does: a drift over many sessions, a loss that somebody accepts
+    with a reason, a loss or a gain beyond the budget. Without a reason such a loss is refused.
+    """
+    verdict, stored = judged.verdicts[spec], job.stored.baseline
+    if job.case in judged.moved:
+        return True
+    if verdict.outcome not in (Outcome.REGRESSED, Outcome.IMPROVED):
+        return verdict.outcome is not Outcome.PASS
+    if stored is None or stored.pinned_s is None or verdict.now is None:
+        return True
+    now_s, pinned_s = verdict.now.median_s, stored.pinned_s
+    if verdict.outcome is Outcome.IMPROVED:
+        return baselines.beyond(pinned_s, now_s, budget)
+    lost = baselines.beyond(now_s, pinned_s, budget)
+    return lost or bool(judged.settings.accept_regression)
 
 
 def _times_s(measurement: Measurement) -> tuple[float, ...]:

@@ -9,9 +9,9 @@ import platform
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import driver, history, stats
+from busbw import driver, history, judge, stats
 from busbw.history import Line
-from busbw.model import EnvironmentKey, Spec, StoredCase
+from busbw.model import EnvironmentKey, Spec, StoredCase, moment_text
 
 from .session import Judged, Measured, Written
 
@@ -51,15 +51,16 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
     stored = measured.resolved.jobs[spec].stored.baseline
     return Line(
         session="",
-        at=history.at_text(measured.resolved.collected.began),
+        at=moment_text(measured.resolved.collected.began),
+        device=measured.resolved.machine.target.device,
         case=StoredCase.of(found.case),
         outcome=verdict.outcome,
         session_outcome=judged.session.outcome,
         times_us=tuple(_us(stats.launch_time_s(run)) for run in found.runs),
-        anchors_us=tuple(_us(anchor_s) for anchor_s in stats.anchors_s(found.runs)),
         failure=failure,
         ratio=verdict.ratio,
         injected=next((run.injected for run in found.runs if run.injected), ""),
+        injected_ratio=judge.injected_ratio(found.runs),
         paired=measured.resolved.paired,
         baseline_date=stored.date if stored is not None else "",
         versions=found.runs[0].versions if found.runs else {},

@@ -97,6 +97,7 @@ def _properties(verdict: Verdict) -> dict[str, object]:
         "baseline_median_s": verdict.baseline.median_s if verdict.baseline else None,
         "ratio": verdict.ratio,
         "limit": verdict.limit,
+        "detectable": verdict.detectable,
     }
 
 

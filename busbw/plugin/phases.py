@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import driver, report, stats, writing
+from busbw import driver, judge, report, stats, writing
 from busbw.model import CompileSpec, Spec
 
-from . import compiling, machine, measuring, resolving
+from . import compiling, judging, machine, measuring, resolving
 from .accepting import accepted
 from .appending import appended
 from .compilers import CompileSettings
@@ -68,11 +68,11 @@ class _Loop:
             else:
                 with driver.alone(settings.device_wait_s, self._say_waiting):
                     measured = self._measured(specs)
-                judged = measuring.judged(measured, self._skip)
+                judged = judging.judged(measured, self._skip)
         except driver.BusyError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         except driver.ProbeCutShort as error:
-            judged = measuring.given_up(settings, specs, compiled, str(error))
+            judged = judging.given_up(settings, specs, compiled, str(error))
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
     def _measured(self, specs: tuple[Spec, ...]) -> Measured:
@@ -82,7 +82,7 @@ class _Loop:
         self._notes += resolved.notes
         self._display.header(resolved)
         measured = measuring.measured(resolved, executor, self._display, self._keep)
-        self._notes += measured.notes
+        self._notes += [*measured.notes, *judge.injection_notes(measured.measurements)]
         return measured
 
     def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:

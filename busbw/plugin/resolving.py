@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, grid
+from busbw import baselines, driver, grid, history, judge
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Case,
@@ -28,12 +28,12 @@ from busbw.model import (
     Verdict,
 )
 
-from . import machine
-from .session import Collected, Machine, Resolved, TimedJob
+from . import machine, references
+from .session import Collected, LevelKey, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
 
 # A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
-_PLAN_IN_TURN = Plan(samples=40, budget_s=1.5, anchor_budget_s=0.0)
+_PLAN_IN_TURN = Plan(samples=40, budget_s=1.5)
 
 
 def resolved(
@@ -50,11 +50,11 @@ def resolved(
     """
     settings = collected.settings
     skipped, case_of = _cases(settings, found.target, specs)
-    references: tuple[Probe, ...] = ()
+    theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-        references = machine.reference_probes(settings, found, frameworks, executor)
-        _check_same_cases(settings, found.target, case_of, references)
+        theirs = machine.reference_probes(settings, found, frameworks, executor)
+        _check_same_cases(settings, found.target, case_of, theirs)
     jobs = _jobs(settings, found.target, case_of)
     # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
@@ -63,12 +63,13 @@ def resolved(
     nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
     return Resolved(
         collected=collected,
-        machine=replace(found, references=references),
+        machine=replace(found, references=theirs),
         specs=specs,
         jobs=jobs,
         skipped=skipped,
         environment=environment,
         plan=_plan(settings),
+        levels=_levels(settings, jobs.values(), found.target),
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None
@@ -126,10 +127,10 @@ def _check_same_cases(
     settings: Settings,
     ours: grid.Target,
     case_of: Mapping[Spec, Case],
-    references: Sequence[Probe],
+    probed: Sequence[Probe],
 ) -> None:
     """Check that the reference reaches the same devices and measures the same cases on them."""
-    probes = {probe.framework: probe for probe in references}
+    probes = {probe.framework: probe for probe in probed}
     for spec, case in case_of.items():
         with usage_error(GridError, where="the reference: "):
             target = grid.choose_target(
@@ -170,6 +171,16 @@ def _jobs(
         if settings.writes_baselines:
             baselines.check_writable(root, [(job.key, job.case) for job in jobs.values()])
     return jobs
+
+
+def _levels(
+    settings: Settings, jobs: Iterable[TimedJob], target: grid.Target
+) -> dict[LevelKey, judge.Levels]:
+    """What the cases are held against; nothing where two stacks are compared with each other."""
+    if settings.against is not None:
+        return {}
+    with usage_error(baselines.BaselineError, history.HistoryError, OSError):
+        return references.levels_at(settings, (job.key for job in jobs), target.device)
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from busbw.baselines import Change, CompiledChange, FoundBaseline
 from busbw.grid import Target
-from busbw.judge import SizeGroup
+from busbw.judge import Levels, SizeGroup
 from busbw.model import (
     Case,
     Compiled,
@@ -37,6 +37,9 @@ from busbw.model import (
 )
 
 from .settings import Settings, settings_of
+
+# Levels are of one framework on one machine.
+LevelKey = tuple[EnvironmentKey, str]
 
 # By the compiler's label and the topology's name.
 Described = Mapping[tuple[str, str], Compiler]
@@ -82,7 +85,10 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolved:
-    """What is measured of the selected `specs`, how hard, and what is left out."""
+    """What is measured of the selected `specs`, how hard, and what is left out.
+
+    `levels` are those of every framework with baselines where a job is measured.
+    """
 
     collected: Collected
     machine: Machine
@@ -91,6 +97,7 @@ class Resolved:
     skipped: Mapping[Spec, Verdict]
     environment: Environment
     plan: Plan
+    levels: Mapping[LevelKey, Levels] = field(default_factory=dict)
     examples: str = ""
     stored_frameworks: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -157,7 +164,10 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """Verdicts on what was `observed`; None: the probe was cut short."""
+    """Verdicts on what was `observed`; None: the probe was cut short.
+
+    `moved` are the cases whose level is not the accepted one any more.
+    """
 
     settings: Settings
     session: SessionVerdict
@@ -165,6 +175,7 @@ class Judged:
     compiled: Mapping[CompileSpec, CompiledVerdict] = field(default_factory=dict)
     observed: Measured | Programs | None = None
     groups: tuple[SizeGroup, ...] = ()
+    moved: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
 
 

@@ -9,6 +9,8 @@ Schema history of results.schema.json (compiled.schema.json has had one only):
 5  training steps: what a case's collective is a part of (`step`).
 6  how much of the collective inside of a step computing hid in each launch (`hidden_share`);
    what training under a strategy gave (`training`).
+7  what would have been flagged (`detectable`), sessions that are SLOWER as a whole or that DRIFT;
+   no anchors, which are no longer measured.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 6
+SCHEMA = 7
 _COMPILED_SCHEMA = 1
 
 # What the schema calls by another name than the code.
@@ -117,7 +119,7 @@ def _case(
         "measured": _plain(verdict.now),
         "ceiling": {**fields_of(ceiling), "share": verdict.ceiling_share} if ceiling else None,
         **_picked(verdict, "baseline", "ratio", "ratio_interval", "ratio_error", "limit"),
-        **_picked(verdict, "tail_ratio", "provisional", "failure", "notes"),
+        **_picked(verdict, "detectable", "tail_ratio", "provisional", "failure", "notes"),
         "published": _plain(verdict.reference),
         "launches": _plain(measurement.runs) if measurement else [],
         "failures": _plain(measurement.failures) if measurement else [],

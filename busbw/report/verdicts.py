@@ -55,21 +55,23 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 def _table(name: str, group: Sequence[Verdict]) -> Table:
     bounded = any(verdict.ceiling is not None for verdict in group)
+    compared = any(verdict.detectable is not None for verdict in group)
     of_strategies = bool(group[0].spec.workload.own_strategies)
     return Table(
         title=TextLine(name, _BOLD),
-        columns=_columns(of_strategies=of_strategies, bounded=bounded),
+        columns=_columns(of_strategies=of_strategies, bounded=bounded, compared=compared),
         rows=tuple(map(_row, group)),
         notes=(*_ceiling_notes(group), *_source_notes(group)),
     )
 
 
-def _columns(*, of_strategies: bool, bounded: bool) -> tuple[Column, ...]:
-    """Only groups that have a ceiling show the share of it."""
+def _columns(*, of_strategies: bool, bounded: bool, compared: bool) -> tuple[Column, ...]:
+    """Only groups that have a ceiling show the share of it, and what would have been flagged."""
     label = Column("payload_bytes", "payload", text=payload_text, width=8, fits=True)
     if of_strategies:
         label = Column("strategy", "strategy", width=8, fits=True)
     share = Column("ceiling_share", "of ceiling", unit="%", text=_share_text, width=10)
+    detectable = Column("detectable", "flags", text=_ratio_text, width=6)
     return (
         label,
         Column("best_s", "best", text=seconds_text, width=10),
@@ -81,6 +83,7 @@ def _columns(*, of_strategies: bool, bounded: bool) -> tuple[Column, ...]:
         Column("dispatch_s", "per call", text=seconds_text, width=10),
         Column("baseline_s", "baseline", text=seconds_text, width=10),
         Column("ratio", "ratio", text="{:.2f}".format, width=6),
+        *([detectable] if compared else []),
         Column("outcome", "outcome", left=True, gap=2),
     )
 
@@ -103,7 +106,7 @@ def _values(verdict: Verdict) -> dict[str, object]:
         **attributes(spec, "strategy", "payload_bytes"),
         **attributes(verdict.now, "best_s", "median_s", "spread", "dispatch_s"),
         **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
-        **attributes(verdict, "ceiling_share", "ratio"),
+        **attributes(verdict, "ceiling_share", "ratio", "detectable"),
         "baseline_s": verdict.baseline.median_s if verdict.baseline else None,
         "outcome": _outcome(verdict),
     }
@@ -157,6 +160,11 @@ def _group(verdict: Verdict) -> str:
 def _share_text(share: float) -> str:
     """Per cent of the ceiling, two significant digits below ten."""
     return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
+
+
+def _ratio_text(ratio: float) -> str:
+    """Two digits after the point, or three below 1.1."""
+    return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}"
 
 
 def _outcome(verdict: Verdict) -> str:

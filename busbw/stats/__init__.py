@@ -4,17 +4,18 @@ Judges nothing and knows no threshold: those are arguments.
 """
 
 from .change_points import change_points
-from .components import CaseLevel, Components, Expected, Segment, components, shared_part
+from .components import CaseLevel, Components, Expected, Segment, components, components_of
 from .estimate import Estimate, of_launches, shift_of_samples
 from .samples import (
     LAUNCH_QUANTILE,
-    anchors_s,
     launch_time_s,
     quantile,
     quantiles_s,
     relative_mad,
     robust_deviation,
 )
+from .shared import Neighbours, local_part, shared_part
+from .spending import look_levels, spent
 from .t_distribution import t_quantile, t_tail
 from .variance import (
     Variance,
@@ -31,12 +32,15 @@ __all__ = [
     "Components",
     "Estimate",
     "Expected",
+    "Neighbours",
     "Segment",
     "Variance",
-    "anchors_s",
     "change_points",
     "components",
+    "components_of",
     "launch_time_s",
+    "local_part",
+    "look_levels",
     "moderated",
     "of_launches",
     "prior_variance",
@@ -46,6 +50,7 @@ __all__ = [
     "robust_deviation",
     "shared_part",
     "shift_of_samples",
+    "spent",
     "successive_variance",
     "summed",
     "t_quantile",

@@ -2,6 +2,8 @@
 
 The log time of case c in session s is level[c] + shared[s] + own[s, c]. The shared part is what all
 cases of a session have in common, a machine's mood; the own part is what a case differs by besides.
+Where cases have neighbours, such as the sizes next to their own, what these have in common counts
+as shared, too.
 Levels and the shared part may change: each has segments, and what is compared with is the newest.
 """
 
@@ -9,22 +11,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from .change_points import change_points
+from .shared import Neighbours, Series, Session, newest, parts_of, series_of, shared_of
 from .t_distribution import t_quantile
 from .variance import Variance, moderated, prior_variance, successive_variance, variance_of
 
 K = TypeVar("K", bound=Hashable)
-Session = Mapping[K, float]
+G = TypeVar("G", bound=Hashable)
 
 # The variance of a median of many is this much that of their mean: pi / 2.
 _MEDIAN = math.pi / 2
-
-# Levels and shared parts are found in turn; after as many turns neither moves any more.
-_TURNS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,8 @@ class Expected:
     freedom that it counts as. No own part is known better than `least_deviation`. With fewer than
     `least_cases` the shared part of a session is unknown. A change that chance makes at a given
     position with a probability of `false_changes` at most is a change; a segment has
-    `least_segment` sessions at least.
+    `least_segment` sessions at least. With `neighbours`, so many sizes next to each other have a
+    part in common besides; None where only all cases do.
     """
 
     own: Variance
@@ -44,6 +45,7 @@ class Expected:
     least_cases: int = 6
     false_changes: float = 3e-7
     least_segment: int = 3
+    neighbours: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,151 +75,142 @@ class CaseLevel:
 class Components(Generic[K]):
     """Levels by case; the shared part of each session, in order, and its variance.
 
-    The shared part is None where too few cases were measured to tell, and 0 on average over the
-    newest of its `segments`, which have known sessions only.
+    The shared part is None where too few cases were measured to tell. Its `segments` have known
+    sessions only; it is 0 on average over the `sessions` that count of the newest one.
     """
 
     cases: Mapping[K, CaseLevel]
     shared: tuple[float | None, ...]
     variance: Variance
     segments: tuple[Segment, ...]
+    sessions: int
 
-    @property
-    def sessions(self) -> int:
-        """Over how many sessions the shared part is an average."""
-        return self.segments[-1].count if self.segments else 0
-
-    def uncertainty(self, cases: Collection[K]) -> float:
+    def uncertainty(self, cases: Iterable[K]) -> float:
         """The variance with which a session's shared part is known: of a median over `cases`."""
         known = [self.cases[case].own.value for case in cases if case in self.cases]
         return _MEDIAN * math.fsum(known) / len(known) ** 2 if known else 0.0
-
-    def shared_part(self, session: Session[K], least_cases: int) -> float | None:
-        """How far `session` is off the levels as a whole."""
-        levels = {case: one.level for case, one in self.cases.items()}
-        return shared_part(session, levels, least_cases)
-
-
-def shared_part(session: Session[K], levels: Mapping[K, float], least_cases: int) -> float | None:
-    """The median over cases of log time less level; None with too few cases."""
-    off = [log - levels[case] for case, log in session.items() if case in levels]
-    return statistics.median(off) if len(off) >= least_cases else None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Series:
-    """One case: its sessions by position, their log times, and where its segments begin.
-
-    `begins` are positions within the series. `counts` says which sessions count for the level.
-    """
-
-    positions: tuple[int, ...]
-    logs: tuple[float, ...]
-    counts: tuple[bool, ...]
-    begins: tuple[int, ...] = (0,)
-
-    def own(self, shared: Sequence[float | None]) -> list[float]:
-        """Log times less what all cases share."""
-        return [log - (shared[at] or 0.0) for at, log in zip(self.positions, self.logs)]
-
-    def spans(self) -> list[tuple[int, int]]:
-        """The begin and the end of each segment."""
-        return list(zip(self.begins, (*self.begins[1:], len(self.logs))))
-
-    def newest(self) -> list[int]:
-        """The sessions of the newest segment that counts: most of its sessions do."""
-        for begin, end in reversed(self.spans()):
-            kept = [at for at in range(begin, end) if self.counts[at]]
-            if 2 * len(kept) > end - begin:
-                return kept
-        return [at for at, one in enumerate(self.counts) if one] or list(range(len(self.logs)))
 
 
 def components(
     sessions: Sequence[Session[K]],
     expected: Expected,
     left_out: Sequence[Collection[K]] = (),
+    neighbours: Neighbours[K] | None = None,
 ) -> Components[K]:
     """The components of at least one session, oldest first, each the log times of its cases.
 
-    `left_out` are, by session, cases that count for no level and no variance, though for changes.
-    Levels are means, the shared part of a session is the median over its cases, so that a few slow
-    ones do not move it. The variance of a case's own part is moderated by those of all others.
+    `left_out` are, by session, cases that count for no level and no variance, though for changes;
+    where they are half of a session, nor does its shared part. Levels are means, the shared part of
+    a session is the median over its cases, so that a few slow ones do not move it; with
+    `neighbours`, the median over those by case is added. The variance of a case's own part is
+    moderated by those of all others.
     """
-    series = _series(sessions, left_out or [()] * len(sessions))
-    shared = _shared(sessions, series, expected, [])
-    own = _moderated(
-        {case: _over_time(one.own(shared), expected) for case, one in series.items()}, expected
-    )
-    series = {
-        case: replace(one, begins=_begins(one.own(shared), own[case], expected))
-        for case, one in series.items()
-    }
-    shared = _shared(sessions, series, expected, shared)
-    shared, segments, variance = _segmented(shared, series, own, expected)
-    within = {
-        case: _within(one.own(shared), one.newest(), expected) for case, one in series.items()
-    }
-    own = _moderated(within, expected)
-    return Components(
-        cases={case: _level(one, shared, own[case]) for case, one in series.items()},
-        shared=tuple(shared),
-        variance=variance,
-        segments=segments,
-    )
+    return components_of({None: sessions}, expected, {None: left_out}, neighbours)[None]
 
 
-def _series(sessions: Sequence[Session[K]], left_out: Sequence[Collection[K]]) -> dict[K, _Series]:
-    found: dict[K, list[tuple[int, float, bool]]] = {}
-    for position, session in enumerate(sessions):
-        for case, log in session.items():
-            found.setdefault(case, []).append((position, log, case not in left_out[position]))
-    series = {}
-    for case, rows in found.items():
-        positions, logs, counts = zip(*rows)
-        series[case] = _Series(positions=positions, logs=logs, counts=counts)
-    return series
-
-
-def _shared(
-    sessions: Sequence[Session[K]],
-    series: Mapping[K, _Series],
+def components_of(
+    groups: Mapping[G, Sequence[Session[K]]],
     expected: Expected,
-    shared: Sequence[float | None],
-) -> list[float | None]:
-    """The shared part of each session, 0 on average, from those found so far, if any."""
-    levels = _levels(sessions, series, shared, statistics.fmean if shared else statistics.median)
-    found: list[float | None] = []
-    for _ in range(_TURNS):
-        found = _centred(
-            [shared_part(one, each, expected.least_cases) for one, each in zip(sessions, levels)]
+    left_out: Mapping[G, Sequence[Collection[K]]],
+    neighbours: Neighbours[K] | None = None,
+) -> dict[G, Components[K]]:
+    """As `components`, of several groups of cases: each has a shared part of its own.
+
+    The variances of all groups' cases moderate each other: more cases know more.
+    """
+    found = {
+        name: _Group.of(sessions, left_out.get(name) or [()] * len(sessions), expected, neighbours)
+        for name, sessions in groups.items()
+    }
+    own = _moderated(_by_case(found, lambda values, _: _over_time(values, expected)), expected)
+    found = {
+        name: one.split({case: own[name, case] for case in one.series}, expected)
+        for name, one in found.items()
+    }
+    within = _moderated(
+        _by_case(found, lambda values, one: _within(values, one.newest(), expected)), expected
+    )
+    return {
+        name: one.components({case: within[name, case] for case in one.series})
+        for name, one in found.items()
+    }
+
+
+def _by_case(
+    groups: Mapping[G, _Group[K]],
+    variance: Callable[[Sequence[float], Series], Variance | None],
+) -> dict[tuple[G, K], Variance | None]:
+    """The variance of each case's own part."""
+    return {
+        (name, case): variance(one.own(group.parts[case]), one)
+        for name, group in groups.items()
+        for case, one in group.series.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Group(Generic[K]):
+    """Cases with a shared part: by session what all share, by case what is not its own."""
+
+    sessions: Sequence[Session[K]]
+    neighbours: Neighbours[K] | None
+    series: Mapping[K, Series]
+    shared: Sequence[float | None]
+    parts: Mapping[K, Sequence[float]]
+    segments: tuple[Segment, ...] = ()
+    variance: Variance | None = None
+    count: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        sessions: Sequence[Session[K]],
+        left_out: Sequence[Collection[K]],
+        expected: Expected,
+        neighbours: Neighbours[K] | None,
+    ) -> _Group[K]:
+        """Each case with a single level."""
+        series = series_of(sessions, left_out)
+        shared = shared_of(sessions, series, expected.least_cases, [])
+        return cls(
+            sessions=sessions,
+            neighbours=neighbours,
+            series=series,
+            shared=shared,
+            parts=parts_of(sessions, series, shared, neighbours),
         )
-        levels = _levels(sessions, series, found, statistics.fmean)
-    return found
 
+    def split(self, own: Mapping[K, Variance], expected: Expected) -> _Group[K]:
+        """With the levels that cases had one after another, and those of the shared part."""
+        series = {
+            case: replace(one, begins=_begins(one.own(self.parts[case]), own[case], expected))
+            for case, one in self.series.items()
+        }
+        shared = shared_of(self.sessions, series, expected.least_cases, self.shared)
+        counts = _counting(series, len(shared))
+        shared, segments, variance, count = _segmented(shared, counts, list(own.values()), expected)
+        return replace(
+            self,
+            series=series,
+            shared=shared,
+            parts=parts_of(self.sessions, series, shared, self.neighbours),
+            segments=segments,
+            variance=variance,
+            count=count,
+        )
 
-def _levels(
-    sessions: Sequence[Session[K]],
-    series: Mapping[K, _Series],
-    shared: Sequence[float | None],
-    middle: Callable[[Sequence[float]], float],
-) -> list[dict[K, float]]:
-    """The level of each case at each session, which is that of its segment."""
-    found: list[dict[K, float]] = [{} for _ in sessions]
-    for case, one in series.items():
-        own = one.own(shared) if shared else one.logs
-        for begin, end in one.spans():
-            level = middle(own[begin:end])
-            for at in range(begin, end):
-                found[one.positions[at]][case] = level
-    return found
-
-
-def _centred(shared: Sequence[float | None]) -> list[float | None]:
-    """With a mean of 0: the levels have the rest."""
-    known = [one for one in shared if one is not None]
-    mean = math.fsum(known) / len(known) if known else 0.0
-    return [None if one is None else one - mean for one in shared]
+    def components(self, own: Mapping[K, Variance]) -> Components[K]:
+        """What they amount to, with the variances of own parts."""
+        assert self.variance is not None
+        return Components(
+            cases={
+                case: _level(one, self.parts[case], own[case]) for case, one in self.series.items()
+            },
+            shared=tuple(self.shared),
+            variance=self.variance,
+            segments=self.segments,
+            sessions=self.count,
+        )
 
 
 def _begins(values: Sequence[float], own: Variance, expected: Expected) -> tuple[int, ...]:
@@ -265,41 +258,54 @@ def _prior(known: Sequence[Variance], expected: Expected) -> Variance:
     return replace(prior, freedom=min(prior.freedom, math.fsum(one.freedom for one in known)))
 
 
+def _counting(cases: Mapping[K, Series], sessions: int) -> list[bool]:
+    """Whether the shared part of each session counts: more than half of its cases do."""
+    more = [0] * sessions
+    for one in cases.values():
+        for at, counts in zip(one.positions, one.counts):
+            more[at] += 1 if counts else -1
+    return [one > 0 for one in more]
+
+
 def _segmented(
     shared: Sequence[float | None],
-    series: Mapping[K, _Series],
-    own: Mapping[K, Variance],
+    counts: Sequence[bool],
+    own: Sequence[Variance],
     expected: Expected,
-) -> tuple[list[float | None], tuple[Segment, ...], Variance]:
-    """The shared part, 0 on average over its newest segment; the segments; and its variance.
+) -> tuple[list[float | None], tuple[Segment, ...], Variance, int]:
+    """The shared part, 0 on average over its newest segment; segments, variance, and sessions.
 
     The variance is that from one session to the next, less what the parts themselves are uncertain
-    by, moderated by what is usual.
+    by, moderated by what is usual; of the sessions of the newest segment that count.
     """
     at = [position for position, one in enumerate(shared) if one is not None]
     known = [one for one in shared if one is not None]
     if len(known) < 2:
         segments = tuple(Segment(begin=one, count=1, level=0.0) for one in at)
-        return list(shared), segments, expected.shared
-    noise = _MEDIAN * math.fsum(one.value for one in own.values()) / len(own) ** 2
+        return list(shared), segments, expected.shared, len(known)
+    noise = _MEDIAN * math.fsum(one.value for one in own) / len(own) ** 2
     whole = moderated(_not_below(successive_variance(known), expected), expected.shared)
     begins = _begins(known, whole, expected)
     spans = list(zip(begins, (*begins[1:], len(known))))
-    newest = statistics.fmean(known[begins[-1] :])
+    counting = [known[one] for one in newest(spans, [counts[position] for position in at])]
+    middle = statistics.fmean(counting)
     segments = tuple(
         Segment(
-            begin=at[begin], count=end - begin, level=statistics.fmean(known[begin:end]) - newest
+            begin=at[begin], count=end - begin, level=statistics.fmean(known[begin:end]) - middle
         )
         for begin, end in spans
     )
-    lasting = successive_variance(known[begins[-1] :])
-    less = _not_below(replace(lasting, value=lasting.value - noise), expected)
-    variance = moderated(less, expected.shared)
-    return [None if one is None else one - newest for one in shared], segments, variance
+    variance = expected.shared
+    if len(counting) > 1:
+        lasting = successive_variance(counting)
+        less = _not_below(replace(lasting, value=lasting.value - noise), expected)
+        variance = moderated(less, expected.shared)
+    centred = [None if one is None else one - middle for one in shared]
+    return centred, segments, variance, len(counting)
 
 
-def _level(one: _Series, shared: Sequence[float | None], own: Variance) -> CaseLevel:
-    values, kept = one.own(shared), one.newest()
+def _level(one: Series, parts: Sequence[float], own: Variance) -> CaseLevel:
+    values, kept = one.own(parts), one.newest()
     return CaseLevel(
         level=statistics.fmean([values[at] for at in kept]),
         sessions=len(kept),

@@ -29,13 +29,6 @@ def launch_time_s(run: Run) -> float:
     return quantile(run.samples_s, LAUNCH_QUANTILE)
 
 
-def anchors_s(runs: Sequence[Run]) -> tuple[float, ...]:
-    """Seconds of one pass of the anchor in each launch, the median; none unless all have one."""
-    if not all(run.anchors_s for run in runs):
-        return ()
-    return tuple(statistics.median(run.anchors_s) for run in runs)
-
-
 def quantiles_s(run: Run) -> dict[str, float]:
     """p25, p50, p90 and p99 of a launch's samples, in seconds."""
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}

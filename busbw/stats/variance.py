@@ -5,6 +5,7 @@ Numbers in, numbers out.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -31,12 +32,35 @@ def variance_of(values: Sequence[float]) -> Variance:
 def successive_variance(values: Sequence[float]) -> Variance:
     """The variance by half the mean square of successive differences, of at least two values.
 
-    A slow drift or a step between them hardly adds to it (J. von Neumann, "Distribution of the
-    ratio of the mean square successive difference to the variance", 1941). Of n values it is as
-    certain as a sample variance with 2/3 (n - 1) degrees of freedom.
+    A slow drift hardly adds to it (J. von Neumann, "Distribution of the ratio of the mean square
+    successive difference to the variance", 1941), and a step nothing: of four differences or more
+    the largest is left out, with its expectation. Of n differences it is as certain as a sample
+    variance with 2/3 n degrees of freedom.
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
-    return Variance(value=math.fsum(squares) / (2 * len(squares)), freedom=2 * len(squares) / 3)
+    count = float(len(squares))
+    if count >= _LEAST_TRIMMED:
+        squares.remove(max(squares))
+        count -= _expected_largest(len(squares) + 1)
+    return Variance(value=math.fsum(squares) / (2 * count), freedom=2 * len(squares) / 3)
+
+
+# Fewer differences have none to spare.
+_LEAST_TRIMMED = 4
+
+_STEPS = 2000
+_FARTHEST = 8.0
+
+
+@functools.lru_cache(maxsize=1024)
+def _expected_largest(count: int) -> float:
+    """The mean of the largest of `count` squares of standard normal values.
+
+    The integral of P(largest > x^2) over x^2, by the midpoint rule over x.
+    """
+    width = _FARTHEST / _STEPS
+    middles = ((step + 0.5) * width for step in range(_STEPS))
+    return math.fsum(2 * x * width * (1 - math.erf(x / math.sqrt(2)) ** count) for x in middles)
 
 
 def prior_variance(variances: Sequence[Variance]) -> Variance:

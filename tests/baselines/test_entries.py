@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
@@ -11,6 +12,7 @@ from busbw.baselines.entries import (
     MOST_SESSIONS,
     Accepted,
     Occasion,
+    baseline_of,
     entry_of,
     joined,
     level_us,
@@ -39,6 +41,15 @@ def out_of_memory() -> Entry:
     measured = build.measurement(failures=(build.out_of_memory(),))
     one = Accepted(key=build.key(), measurement=measured, times_s=())
     return entry_of(one, Occasion(date=build.DATE))
+
+
+def test_a_session_keeps_when_it_began() -> None:
+    measured = build.measurement(1e-3)
+    one = Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))
+    entry = entry_of(one, Occasion(date=build.DATE, at="2026-01-02T03:04:05Z"))
+    assert entry.sessions[0].at == "2026-01-02T03:04:05Z"
+    (found,) = baseline_of(build.case(), entry).sessions
+    assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
 def test_a_first_entry_pins_its_own_level() -> None:

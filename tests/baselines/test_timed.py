@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import busbw
 from busbw.baselines import BaselineError
 from busbw.baselines.document import Status, dumps
-from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
+from busbw.baselines.entries import baseline_of
+from busbw.baselines.timed import SCHEMA, Document, Entry, StoredSession, Update, read
 from busbw.model import Protocol
 from tests import build
 
 SESSION = StoredSession(
-    date=build.DATE, commit="abc", times_us=(812.4, 799.0), versions=build.VERSIONS
+    date=build.DATE,
+    at=f"{build.DATE}T03:00:00Z",
+    commit="abc",
+    times_us=(812.4, 799.0),
+    versions=build.VERSIONS,
 )
 ENTRY = Entry(
     dtype="float32",
@@ -44,7 +51,7 @@ LARGE = replace(
 )
 UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
 DOCUMENT = Document(
-    schema=2,
+    schema=SCHEMA,
     environment=build.key(),
     framework="jax",
     collective="all_reduce",
@@ -69,6 +76,12 @@ def _edited(folder: Path, **entry: Any) -> Path:
 
 def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(_written(tmp_path, dumps(DOCUMENT))) == DOCUMENT
+
+
+def test_no_other_room_knows_the_anchors_of_older_versions() -> None:
+    package = Path(busbw.__file__).parent
+    knowing = [path for path in package.rglob("*.py") if "anchors_" in path.read_text()]
+    assert [path.relative_to(package).as_posix() for path in knowing] == ["baselines/timed.py"]
 
 
 def test_a_document_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -125,12 +138,12 @@ def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> N
         read(tmp_path / "gone.json")
 
 
-@pytest.mark.parametrize("schema", [0, 3, "1", 1.5, True, None])
+@pytest.mark.parametrize("schema", [0, SCHEMA + 1, "1", 1.5, True, None])
 def test_another_schema_is_refused_and_the_known_ones_are_named(
     tmp_path: Path, schema: Any
 ) -> None:
     document = {**json.loads(dumps(DOCUMENT)), "schema": schema, "novelty": True}
-    with pytest.raises(BaselineError, match="schema: this version reads 1 to 2, got"):
+    with pytest.raises(BaselineError, match=f"schema: this version reads 1 to {SCHEMA}, got"):
         read(_written(tmp_path, json.dumps(document)))
 
 
@@ -174,6 +187,9 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
         ({"times_us": []}, r"times_us: expected at least one time"),
         ({"anchors_us": [1.0]}, r"anchors_us: expected none, or one for each of 2 launches, got 1"),
         ({"anchors_us": [1.0, 0.0]}, r"anchors_us\[1\]: expected microseconds above 0"),
+        ({"at": "yesterday"}, r"at: expected a moment such as 2026-01-31T03:00:00Z, got"),
+        ({"at": build.DATE}, r"at: expected a moment such as 2026-01-31T03:00:00Z, got"),
+        ({"at": 7}, r"at: expected a string"),
         ({"speed": 1}, r"speed: unknown key; accepted are date"),
         ({"versions": {"jax": 10}}, r"versions\.jax: expected a string"),
     ],
@@ -188,6 +204,29 @@ def test_a_nonsensical_session_is_refused_with_file_and_key_path(
         BaselineError, match=rf"psum\.json: document\.entries\[0\]\.sessions\[1\]\.{words}"
     ):
         read(path)
+
+
+def test_a_session_is_written_with_the_moment_at_which_it_began() -> None:
+    session = json.loads(dumps(DOCUMENT))["entries"][0]["sessions"][0]
+    assert session["at"] == "2026-01-02T03:00:00Z"
+    assert list(session)[:2] == ["date", "at"]
+
+
+def test_a_file_of_the_second_schema_is_read_and_its_sessions_are_known_by_their_day(
+    tmp_path: Path,
+) -> None:
+    document = json.loads(dumps(DOCUMENT))
+    document["schema"] = 2
+    for session in document["entries"][0]["sessions"]:
+        del session["at"]
+    found = read(_written(tmp_path, json.dumps(document)))
+    assert found.schema == SCHEMA
+    (entry, _), (ordinary, _) = found.entries, DOCUMENT.entries
+    assert entry.sessions == tuple(replace(one, at="") for one in ordinary.sessions)
+    began = baseline_of(build.case(), entry).sessions[0].began
+    assert began == datetime(2026, 1, 2, tzinfo=timezone.utc)
+    assert '"at"' not in dumps(found)
+    assert f'"schema": {SCHEMA}' in dumps(found)
 
 
 def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:

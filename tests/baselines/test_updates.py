@@ -47,14 +47,27 @@ def history(root: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_an_appended_session_is_pooled_with_its_anchors(root: Path) -> None:
-    save(root, 1e-3, 1.02e-3, anchors_s=(1e-5, 2e-5))
+def test_an_appended_session_is_pooled_with_those_that_are_stored(root: Path) -> None:
+    save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, append=True)
     baseline = found(root)
     assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
-    assert [session.anchors_s for session in baseline.sessions] == [(1e-5, 2e-5), ()]
+    assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
     assert baseline.sessions[1].commit == "abc"
     assert baseline.level_s == pytest.approx(1.025e-3)
+
+
+def test_a_session_with_anchors_keeps_them_and_a_new_one_has_none(root: Path) -> None:
+    save(root, 1e-3, 1.02e-3)
+    (path,) = root.rglob("*.json")
+    document = json.loads(path.read_text())
+    (old,) = document["entries"][0]["sessions"]
+    old["anchors_us"] = [10.5, 11.0]
+    path.write_text(json.dumps(document))
+    save(root, 1.04e-3, append=True)
+    first, second = json.loads(path.read_text())["entries"][0]["sessions"]
+    assert first == old
+    assert "anchors_us" not in second
 
 
 def test_a_session_is_appended_to_what_another_one_wrote_meanwhile(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_each_case_has_a_row_and_the_machine_a_line(folder: Path) -> None:
     assert titles.split() == [
         *("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
     ]
-    row = "jax.all_reduce.psum.float32.1K 3 11.38 us 0 % 11.38 us 1.000 0 2026-01-02"
+    row = "jax.all_reduce.psum.float32.1K 3 11.38 us 1 % 11.38 us 1.000 0 2026-01-02"
     assert first.split() == row.split()
     assert second.split()[0] == "jax.all_reduce.psum.float32.2K"
 
@@ -114,3 +115,43 @@ def test_a_file_that_is_not_its_own_is_not_overwritten(folder: Path) -> None:
     answer = command("history", str(folder), f"--csv={path}")
     assert answer.code == 2
     assert path.read_text() == "a,b\n"
+
+
+def _changed(folder: Path) -> None:
+    """Twelve nights of eight cases; the third case is slower by a tenth from the seventh on."""
+    for night in range(12):
+        lines = session(f"{night:016x}", cases=8)
+        slow = lines[2].times_us if night < 6 else tuple(1.1 * one for one in lines[2].times_us)
+        lines[2] = replace(lines[2], times_us=slow)
+        moment = f"2026-03-{1 + night:02d}T03:00:00Z"
+        versions = {"jax": "0.10.0" if night < 6 else "0.10.1"}
+        history.append(folder, KEY, [replace(one, at=moment, versions=versions) for one in lines])
+
+
+CHANGE = "since 2026-03-07 10 % slower (6 sessions); what changed there: jax 0.10.0 -> 0.10.1"
+
+
+def test_below_a_case_is_when_its_level_changed_and_what_changed_there(tmp_path: Path) -> None:
+    _changed(tmp_path)
+    lines = command("history", str(tmp_path)).out.splitlines()
+    row = next(at for at, text in enumerate(lines) if ".float32.4K " in text)
+    assert lines[row + 1].strip() == CHANGE
+    assert sum("slower" in text for text in lines) == 1
+    (machine,) = json.loads(command("history", str(tmp_path), "--json").out)["machines"]
+    (change,) = machine["cases"][2]["changes"]
+    assert change["at"] == "2026-03-07T03:00:00Z" and change["reason"] == ""
+    assert change["changes"] == ["jax 0.10.0 -> 0.10.1"]
+    assert machine["shared_changes"] == {"jax": []} and machine["without_verdict"] == 0
+
+
+def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(tmp_path: Path) -> None:
+    _changed(tmp_path)
+    reviewed = tmp_path / "reviewed"
+    reviewed.mkdir()
+    file = reviewed / "acknowledged.toml"
+    file.write_text('[[change]]\nsince = 2026-03-07\ncase = "*.4K"\nreason = "see #7"\n')
+    answer = command("history", str(tmp_path), f"--baselines={reviewed}")
+    assert f"{CHANGE}; accepted: see #7" in answer.out
+    file.write_text("[[change]]\n")
+    answer = command("history", str(tmp_path), f"--baselines={reviewed}")
+    assert answer.code == 2 and f"{file}: file.change[0].since: missing" in answer.err

@@ -1,7 +1,8 @@
-"""Baselines of both schemas, compiled ones and published figures: read, judged, or refused."""
+"""Baselines of all schemas, compiled ones and published figures: read, judged, or refused."""
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from hypothesis import given
 from busbw import baselines, judge, report
 from busbw.baselines import BaselineError, files, store
 from busbw.baselines.document import Status, dumps
-from busbw.baselines.timed import Document, Entry, StoredSession, Update
+from busbw.baselines.timed import SCHEMA, Document, Entry, StoredSession, Update
 from busbw.model import Case, CompileSpec, Device
 from tests import build
+from tests.judge.rules import held_against
 
 from .bounds import bounded, fuzzed, unchanged
 from .damage import documents
@@ -38,7 +40,12 @@ TIMED = Entry(
     pinned_date=build.DATE,
     sessions=(
         StoredSession(date=build.DATE, times_us=(1000.0, 1010.0), anchors_us=(10.0, 11.0)),
-        StoredSession(date=build.DATE, commit="abc", times_us=(1001.0, 999.0, 1002.0)),
+        StoredSession(
+            date=build.DATE,
+            at=f"{build.DATE}T03:00:00Z",
+            commit="abc",
+            times_us=(1001.0, 999.0, 1002.0),
+        ),
     ),
     protocol=CASE.protocol,
 )
@@ -55,10 +62,10 @@ FULL = Entry(
     protocol=CASE.protocol,
     date=build.DATE,
 )
-TWO = json.loads(
+THREE = json.loads(
     dumps(
         Document(
-            schema=2,
+            schema=SCHEMA,
             environment=KEY,
             framework=CASE.framework,
             collective=CASE.collective,
@@ -70,13 +77,21 @@ TWO = json.loads(
 )
 
 
+def _two() -> Any:
+    """The same as schema 2 has it."""
+    older = copy.deepcopy(THREE)
+    for session in older["entries"][0]["sessions"]:
+        session.pop("at", None)
+    return {**older, "schema": 2}
+
+
 def _one() -> Any:
     """The same as schema 1 has it."""
-    timed, full = TWO["entries"]
+    timed, full = THREE["entries"]
     session = timed["sessions"][0]
     old = {key: timed[key] for key in timed if not key.startswith(("pinned", "sessions"))}
     old |= {"date": session["date"], "times_us": session["times_us"], "versions": {"jax": "1"}}
-    rest = {key: TWO[key] for key in TWO if key not in ("history", "entries", "schema")}
+    rest = {key: THREE[key] for key in THREE if key not in ("history", "entries", "schema")}
     return {"schema": 1, **rest, "entries": [old, full]}
 
 
@@ -88,7 +103,7 @@ def _compiled() -> Any:
         return json.loads(first.path.read_bytes())
 
 
-ONE = _one()
+ONE, TWO = _one(), _two()
 COMPILED = _compiled()
 PUBLISHED = {
     "schema": 1,
@@ -115,10 +130,11 @@ def _held_against(root: Path, case: Case) -> None:
     """Read as a session does it, judge and show."""
     found = baselines.find(root, KEY, case)
     reference = baselines.find_published(root, KEY, case)
-    runs = tuple(build.run(1e-3, launch=f"{n}.0", anchors_s=(1e-5,)) for n in range(3))
+    runs = tuple(build.run(1e-3, launch=f"{n}.0") for n in range(3))
     measured = replace(build.measurement(1e-3), case=case, runs=runs)
     spec = build.spec(payload_bytes=case.payload_bytes)
-    one = judge.judge_case(spec, measured, found.baseline, TERMS, reference=reference)
+    stored = held_against(found.baseline, measured, TERMS.policy) if found.baseline else None
+    one = judge.judge_case(spec, measured, stored, TERMS, reference=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
     assert report.rendered("text", *report.session_tables([one.verdict], {}))
@@ -136,7 +152,7 @@ def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
 def test_what_is_not_damaged_is_held_against(root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True)
-    for document in (ONE, TWO):
+    for document in (ONE, TWO, THREE):
         path.write_text(json.dumps(document))
         assert baselines.find(root, KEY, CASE).baseline is not None
         assert baselines.find(
@@ -145,7 +161,7 @@ def test_what_is_not_damaged_is_held_against(root: Path) -> None:
 
 
 @fuzzed
-@given(content=documents(ONE, TWO, TWO))
+@given(content=documents(ONE, TWO, THREE, THREE))
 def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)

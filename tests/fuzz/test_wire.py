@@ -33,6 +33,7 @@ from busbw.worker.backends.base import MeasuringError
 from busbw.worker.serve import Channel, part
 from busbw.workloads.training import checked, run_of
 from tests import build
+from tests.judge.rules import held_against
 
 from .bounds import bounded, fuzzed, unchanged
 from .damage import contents, documents
@@ -43,7 +44,6 @@ COUNTED = build.training_answer(global_step=20, server_bytes={"ps 0": 1024})
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},
-    anchors_s=(1e-4, 1.1e-4),
     dispatch_s=1e-5,
     rank_times_s=(1e-3, 2e-3),
     over_ranks_s={"slowest": 1e-3},
@@ -88,7 +88,8 @@ def _judged(found: Run | Failure) -> None:
     runs = (found,) if isinstance(found, Run) else ()
     failures = (found,) if isinstance(found, Failure) else ()
     measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
-    for stored in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
+    for baseline in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
+        stored = held_against(baseline, measured, TERMS.policy) if baseline else None
         verdict = judge.judge_case(build.spec(), measured, stored, TERMS).verdict
         assert verdict.explain()
         assert report.rendered("text", *report.session_tables([verdict], {}))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from busbw.history import Line
-from busbw.model import EnvironmentKey, Outcome, SessionOutcome, StoredCase
+from busbw.model import Device, EnvironmentKey, Outcome, SessionOutcome, StoredCase
 from tests import build
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
@@ -18,11 +18,11 @@ def line(**changes: Any) -> Line:
     ordinary = Line(
         session=SESSION,
         at="2026-01-31T03:00:00Z",
+        device=Device.TPU,
         case=StoredCase.of(build.case()),
         outcome=Outcome.PASS,
         session_outcome=SessionOutcome.FINE,
         times_us=(11.25, 11.5, 11.375),
-        anchors_us=(5.5, 5.5, 5.25),
         ratio=1.01,
         baseline_date="2026-01-02",
         versions={"jax": "0.10.0"},

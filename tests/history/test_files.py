@@ -54,6 +54,18 @@ def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path:
     assert [one.began.year for one in history.read(tmp_path, KEY).lines] == [2025, *[2026] * 4]
 
 
+def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
+    for year in (2024, 2025, 2026):
+        history.append(tmp_path, KEY, [line(at=f"{year}-12-31T03:00:00Z")])
+    (old,) = tmp_path.rglob("2024.jsonl")
+    old.write_text("nonsense\n")
+    with pytest.raises(HistoryError):
+        history.read(tmp_path, KEY)
+    assert [one.began.year for one in history.read(tmp_path, KEY, 2025).lines] == [2025, 2026]
+    assert [one.began.year for one in history.read(tmp_path, KEY, 2026).lines] == [2026]
+    assert history.read(tmp_path, KEY, 2027).lines == ()
+
+
 def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
     assert history.read(tmp_path, KEY).lines == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from busbw.history import Line, machine_history
+from busbw.history import Acknowledged, Line, MachineHistory, machine_history
 from busbw.model import Outcome, SessionOutcome, StoredCase
+from busbw.stats import Expected, Variance
 from tests import build
 
 from .lines import line
 
+EXPECTED = Expected(
+    own=Variance(value=0.01**2, freedom=4), shared=Variance(value=0.005**2, freedom=4)
+)
 TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
+
+
+def _history(lines: list[Line], **given: Any) -> MachineHistory:
+    return machine_history("tpu/4r", lines, EXPECTED, **given)
 
 
 def _nights(**changes: object) -> list[Line]:
@@ -26,34 +39,105 @@ def _nights(**changes: object) -> list[Line]:
     ]
 
 
-def test_a_session_counts_by_its_median_launch_and_the_level_is_their_median() -> None:
-    (case,) = machine_history("tpu/4r", _nights()).cases
-    assert list(case.times_s.values()) == pytest.approx([1e-6 * one for one in TIMES_US])
-    assert case.level_s == pytest.approx(10e-6)
-    assert case.newest_s == pytest.approx(30e-6)
-    assert case.spread == pytest.approx(1.4826 * 0.02)
+def test_a_session_counts_by_its_median_launch_and_the_level_is_their_mean_in_log_time() -> None:
+    (case,) = _history(_nights()[:4]).cases
+    assert list(case.times_s.values()) == pytest.approx([1e-6 * one for one in TIMES_US[:4]])
+    assert case.level_s == pytest.approx(10e-6, rel=1e-3)
+    assert case.newest_s == pytest.approx(10e-6)
 
 
-def test_two_sessions_have_no_spread_and_none_has_no_level() -> None:
-    (case,) = machine_history("tpu/4r", _nights()[:2]).cases
-    assert case.spread is None
-    assert case.level_s == pytest.approx(10.1e-6)
-    lost = line(times_us=(), anchors_us=(), outcome=Outcome.OUT_OF_MEMORY)
-    (case,) = machine_history("tpu/4r", [lost]).cases
-    assert (case.level_s, case.newest_s, case.spread) == (None, None, None)
+def test_the_spread_is_moderated_by_what_is_usual() -> None:
+    (case,) = _history(_nights()[:2]).cases
+    assert case.spread == pytest.approx(math.sqrt((0.0002 + 4 * 0.01**2) / 5), rel=0.02)
+
+
+def test_a_case_without_a_time_has_no_level() -> None:
+    lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)
+    (case,) = _history([lost]).cases
+    assert (case.level_s, case.newest_s, case.spread, case.changes) == (None, None, None, ())
     assert case.outcomes == {Outcome.OUT_OF_MEMORY: 1}
+
+
+def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[Line]:
+    """Eight cases a night, with the ratio of each night and case; a new jax from night 12 on."""
+    found = []
+    for night in range(nights):
+        source = random.Random(night)
+        for case in range(8):
+            time_us = 10.0 * 2**case * ratio(night, case) * math.exp(source.gauss(0, 0.003))
+            found.append(
+                line(
+                    session=f"{night:016x}",
+                    at=f"2026-03-{1 + night:02d}T03:00:00Z",
+                    case=StoredCase.of(build.case(payload_bytes=1024 << case)),
+                    times_us=(time_us,) * 3,
+                    versions={"jax": "0.10.0" if night < 12 else "0.10.1"},
+                    **changes,
+                )
+            )
+    return found
+
+
+def test_a_case_that_changed_says_when_by_how_much_and_what_changed_there() -> None:
+    found = _history(_cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0))
+    (change,) = found.cases[2].changes
+    assert change.began.isoformat() == "2026-03-13T03:00:00+00:00"
+    assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.005)
+    assert (change.sessions, change.changes) == (8, ("jax 0.10.0 -> 0.10.1",))
+    assert change.reason == ""
+    assert found.cases[2].level_s == pytest.approx(41.6e-6, rel=5e-3)
+    assert not any(case.changes for case in found.cases if case is not found.cases[2])
+    assert found.shared == {"jax": ()}
+
+
+def test_what_all_cases_share_is_a_change_of_its_own() -> None:
+    found = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
+    assert not any(case.changes for case in found.cases)
+    (change,) = found.shared["jax"]
+    assert math.exp(change.log_ratio) == pytest.approx(0.9, abs=0.01)
+    assert change.changes == ("jax 0.10.0 -> 0.10.1",)
+
+
+@pytest.mark.parametrize(
+    ("since", "case", "machine", "reason"),
+    [
+        ("2026-03-13", "jax.*.4K", "tpu*", "known"),
+        ("2026-03-12", "*", "*", "known"),
+        ("2026-03-20", "*", "*", ""),
+        ("2026-03-13", "*.8K", "*", ""),
+        ("2026-03-13", "*", "gpu*", ""),
+    ],
+)
+def test_an_acknowledged_change_has_its_reason(
+    since: str, case: str, machine: str, reason: str
+) -> None:
+    known = Acknowledged(since=since, case=case, machine=machine, reason="known")
+    lines = _cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0)
+    (change,) = _history(lines, known=[known]).cases[2].changes
+    assert change.reason == reason
+
+
+def test_sessions_minutes_apart_make_no_change() -> None:
+    lines = _cases(12, lambda night, case: 1.0)
+    again = _cases(3, lambda night, case: 1.2 if case == 2 else 1.0)
+    lines += [
+        replace(one, session=f"{100 + at // 8:016x}", at=f"2026-03-20T03:{at // 8:02d}:00Z")
+        for at, one in enumerate(again)
+    ]
+    assert _history(lines, apart=timedelta(hours=1)).cases[2].changes == ()
+    assert _history(lines, apart=timedelta(0)).cases[2].changes != ()
 
 
 def test_what_was_made_slower_on_purpose_is_in_no_level() -> None:
     injected = line(session="f" * 16, injected="delay:200%")
-    found = machine_history("tpu/4r", [*_nights()[:3], injected])
+    found = _history([*_nights()[:3], injected])
     assert [len(one.times_s) for one in found.cases] == [3]
     assert len(found.sessions) == 4
 
 
 def test_another_protocol_is_another_case() -> None:
     other = replace(build.case(), protocol=replace(build.case().protocol, allocator="malloc"))
-    found = machine_history("tpu/4r", [line(), line(case=StoredCase.of(other))])
+    found = _history([line(), line(case=StoredCase.of(other))])
     assert len(found.cases) == 2
 
 
@@ -64,8 +148,8 @@ def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age()
         for one in lines
     ]
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
-    found = machine_history("tpu/4r", lines)
+    found = _history(lines)
     assert found.outcomes == {"FINE": 5, "NO_VERDICT": 1}
     assert found.baseline_age_days == 12
     bare = [replace(one, baseline_date="") for one in lines]
-    assert machine_history("tpu/4r", bare).baseline_age_days is None
+    assert _history(bare).baseline_age_days is None

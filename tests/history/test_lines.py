@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
 from busbw import wire
-from busbw.history import at_text, new_session, parsed
-from busbw.model import FailureKind, Outcome
+from busbw.history import new_session, parsed
+from busbw.model import FailureKind, Outcome, SessionOutcome
 
 from .lines import line
 
@@ -25,7 +25,6 @@ def test_a_case_without_times_says_why() -> None:
     lost = line(
         outcome=Outcome.OUT_OF_MEMORY,
         times_us=(),
-        anchors_us=(),
         ratio=None,
         failure=FailureKind.OUT_OF_MEMORY,
     )
@@ -41,8 +40,9 @@ def test_a_case_without_times_says_why() -> None:
         ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),
         ({"at": "2026-02-30T03:00:00Z"}, "line 3.at: expected a moment"),
         ({"times_us": [1.0, -2.0, 3.0]}, r"line 3.times_us\[1\]: expected 1e-06 to 1e\+12"),
-        ({"anchors_us": [1.0]}, "line 3.anchors_us: expected none, or one for each of 3 times"),
         ({"outcome": "GREEN"}, "line 3.outcome: "),
+        ({"session_outcome": "GREEN"}, "line 3.session_outcome: "),
+        ({"session_outcome": ["FINE"]}, "line 3.session_outcome: "),
         ({"surprise": 1}, "line 3.surprise: unknown key"),
         ({"host": 7}, "line 3.host: "),
     ],
@@ -55,6 +55,17 @@ def test_what_no_session_appends_is_refused_with_its_location(
         parsed(json.dumps(document), "line 3")
 
 
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [("ENV_SHIFT", SessionOutcome.MACHINE_SHIFT), ("CURVE_SHIFT", SessionOutcome.SLOWER)],
+)
+def test_a_line_of_a_session_whose_outcome_had_another_name_is_read(
+    former: str, now: SessionOutcome
+) -> None:
+    document = {**json.loads(line().text), "session_outcome": former}
+    assert parsed(json.dumps(document), "line 3") == line(session_outcome=now)
+
+
 def test_a_case_that_nothing_measures_is_refused() -> None:
     document = json.loads(line().text)
     document["case"]["ranks"] = 0
@@ -62,10 +73,8 @@ def test_a_case_that_nothing_measures_is_refused() -> None:
         parsed(json.dumps(document), "line 3")
 
 
-def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
-    moment = datetime(2026, 2, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
-    assert at_text(moment) == "2026-01-31T23:30:00Z"
-    assert line(at=at_text(moment)).began == moment
+def test_a_line_began_at_its_moment() -> None:
+    assert line().began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
 
 
 def test_no_two_sessions_have_one_name() -> None:

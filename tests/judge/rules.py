@@ -4,27 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw import judge
-from busbw.judge import Ruling, Terms
-from busbw.judge.policy import Looks, Policy, Tier
-from busbw.model import MIB, Baseline, Measurement
+from busbw import judge, stats
+from busbw.judge import Known, Policy, Ruling, StoredReference, Terms
+from busbw.judge.policy import Looks
+from busbw.model import Baseline, BaselineSession, Measurement
+from busbw.stats import Expected, Variance
 from tests import build
 
 LOOKS = Looks(
-    counts=(6, 9, 12), confirming=3, false_alarms=0.005, misses=0.1, wanted=0.05, floor=0.02
+    counts=(6, 9, 12),
+    confirming=3,
+    false_alarms=0.005,
+    misses=0.1,
+    spending=1.0,
+    pooled_freedom=20.0,
+    wanted=0.05,
+    floor=0.02,
 )
 POLICY = Policy(
-    tiers=(
-        Tier(up_to_bytes=MIB, floor=0.2, ceiling=0.4),
-        Tier(up_to_bytes=None, floor=0.1, ceiling=0.2),
+    floor=0.2,
+    worth=0.3,
+    worth_early=0.5,
+    slower=0.2,
+    drift=0.1,
+    expected=Expected(
+        own=Variance(value=0.01**2, freedom=8), shared=Variance(value=0.01**2, freedom=8)
     ),
-    usual_noise=0.01,
     looks=LOOKS,
-    anchor_shift=0.2,
     least_difference_s=1e-6,
 )
-# Three sessions that hardly differ: the limit is the floor of the tier, 1.2 times 1 ms.
-STEADY = build.pooled(*[build.session(1e-3, 1e-3, 1e-3)] * 3)
+
+
+def night(number: int, *times_s: float, **changes: Any) -> BaselineSession:
+    """What the session of a night of January measured."""
+    date = f"2026-01-{number:02d}"
+    return build.session(*times_s, date=date, at=f"{date}T03:00:00Z", **changes)
+
+
+def nights(*levels_s: float, first: int = 2) -> list[BaselineSession]:
+    """A session of one launch each night, from the `first` on."""
+    return [night(first + at, level_s) for at, level_s in enumerate(levels_s)]
+
+
+# Three sessions that do not differ: the limit is the policy's floor, 1.2 times 1 ms.
+STEADY = build.pooled(*(night(number, 1e-3, 1e-3, 1e-3) for number in (2, 3, 4)))
 OOM = build.baseline()
 
 
@@ -38,7 +61,24 @@ def judged(
 ) -> Ruling:
     """What the rules make of `measurement`; `given` are other Terms."""
     terms = Terms(policy=policy, **given)
-    return judge.judge_case(build.spec(), measurement, baseline, terms, nearest=nearest)
+    stored = held_against(baseline, measurement, policy) if baseline is not None else None
+    return judge.judge_case(build.spec(), measurement, stored, terms, nearest=nearest)
+
+
+def held_against(baseline: Baseline, measurement: Measurement, policy: Policy) -> StoredReference:
+    """`baseline` as the only one of its framework, and `measurement` as the only one today."""
+    case = baseline.case
+    levels = judge.levels_of({case.framework: Known(baselines=[baseline])}, policy)
+    if not levels:
+        return StoredReference(baseline=baseline)
+    times_s = {case: [stats.launch_time_s(run) for run in measurement.runs]}
+    known = levels[case.framework]
+    return StoredReference(
+        baseline=baseline,
+        level=known.level(case),
+        shift=judge.shared_shift(times_s if measurement.runs else {}, known, policy),
+        cases=known.cases,
+    )
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

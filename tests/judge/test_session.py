@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from busbw.judge import Circumstances, judge_session
+from busbw.judge import (
+    Circumstances,
+    SharedShift,
+    SizeGroup,
+    groups_of_cases,
+    judge_session,
+    slower_text,
+)
+from busbw.judge.session import detectable_text
 from busbw.model import Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
+from busbw.stats import Variance, t_quantile
 from tests import build
+
+from .nightly import SIZES
+from .rules import POLICY
 
 
 def _session(
@@ -83,20 +97,47 @@ def test_what_was_not_measured_as_before_is_no_verdict_although_the_cases_are_fi
     assert session.text.startswith(text)
 
 
+def _judged_cases(noisy: int, judged: int, skipped: int = 0) -> SessionVerdict:
+    verdicts = [build.verdict(Outcome.NOISY, ratio=1.0)] * noisy
+    verdicts += [build.verdict(ratio=1.0)] * (judged - noisy)
+    verdicts += [build.verdict(Outcome.SKIPPED, case=None, now=None)] * skipped
+    return _session(verdicts, [build.measurement(1e-3, 1e-3, 1e-3)] * judged)
+
+
 @pytest.mark.parametrize(("noisy", "fine"), [(1, True), (2, False)])
 def test_more_than_a_tenth_too_noisy_to_judge_is_no_verdict(noisy: int, fine: bool) -> None:
-    verdicts = [build.verdict(Outcome.NOISY)] * noisy + [build.verdict()] * (10 - noisy)
-    session = _session(verdicts, [build.measurement(1e-3, 1e-3, 1e-3)] * 10)
+    session = _judged_cases(noisy, 10)
     assert fine == (session.outcome is SessionOutcome.FINE)
     words = "2 of 10 cases too noisy to judge, first jax.all_reduce.psum.float32.4K"
     assert fine or session.text == words
 
 
+@pytest.mark.parametrize("skipped", [0, 21])
+def test_it_is_a_share_of_the_cases_that_were_judged(skipped: int) -> None:
+    session = _judged_cases(4, 21, skipped)
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert session.text.startswith("4 of 21 cases too noisy to judge")
+    assert SessionOutcome.FINE is _judged_cases(2, 21, skipped).outcome
+
+
+SLOWER = "jax: all 21 cases together take 1.030 x the time (limit 1.015 x)"
+DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
+
+
 @pytest.mark.parametrize(
     ("about", "outcome", "text"),
     [
-        ({"shifted": "the machine is slower"}, SessionOutcome.ENV_SHIFT, "the machine is slower"),
-        ({"curve": ("latency", "rate")}, SessionOutcome.CURVE_SHIFT, "latency; rate"),
+        (
+            {"slower": (SLOWER, "rate")},
+            SessionOutcome.SLOWER,
+            f"{SLOWER}; rate; stack or machine: not told apart",
+        ),
+        ({"drifted": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
+        (
+            {"drifted": DRIFTED, "slower": ("rate",)},
+            SessionOutcome.DRIFT,
+            f"{DRIFTED}; rate; stack or machine: not told apart",
+        ),
     ],
 )
 def test_what_no_single_case_shows_fails_the_session(
@@ -107,9 +148,164 @@ def test_what_no_single_case_shows_fails_the_session(
 
 
 def test_the_gravest_answer_comes_first() -> None:
-    whole = {"curve": ("rate",), "shifted": "slower"}
-    assert SessionOutcome.ENV_SHIFT is _fine(**whole).outcome
+    whole = {"slower": ("rate",), "drifted": DRIFTED}
+    assert SessionOutcome.DRIFT is _fine(**whole).outcome
     assert SessionOutcome.NO_VERDICT is _fine(**whole, launches=4).outcome
+    assert SessionOutcome.NO_VERDICT is _fine(**whole, launches=4, accepted=True).outcome
+
+
+@pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drifted": DRIFTED}])
+def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[str, Any]) -> None:
+    session = _fine(**about, accepted=True)
+    assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
+    (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
+    assert f"; accepted: {lost}" in session.text
+
+
+def _shift(ratio: float, **changes: Any) -> SharedShift:
+    ordinary = SharedShift(
+        log_ratio=math.log(ratio),
+        known=0.001**2,
+        usual=Variance(value=0.001**2, freedom=20),
+        sessions=10,
+    )
+    return replace(ordinary, **changes)
+
+
+def test_all_cases_together_are_slower_beyond_what_the_policy_lets_pass() -> None:
+    assert slower_text("jax", 21, _shift(1.19), POLICY, 1) == ""
+    assert slower_text("jax", 21, _shift(1.21), POLICY, 1) == (
+        "jax: all 21 cases together take 1.210 x the time (limit 1.200 x)"
+    )
+    assert slower_text("jax", 21, _shift(0.5), POLICY, 1) == ""
+
+
+def test_it_must_be_beyond_what_sessions_differ_by_too() -> None:
+    moody = Variance(value=0.2**2, freedom=20)
+    assert slower_text("jax", 21, _shift(1.5, usual=moody), POLICY, 1) == ""
+    noise = t_quantile(POLICY.false_alarms_of_session / 3, 20) * math.sqrt(1.1 * 0.2**2 + 0.001**2)
+    text = slower_text("jax", 21, _shift(2.2, usual=moody), POLICY, 1)
+    assert text.endswith(f"(limit {math.exp(noise):.3f} x)")
+
+
+def test_frameworks_that_are_tested_together_share_the_false_alarms() -> None:
+    moody = Variance(value=0.2**2, freedom=20)
+    rate = POLICY.false_alarms_of_session / (3 * 4)
+    noise = t_quantile(rate, 20) * math.sqrt(1.1 * 0.2**2 + 0.001**2)
+    assert slower_text("jax", 21, _shift(2.3, usual=moody), POLICY, 1)
+    assert slower_text("jax", 21, _shift(2.3, usual=moody), POLICY, 4) == ""
+    text = slower_text("jax", 21, _shift(2.9, usual=moody), POLICY, 4)
+    assert text.endswith(f"(limit {math.exp(noise):.3f} x)")
+
+
+def test_with_too_few_cases_it_cannot_be_told() -> None:
+    assert slower_text("jax", 2, _shift(9.0, log_ratio=None), POLICY, 1) == ""
+
+
+def _curve(
+    ratio: Callable[[int], float], shared: Variance | None, outcome: Outcome = Outcome.PASS
+) -> list[SizeGroup]:
+    """Sizes of one collective with 10 us of latency and 1 GB/s, whose times are `ratio` as long."""
+    verdicts = []
+    for size in SIZES:
+        before = 1e-5 + size / 1e9
+        case = build.case(payload_bytes=size)
+        verdicts.append(
+            build.verdict(
+                outcome,
+                spec=build.spec(payload_bytes=size),
+                case=case,
+                baseline=build.summary(median_s=before),
+                now=build.summary(median_s=before * ratio(size)),
+                ratio=ratio(size),
+                ratio_error=0.01,
+            )
+        )
+    shifts = {v.case: _shift(1.0, usual=shared) for v in verdicts if v.case} if shared else None
+    return list(groups_of_cases(verdicts, POLICY, shifts))
+
+
+def _latency(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 * factor + size / 1e9) / (1e-5 + size / 1e9)
+
+
+def _bandwidth(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 + size * factor / 1e9) / (1e-5 + size / 1e9)
+
+
+CALM = Variance(value=0.001**2, freedom=20)
+
+
+@pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
+def test_latency_or_bandwidth_that_no_single_size_shows_is_a_shift_of_the_curve(
+    ratio: Callable[[float], Callable[[int], float]], word: str
+) -> None:
+    (group,) = _curve(ratio(1.3), CALM)
+    assert group.shifted is not None and f"the {word} " in group.shifted.text
+    (below,) = _curve(ratio(1.15), CALM)
+    assert below.shifted is None
+    (found,) = _curve(ratio(1.3), CALM, Outcome.REGRESSED)
+    assert found.shifted is None and found.located is not None
+
+
+def test_a_curve_does_not_shift_by_what_sessions_differ_by() -> None:
+    (moody,) = _curve(_latency(1.3), Variance(value=0.2**2, freedom=20))
+    assert moody.shifted is None
+
+
+def test_two_stacks_in_turn_have_a_shift_from_the_floor_of_their_looks_on() -> None:
+    (group,) = _curve(_latency(1.15), None)
+    assert group.shifted is not None
+
+
+def _detectable(*found: tuple[int, float]) -> str:
+    return detectable_text(
+        [
+            build.verdict(spec=build.spec(payload_bytes=payload), detectable=ratio)
+            for payload, ratio in found
+        ]
+    )
+
+
+def test_without_a_comparison_nothing_would_have_been_flagged_and_nothing_is_said() -> None:
+    assert detectable_text([build.verdict()]) == ""
+    assert "flagged" not in _fine().text
+
+
+def test_where_all_sizes_see_alike_there_is_one_figure_rounded_up() -> None:
+    assert _detectable((1024, 1.021)) == "a loss of 2.5 % would have been flagged"
+    assert _detectable((1024, 1.02), (2048, 1.025)) == "a loss of 2.5 % would have been flagged"
+    assert _detectable((1024, 1.151)) == "a loss of 16 % would have been flagged"
+
+
+def test_where_small_sizes_see_less_both_are_said_and_the_size_that_parts_them() -> None:
+    sizes = [(1024 << power, 1.2 if power < 5 else 1.03) for power in range(10)]
+    assert _detectable(*sizes) == (
+        "a loss of 3 % from 32K up and of 20 % below would have been flagged"
+    )
+    other = [(1024 << power, 1.02 if power < 5 else 1.4) for power in range(10)]
+    assert _detectable(*other) == (
+        "a loss of 40 % from 32K up and of 2 % below would have been flagged"
+    )
+
+
+def test_what_differs_a_little_from_size_to_size_parts_them_at_the_same_size() -> None:
+    sizes = [(1024 << power, (1.2 if power < 5 else 1.03) - 0.001 * power) for power in range(10)]
+    assert _detectable(*sizes) == (
+        "a loss of 2.5 % from 32K up and of 20 % below would have been flagged"
+    )
+
+
+def test_of_several_cases_of_one_size_it_is_the_worst() -> None:
+    assert _detectable((1024, 1.02), (1024, 1.3)) == "a loss of 30 % would have been flagged"
+
+
+def test_a_fine_session_says_what_would_have_been_flagged() -> None:
+    verdict = build.verdict(detectable=1.03)
+    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)])
+    assert session.text == (
+        "1 case measured in 3 launches each; a loss of 3 % would have been flagged"
+    )
 
 
 def test_every_reason_against_a_session_is_said() -> None:

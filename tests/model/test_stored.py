@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from busbw.model import check_case, check_date, check_key, check_seconds
+from busbw.model import (
+    check_case,
+    check_date,
+    check_key,
+    check_moment,
+    check_seconds,
+    moment_of,
+    moment_text,
+)
 from tests import build
 
 
@@ -56,3 +65,27 @@ def test_a_date_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"^date: expected a date such as 2026-01-31"):
         check_date("date", text)
     check_date("date", "2026-01-31")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2026-01-31", "2026-02-30T03:00:00Z", "2026-01-31T03:00:00+01:00", "1" * 999],
+)
+def test_a_moment_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^at: expected a moment such as 2026-01-31T03:00:00Z"):
+        check_moment("at", text)
+    check_moment("at", "2026-01-31T03:00:00Z")
+
+
+def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
+    moment = datetime(2026, 2, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert moment_text(moment) == "2026-01-31T23:30:00Z"
+    assert moment_of(moment_text(moment)) == moment
+    assert moment_of(moment_text(moment)).utcoffset() == timedelta(0)
+
+
+def test_a_session_began_at_its_moment_or_at_the_begin_of_its_day() -> None:
+    day = build.session(1e-3, date="2026-01-31")
+    assert day.began == datetime(2026, 1, 31, tzinfo=timezone.utc)
+    moment = build.session(1e-3, date="2026-01-31", at="2026-01-30T23:59:58Z")
+    assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=timezone.utc)

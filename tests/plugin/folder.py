@@ -227,7 +227,7 @@ class Folder:
         self._written.or_by(lambda: self.updated(*options), begun_by, self.path)
 
     def scale_baseline(self, factor: float, payload: str = "1M") -> None:
-        """Change the times of one line by hand."""
+        """Change the times and the pin of one line by hand."""
         (path,) = self.baseline_files
         before = path.read_text().splitlines(keepends=True)
         after = [_scaled(line, factor) if f'"{payload}"' in line else line for line in before]
@@ -244,4 +244,8 @@ def _scaled(line: str, factor: float) -> str:
         values = [factor * float(text) for text in match[1].split(",")]
         return f'"times_us": {json.dumps(values)}'
 
-    return re.sub(r'"times_us": \[([^\]]+)\]', times, line)
+    def pin(match: re.Match[str]) -> str:
+        return f'"pinned_us": {factor * float(match[1])}'
+
+    line = re.sub(r'"times_us": \[([^\]]+)\]', times, line)
+    return re.sub(r'"pinned_us": ([\d.]+)', pin, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from busbw import baselines, grid
+from busbw.judge import summary_of
 from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
 from busbw.plugin.accepting import accepted, takes_slower
 from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
@@ -35,9 +37,12 @@ def judged(
     *,
     outcome: Outcome = Outcome.NO_BASELINE,
     session: SessionOutcome = SessionOutcome.FINE,
+    times_s: tuple[float, ...] = (1e-3, 1.1e-3),
+    **changes: Any,
 ) -> Judged:
     """A session that measured one case, at its end."""
-    spec, asked, key = build.spec(), settings(root), build.key()
+    spec, asked, key = build.spec(), settings(root, **changes), build.key()
+    stored = baselines.find(root, key, build.case())
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
@@ -45,16 +50,16 @@ def judged(
         collected=Collected(settings=asked, grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
-        jobs={spec: TimedJob(case=build.case(), key=key, slice_key=key)},
+        jobs={spec: TimedJob(case=build.case(), key=key, slice_key=key, stored=stored)},
         skipped={},
         environment=build.environment(commit="abc"),
         plan=build.plan(),
     )
-    measurements = {spec: build.measurement(1e-3, 1.1e-3)}
+    measurements = {spec: build.measurement(*times_s)}
     return Judged(
         settings=asked,
         session=SessionVerdict(outcome=session, text="because"),
-        verdicts={spec: build.verdict(outcome)},
+        verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
         observed=Measured(resolved=resolved, measurements=measurements),
     )
 
@@ -91,17 +96,49 @@ def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "sessions"),
-    [(Outcome.PASS, 2), (Outcome.IMPROVED, 1), (Outcome.REGRESSED, 1)],
+    ("outcome", "now_s", "changes", "sessions"),
+    [
+        (Outcome.PASS, 1.05e-3, {}, 2),
+        (Outcome.PASS, 1.05e-3, {"accept_regression": "why"}, 2),
+        (Outcome.IMPROVED, 0.9e-3, {}, 2),
+        (Outcome.IMPROVED, 0.5e-3, {}, 1),
+        (Outcome.REGRESSED, 1.2e-3, {}, 2),
+        (Outcome.REGRESSED, 1.2e-3, {"accept_regression": "why"}, 1),
+    ],
 )
-def test_only_what_passed_joins_what_is_stored(
-    tmp_path: Path, outcome: Outcome, sessions: int
+def test_what_chance_can_give_joins_what_is_stored_and_anything_else_replaces_it(
+    tmp_path: Path, outcome: Outcome, now_s: float, changes: dict[str, Any], sessions: int
 ) -> None:
-    write(judged(tmp_path))
-    write(judged(tmp_path, outcome=outcome))
-    found = baselines.find(tmp_path, build.key(), build.case()).baseline
+    write(judged(tmp_path, times_s=(1e-3,)))
+    write(judged(tmp_path, outcome=outcome, times_s=(now_s,), **changes))
+    assert _sessions(tmp_path)[-1] == (now_s,)
+    assert len(_sessions(tmp_path)) == sessions
+
+
+def test_what_drifted_replaces_what_is_stored_although_it_passed(tmp_path: Path) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    now = judged(tmp_path, outcome=Outcome.PASS, times_s=(1.02e-3,))
+    write(replace(now, moved=frozenset({build.case()})))
+    assert _sessions(tmp_path) == [(1.02e-3,)]
+
+
+def test_a_loss_beyond_the_budget_never_joins_however_many_sessions_there_are(
+    tmp_path: Path,
+) -> None:
+    """The median of the sessions would hide it."""
+    for _ in range(4):
+        write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1e-3,)))
+    written, exit_code = accepted(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
+    assert exit_code is pytest.ExitCode.TESTS_FAILED
+    (note,) = written.notes
+    assert "its level would be 3 ms, 200.0 % above the 1 ms pinned" in note
+    assert _sessions(tmp_path) == [(1e-3,)] * 4
+
+
+def _sessions(root: Path) -> list[tuple[float, ...]]:
+    found = baselines.find(root, build.key(), build.case()).baseline
     assert found is not None
-    assert len(found.sessions) == sessions
+    return [one.times_s for one in found.sessions]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw.baselines.timed import SCHEMA
+
 from .folder import SLOW, Folder
 
 NONSENSE = {
@@ -17,12 +19,13 @@ NONSENSE = {
     "a time below 0": ('"times_us": [', '"times_us": [-1, '),
     "an unknown key": ('"times_us"', '"time_us"'),
     "another payload": ('"payload_bytes": 1048576', '"payload_bytes": 1048577'),
-    "another schema": ('"schema": 2', '"schema": 7'),
+    "another schema": (f'"schema": {SCHEMA}', '"schema": 7'),
     "another place": ('"ranks": 4', '"ranks": 5'),
     "an unknown status": ('"status": "ok"', '"status": "fine"'),
     "an unknown clock": ('"protocol": "host/fake"', '"protocol": "junk/fake"'),
     "a date that is none": ('"date": "', '"date": "on '),
     "a pin's date that is none": ('"pinned_date": "', '"pinned_date": "on '),
+    "a moment that is none": ('"at": "', '"at": "on '),
     "a date in the history": ('"history": [\n    {"date": "', '"history": [\n    {"date": "on '),
     "a time beyond all numbers": ('"times_us": [', '"times_us": [1e400, '),
     "a time that overflows": ('"times_us": [', '"times_us": [1.7e308, '),
@@ -30,7 +33,7 @@ NONSENSE = {
     "NaN": ('"times_us": [', '"times_us": [NaN, '),
     "half a character": ('"dtype": "float32"', '"dtype": "\\ud800"'),
     "axes without a mesh": ('"status": "ok"', '"axes": "x", "status": "ok"'),
-    "5000 digits": ('"schema": 2', '"schema": 2' + "0" * 5000),
+    "5000 digits": (f'"schema": {SCHEMA}', '"schema": 2' + "0" * 5000),
 }
 SESSION = "document.entries[0].sessions[0]"
 WHERE = {
@@ -39,11 +42,12 @@ WHERE = {
     "a time below 0": f"{SESSION}.times_us[0]: expected ",
     "an unknown key": f"{SESSION}.time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
-    "another schema": "schema: this version reads 1 to 2, got 7",
+    "another schema": f"schema: this version reads 1 to {SCHEMA}, got 7",
     "another place": "document.environment: the file says",
     "an unknown status": "document.entries[0].status: expected one of ok, oom, got 'fine'",
     "an unknown clock": "document.entries[0].protocol: expected a clock first, one of host, ",
     "a date that is none": f"{SESSION}.date: expected a date such as 2026-01-31, got 'on 20",
+    "a moment that is none": f"{SESSION}.at: expected a moment such as 2026-01-31T03:00:00Z",
     "a pin's date that is none": "document.entries[0].pinned_date: expected a date such as",
     "a date in the history": "document.history[0].date: expected a date such as",
     "a time beyond all numbers": f"{SESSION}.times_us[0]: expected a finite number, got inf",
@@ -149,7 +153,7 @@ def test_a_file_of_the_first_schema_is_compared_with_and_renewed_by_an_update(
     path.write_text(json.dumps({**document, "schema": 1, "entries": [old]}))
     assert folder.updated().outcomes == {"1M": "PASS"}
     document = json.loads(path.read_text())
-    assert document["schema"] == 2
+    assert document["schema"] == SCHEMA
     assert len(document["entries"][0]["sessions"]) == 2
 
 

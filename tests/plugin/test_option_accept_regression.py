@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from . import nightly
 from .folder import SLOW, Folder
 
 
@@ -32,6 +33,18 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert after["history"][-1]["reason"] == "a slower switch"
     assert after["history"][-1]["accepted_regression"] is True
     assert abs(after["history"][-1]["worst_percent"] - 200) < 1
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_a_loss_within_the_budget_with_a_reason_replaces_what_is_stored(folder: Folder) -> None:
+    tpu = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+    folder.script(**tpu)
+    folder.with_baselines()
+    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
+    folder.script(**tpu, cases=[{"slower": 1.08}])
+    assert folder.updated("--accept-regression=why").outcomes == {"1M": "REGRESSED"}
+    (entry,) = document(folder)["entries"]
+    assert len(entry["sessions"]) == 1
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 

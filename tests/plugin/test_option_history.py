@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from busbw.history import Line, read_all
 from busbw.model import Outcome, SessionOutcome
 
+from . import nightly
 from .folder import FAKE, SLOW, WITHOUT_CACHE, Folder
+
+TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+# As many as it takes to tell what all cases share.
+SEVEN = "--payloads=1K:64K"
 
 
 def _lines(folder: Folder, name: str = "history") -> tuple[Line, ...]:
@@ -64,6 +72,119 @@ def test_a_session_that_was_made_slower_on_purpose_says_so(folder: Folder) -> No
     folder.run("--history=history", "--inject=delay:50%@1M", exit_code=0)
     (line,) = _lines(folder)
     assert line.injected == "delay:50%@1M"
+    assert line.injected_ratio == pytest.approx(1.5, rel=0.03)
+
+
+def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> None:
+    """Faster for two weeks: who is as slow as the baseline again has lost that."""
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    nightly.nights(folder, [0.93] * 14)
+    folder.script(**TPU, cases=[{"payload_bytes": 4096}, {"slower": 0.93}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert [payload for payload, found in ran.outcomes.items() if found != "PASS"] == ["4K"]
+    assert ran.outcomes["4K"] == "REGRESSED"
+    case = ran.case("4K")
+    assert case["ratio"] == pytest.approx(1 / 0.93, rel=0.01)
+    assert case["baseline"]["median_s"] == pytest.approx(
+        0.934 * ran.case("4K")["baseline"]["best_s"], rel=0.003
+    )
+    assert not case["provisional"]
+    folder.script(**TPU)
+    alone = folder.run(SEVEN, exit_code=0)
+    assert alone.outcomes["4K"] == "PASS"
+    assert alone.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    assert alone.case("4K")["provisional"]
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert "SLOWER: fake: all 7 cases together take 1.07" in ran.text
+
+
+def test_a_history_of_before_the_acceptance_or_of_another_machine_says_nothing(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.nights(folder, [0.93] * 14)
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert ran.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    nightly.stored_before(folder, {20: 1.0})
+    folder.script(**TPU | {"device_kind": "TPU v3"})
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert set(ran.outcomes.values()) == {"NO_BASELINE"}
+
+
+def test_what_a_night_found_slower_or_made_slower_does_not_become_usual(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    nightly.nights(folder, [1.0] * 6, until=8)
+    nightly.nights(folder, [1.3] * 4, until=4, outcome=Outcome.REGRESSED)
+    nightly.nights(folder, [1.3] * 3, injected="delay:30%")
+    folder.script(**TPU, cases=[{"payload_bytes": 4096, "slower": 1.05}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert ran.outcomes["4K"] == "REGRESSED"
+    assert ran.case("4K")["ratio"] == pytest.approx(1.05, rel=0.003)
+
+
+def _drifted(folder: Folder) -> None:
+    """All cases slower by 1.8 % for three nights: less than one session calls a regression."""
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    old, new = {"fake": "0.9"}, {"fake": "1"}
+    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], versions=[*[old] * 12, *[new] * 3])
+    folder.script(**TPU, cases=[{"slower": 1.018}])
+
+
+def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
+    folder: Folder,
+) -> None:
+    _drifted(folder)
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert ran.results is not None and ran.results["session"]["outcome"] == "DRIFT"
+    night = nightly.days_ago(3)[:10]
+    said = (
+        rf"DRIFT: all cases together are 1\.[6-9]\d* % slower than accepted since {night}, "
+        r"4 sessions ago; what changed there: fake 0\.9 -> 1"
+    )
+    assert re.search(said, ran.text), ran.text
+    assert "1 failed, 7 passed" in ran.last_line
+    assert {line.session_outcome for line in _lines(folder)[-7:]} == {SessionOutcome.DRIFT}
+    assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
+
+
+def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
+    _drifted(folder)
+    ran = folder.updated(SEVEN, "--history=history")
+    assert "FINE: 7 cases measured" in ran.text
+    assert "; accepted: all cases together are 1." in ran.text
+    (path,) = folder.baseline_files
+    entries = json.loads(path.read_text())["entries"]
+    assert {len(entry["sessions"]) for entry in entries} == {1}
+    after = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    assert "accepted" not in after.text
+
+
+def test_a_drift_is_not_accepted_by_an_update_of_what_is_new(folder: Folder) -> None:
+    _drifted(folder)
+    before = [path.read_bytes() for path in folder.baseline_files]
+    ran = folder.run(SEVEN, "--history=history", "--update-baselines=new", exit_code=1)
+    assert "note: no baseline was written: DRIFT: all cases together" in ran.text
+    assert [path.read_bytes() for path in folder.baseline_files] == before
+
+
+def test_a_history_that_is_damaged_is_a_usage_error(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.nights(folder, [1.0])
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    path.write_text("{}\n" + path.read_text())
+    ran = folder.run(SEVEN, "--history=history", exit_code=4)
+    assert f"{path}" in ran.sentence
 
 
 def test_without_the_option_nothing_is_appended(folder: Folder) -> None:

@@ -21,6 +21,21 @@ def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Fol
     assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
 
 
+def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder: Folder) -> None:
+    folder.script(**SLOW, injected_more=2.0)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
+    assert "busbw injected: delay:10%@1M+4M; these are no true times" in ran.text
+    assert "note: injected delay:10%@1M+4M: measured +20.0 % at 1M, +20.0 % at 4M" in ran.text
+    (note,) = (one for one in ran.case()["notes"] if one.startswith("injected"))
+    assert note.startswith("injected delay:10%@1M+4M: measured +20.0 % (2")
+    assert note in ran.text
+    ratios = [launch["injected_ratio"] for launch in ran.case()["launches"]]
+    assert ratios == pytest.approx([1.2] * len(ratios), rel=0.03)
+    others = [*ran.case("1K")["launches"], *ran.case()["reference_launches"]]
+    assert {launch["injected_ratio"] for launch in others} == {None}
+    assert not any("injected" in one for one in ran.case("1K")["notes"])
+
+
 def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M", "--inject=delay:100us", exit_code=1)
@@ -38,9 +53,13 @@ def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--inject=sleep:100%", exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
-    (note,) = ran.case()["notes"]
+    note, injected = ran.case()["notes"]
     assert note.startswith("the tail grew: p90 over p25 is ")
-    assert note in ran.text
+    assert injected.startswith("injected sleep:100%: measured +")
+    assert "% in the samples that have it, " in injected
+    ratios = [launch["injected_ratio"] for launch in ran.case()["launches"]]
+    assert ratios == pytest.approx([2.0] * len(ratios), rel=0.03)
+    assert note in ran.text and injected in ran.text
 
 
 def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:

@@ -32,7 +32,7 @@ def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder
     assert case["failure"] is None
     assert len(case["launches"]) == 2
     for launch in case["launches"]:
-        assert len(launch["samples_s"]) >= 2 and launch["anchors_s"]
+        assert len(launch["samples_s"]) >= 2
         assert launch["injected"] == ""
 
 

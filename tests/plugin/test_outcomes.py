@@ -33,8 +33,8 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
     assert ran.junit is not None
     (failure,) = ran.junit.iter("failure")
     words = (failure.get("message") or "") + (failure.text or "")
-    assert "3.00 x the time" in words
-    assert "limit 2.0" in words
+    assert "3.000 x the time" in words
+    assert "seen again: 3.000 x in fresh launches (limit 2.2" in words
     assert not list(ran.junit.iter("error"))
 
 
@@ -49,6 +49,7 @@ def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -
     assert abs(float(found["ratio"]) - 3) < 0.01
     assert float(found["ratio"]) == case["ratio"]
     assert float(found["limit"]) == case["limit"]
+    assert float(found["detectable"]) == case["detectable"]
     assert float(found["median_s"]) == case["measured"]["median_s"]
     assert float(found["best_s"]) == case["measured"]["best_s"]
     assert float(found["busbw_gb_per_s"]) == case["measured"]["busbw_gb_per_s"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from . import nightly
 from .folder import SLOW, Folder, Ran
 
 SECRET = "hunter2-hunter2"
@@ -15,7 +16,8 @@ HIDDEN = (
     *("NCCL_COMM_ID", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"),
 )
 NOT_NAMED = ("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN")
-THREE = "--payloads=1K,64K,1M"
+SEVEN = "--payloads=1K:64K"
+TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 
 
 @pytest.fixture
@@ -91,17 +93,17 @@ def test_what_an_earlier_version_wrote_is_gone_with_the_next_update(folder: Fold
 
 
 def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.environment.setenv("XLA_FLAGS", "--xla_x=1")
-    folder.environment.setenv("JAX_SECRET", SECRET)
-    folder.environment.setenv("TF_VAR_kept", SECRET)
-    folder.with_baselines(THREE)
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {30: 1.0})
     folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
-    folder.environment.delenv("JAX_SECRET")
     folder.environment.setenv("TF_VAR_kept", SECRET + "!")
-    folder.script(**SLOW, cases=[{"anchor_slower": 2, "slower": 2}])
-    ran = folder.run(THREE, exit_code=1)
-    said = next(line for line in ran.text.splitlines() if line.startswith("ENV_SHIFT: "))
+    before = {"XLA_FLAGS": "--xla_x=1", "JAX_SECRET": "(set)", "TF_VAR_kept": "(set)"}
+    now = {"XLA_FLAGS": "--xla_x=2", "TF_VAR_kept": "(set)"}
+    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], flags=[*[before] * 12, *[now] * 3])
+    folder.script(**TPU, cases=[{"slower": 1.018}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    said = next(line for line in ran.text.splitlines() if line.startswith("DRIFT: "))
     assert "XLA_FLAGS --xla_x=1 -> --xla_x=2" in said
     assert "JAX_SECRET (set) -> none" in said
     assert "TF_VAR_kept" not in said

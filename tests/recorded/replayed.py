@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,7 @@ from busbw.model import (
     Topology,
     Verdict,
 )
-from busbw.plugin import compiling, measuring
+from busbw.plugin import compiling, judging, references
 from busbw.plugin.session import (
     Collected,
     CompileResolved,
@@ -45,6 +46,9 @@ from busbw.plugin.settings import Settings
 
 from .corpus import Recorded
 
+# After every baseline that was recorded.
+BEGAN = datetime(2027, 1, 1, tzinfo=timezone.utc)
+
 
 def results(recorded: Recorded, root: Path) -> dict[str, Any]:
     """The results of `recorded`, whose baselines lie below `root`, as they are judged now."""
@@ -57,11 +61,13 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
     jobs = _jobs(given, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
-    machine = SimpleNamespace(
-        target=SimpleNamespace(device=Device(given["device"]), unreached=given["unreached"])
-    )
+    device = Device(given["device"])
+    machine = SimpleNamespace(target=SimpleNamespace(device=device, unreached=given["unreached"]))
+    settings = _settings(given, baselines=root, history=None)
+    paired = given["settings"]["paired"]
+    keys = [job.key for job in jobs.values()]
     resolved = Resolved(
-        collected=Collected(settings=_settings(given)),
+        collected=Collected(settings=settings, began=BEGAN),
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
         jobs=jobs,
@@ -73,10 +79,9 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             if spec not in jobs
         },
         environment=environment,
-        plan=wire.from_json(Plan, given["plan"]),
-        stored_frameworks=frozenset()
-        if given["settings"]["paired"]
-        else baselines.frameworks_at(root, environment.key),
+        plan=_plan(given["plan"]),
+        levels={} if paired else references.levels_at(settings, keys, device),
+        stored_frameworks=frozenset() if paired else baselines.frameworks_at(root, environment.key),
     )
     measured = Measured(
         resolved=resolved,
@@ -93,7 +98,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = measuring.judged(measured, given["skip"])
+    judged = judging.judged(measured, given["skip"])
     return report.results(
         environment=environment,
         plan=resolved.plan,
@@ -202,10 +207,19 @@ def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[
     }
 
 
+def _plan(row: Mapping[str, Any]) -> Plan:
+    """The plan, without the anchor's budget of schemas before 7."""
+    return wire.from_json(Plan, {k: one for k, one in row.items() if k != "anchor_budget_s"})
+
+
 def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
-    """The launches of a case, of which the schema calls one field by another name."""
+    """The launches of a case, of which the schema calls one field by another name.
+
+    Schemas before 7 have anchors, which are no longer measured.
+    """
     names = {"hidden_share": "overlap_fraction"}
-    return _all(Run, [{names.get(key, key): one for key, one in row.items()} for row in rows])
+    without = [{key: one for key, one in row.items() if key != "anchors_s"} for row in rows]
+    return _all(Run, [{names.get(key, key): one for key, one in row.items()} for row in without])
 
 
 def _all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:

@@ -33,6 +33,7 @@ COMPARED = build.verdict(
     ratio_interval=(1.9, 2.1),
     ratio_error=0.02,
     limit=1.6,
+    detectable=1.7,
     provisional=True,
     reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
 )
@@ -80,7 +81,7 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 6
+    assert document["schema"] == 7
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
@@ -107,8 +108,9 @@ def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
         case["ratio_interval"],
         case["ratio_error"],
         case["limit"],
+        case["detectable"],
         case["provisional"],
-    ) == (2.0, [1.9, 2.1], 0.02, 1.6, True)
+    ) == (2.0, [1.9, 2.1], 0.02, 1.6, 1.7, True)
     assert case["measured"] == case["baseline"]
     assert case["baseline"]["times_s"] == [1e-3, 1.1e-3, 0.9e-3]
     assert case["published"]["source"] == "a paper"
@@ -159,12 +161,12 @@ def test_every_launch_is_written_with_every_sample() -> None:
     assert [failure["found"] for failure in case["failures"]] == ["predicted"]
 
 
-def test_a_launch_has_its_anchors_and_what_was_injected() -> None:
-    run = build.run(1e-3, anchors_s=(2e-4, 3e-4), injected="delay:5%")
+def test_a_launch_has_what_was_injected() -> None:
+    run = build.run(1e-3, injected="delay:5%")
     measured = Measurement(case=build.case(), runs=(run,))
     (case,) = _document(COMPARED, measurements={build.spec(): measured})["cases"]
     (launch,) = case["launches"]
-    assert (launch["anchors_s"], launch["injected"]) == ([2e-4, 3e-4], "delay:5%")
+    assert launch["injected"] == "delay:5%"
 
 
 @pytest.mark.parametrize("outcome", SessionOutcome)

@@ -52,6 +52,29 @@ def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
     assert row.text.split()[-4:] == ["2", "ms", "0.50", "PASS"]
 
 
+@pytest.mark.parametrize(
+    ("detectable", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
+)
+def test_what_would_have_been_flagged_stands_right_of_the_ratio(
+    detectable: float, text: str
+) -> None:
+    head, _, row = (
+        line.text for line in verdict_lines([build.verdict(ratio=1.0, detectable=detectable)])[2:]
+    )
+    assert head.split()[-3:] == ["ratio", "flags", "outcome"]
+    assert row.split()[-3:] == ["1.00", text, "PASS"]
+    assert head.index("flags") + len("flags") == row.index(text) + len(text)
+
+
+def test_a_group_without_any_has_no_such_column_and_a_case_without_one_has_no_figure() -> None:
+    without, with_one = build.verdict(), build.verdict(detectable=1.03)
+    assert "flags" not in verdict_lines([without])[2].text
+    lines = verdict_lines([with_one, without])
+    assert "flags" in lines[2].text
+    assert lines[4].text.split()[-2:] == ["1.030", "PASS"]
+    assert lines[5].text.split()[-2:] == ["15", "PASS"]
+
+
 def test_the_columns_stand_below_their_heads() -> None:
     head, units, row = (line.text for line in verdict_lines([build.verdict()])[2:])
     assert head.index("outcome") == row.index("PASS")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from busbw.stats import change_points
 
 
@@ -31,8 +33,22 @@ def test_several_steps_are_found_in_order() -> None:
 
 
 def test_a_level_has_so_many_values_at_least() -> None:
-    assert found([0.0] * 10 + [100.0] * 2) != (10,)
+    assert found([0.0] * 10 + [100.0] * 2) == ()
     assert found([0.0] * 10 + [100.0] * 3) == (10,)
+
+
+@pytest.mark.parametrize("at", [0, 1, 5, 10, 18, 19])
+def test_a_single_odd_value_is_no_level(at: int) -> None:
+    values = series((20, 0.0))
+    values[at] += 60
+    assert found(values) == ()
+
+
+def test_an_odd_value_hides_no_step() -> None:
+    values = series((20, 0.0), (10, 5.0))
+    values[7] += 60
+    (one,) = found(values)
+    assert abs(one - 20) <= 1
 
 
 def test_too_few_values_have_no_change_point() -> None:

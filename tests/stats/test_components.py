@@ -116,6 +116,19 @@ def test_a_segment_of_which_most_is_left_out_is_not_the_level() -> None:
     assert found.cases[3].level == pytest.approx(3, abs=0.01) and found.cases[3].sessions == 8
 
 
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_sessions_of_which_most_is_left_out_move_nothing_that_cases_share(count: int) -> None:
+    calm = components(sessions(8), EXPECTED)
+    slow = sessions(8 + count, all_lost=0.3, since=8)
+    found = components(slow, EXPECTED, [*[range(0)] * 8, *[range(22)] * count])
+    assert found.sessions == calm.sessions == 8
+    assert found.variance.value == pytest.approx(calm.variance.value, rel=0.2)
+    levels = [(one.level, calm.cases[case].level) for case, one in found.cases.items()]
+    assert all(level == pytest.approx(before, abs=0.01) for level, before in levels)
+    half = components(slow, EXPECTED, [()] * 8 + [range(20)] * count)
+    assert half.sessions in (count, 8 + count)
+
+
 def test_few_cases_tell_no_shared_part() -> None:
     found = components(sessions(5, cases=5), EXPECTED)
     assert found.shared == (None,) * 5 and found.segments == ()

@@ -1,0 +1,72 @@
+"""What sessions measured before today, as the history and baselines have it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from .case import Case
+
+# The history has it, a baseline does not.
+_HISTORY_ONLY = {"host"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierSession:
+    """What one session measured before today: seconds of each launch, by case.
+
+    `regressed` are the cases that it found slower. `surroundings` are versions, flags and the host.
+    """
+
+    began: datetime.datetime
+    times_s: Mapping[Case, tuple[float, ...]]
+    regressed: frozenset[Case] = frozenset()
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+    def joined(self, other: EarlierSession) -> EarlierSession:
+        """As one session, which began when this one did."""
+        times_s = dict(self.times_s)
+        for case, more in other.times_s.items():
+            times_s[case] = times_s.get(case, ()) + more
+        return replace(self, times_s=times_s, regressed=self.regressed | other.regressed)
+
+    def changes_since(self, before: EarlierSession) -> tuple[str, ...]:
+        """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
+        now, known = self.surroundings, before.surroundings
+        both = [name for name in now if name in known]
+        gone = [name for name in known if name not in now and name not in _HISTORY_ONLY]
+        return tuple(
+            f"{name} {known[name]} -> {now.get(name, 'none')}"
+            for name in both + gone
+            if known[name] != now.get(name)
+        )
+
+
+def merged(
+    sessions: Iterable[EarlierSession], apart: datetime.timedelta
+) -> tuple[EarlierSession, ...]:
+    """In the order of time; those that began less than `apart` after the first are one."""
+    found: list[EarlierSession] = []
+    for session in sorted(sessions, key=lambda one: one.began):
+        if found and session.began - found[-1].began < apart:
+            found[-1] = found[-1].joined(session)
+        else:
+            found.append(session)
+    return tuple(found)
+
+
+def neighbours(cases: Iterable[Case], count: int | None) -> dict[Case, tuple[Case, ...]] | None:
+    """By case, the `count` sizes of its kind next to it, itself among them; None for no count."""
+    if count is None:
+        return None
+    kinds: dict[object, list[Case]] = {}
+    for case in cases:
+        kinds.setdefault((case.key.family, case.protocol), []).append(case)
+    found = {}
+    for alike in kinds.values():
+        alike.sort(key=lambda case: case.payload_bytes)
+        for at, case in enumerate(alike):
+            first = max(0, min(at - count // 2, len(alike) - count))
+            found[case] = tuple(alike[first : first + count])
+    return found

@@ -1,0 +1,251 @@
+"""Measured → Judged: the verdicts of cases and of the session.
+
+Which measurement is compared with which reference, and on which terms; the rule is the judge's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from busbw import judge
+from busbw.model import (
+    Case,
+    CompiledVerdict,
+    CompileSpec,
+    Outcome,
+    SessionOutcome,
+    SessionVerdict,
+    Spec,
+    Verdict,
+)
+
+from . import accepting, references
+from .session import Judged, LevelKey, Measured, Resolved, TimedJob
+from .settings import Settings
+
+_Rule = Callable[[Spec, TimedJob], judge.Ruling]
+
+
+def rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
+    """The verdict so far on every measured case."""
+    rule = _paired(measured) if measured.resolved.paired else _stored(measured)
+    return {spec: _ruling(measured, spec, job, rule) for spec, job in _jobs(measured)}
+
+
+def _jobs(measured: Measured) -> Iterable[tuple[Spec, TimedJob]]:
+    return measured.resolved.jobs.items()
+
+
+def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge.Ruling:
+    """The verdict so far on one case, compared with what the hardware allows."""
+    found = rule(spec, job)
+    verdict = judge.with_ceiling(
+        found.verdict,
+        job.slice_key,
+        measured.measurements[spec].runs,
+        paired=measured.resolved.paired,
+    )
+    if verdict.outcome is Outcome.FAILED:
+        # More launches do not change a failure.
+        return judge.Ruling(verdict=verdict)
+    return replace(found, verdict=verdict)
+
+
+def _paired(measured: Measured) -> _Rule:
+    """Each case against the other stack's, with what all cases say of the noise of pairs."""
+    terms = _terms(measured.resolved)
+    pairs = {
+        job.case: (measured.references[spec], measured.measurements[spec])
+        for spec, job in _jobs(measured)
+    }
+    prior = judge.prior_of_pairs(pairs.values(), terms)
+
+    def rule(spec: Spec, job: TimedJob) -> judge.Ruling:
+        before, now = pairs[job.case]
+        return judge.judge_pair(spec, before, now, terms, prior)
+
+    return rule
+
+
+def _stored(measured: Measured) -> _Rule:
+    """Each case against its baseline and what has been usual since."""
+    shifts, levels = references.shifts_of(measured), measured.resolved.levels
+
+    def rule(spec: Spec, job: TimedJob) -> judge.Ruling:
+        return judge.judge_case(
+            spec,
+            measured.measurements[spec],
+            references.reference_of(job, levels, shifts),
+            _stored_terms(measured, spec, job),
+            nearest=job.stored.nearest,
+            reference=job.published,
+        )
+
+    return rule
+
+
+def _terms(resolved: Resolved) -> judge.Terms:
+    return judge.Terms(
+        policy=judge.POLICIES[resolved.machine.target.device],
+        cases=len(resolved.jobs),
+        launches=resolved.plan.launches,
+    )
+
+
+def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> judge.Terms:
+    settings, terms = measured.resolved.settings, _terms(measured.resolved)
+    return replace(
+        terms,
+        require_baselines=settings.require_baselines,
+        accept_all=accepting.takes_slower(
+            settings, job.stored.baseline, measured.measurements[spec], terms.policy.budget
+        ),
+        accept_new=settings.update_baselines == "new",
+        memory_limit_bytes=settings.memory_limit_bytes,
+    )
+
+
+def judged(measured: Measured, skip: str) -> Judged:
+    """The verdicts of all cases and of the session; `skip` names an option that asks to skip."""
+    resolved, found = measured.resolved, rulings(measured)
+    verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
+    verdicts = {spec: verdicts[spec] for spec in resolved.specs}
+    policy = judge.POLICIES[resolved.machine.target.device]
+    shifts = references.shifts_of(measured)
+    groups = judge.groups_of_cases(
+        list(verdicts.values()),
+        policy,
+        None if resolved.paired else _by_case(measured, shifts),
+    )
+    verdicts = judge.with_injections(_located(verdicts, groups), measured.measurements)
+    drifted, slower = _drifted(measured, policy), _slower(measured, shifts, groups, policy)
+    session = judge.judge_session(
+        list(verdicts.values()),
+        list(measured.measurements.values()),
+        judge.Circumstances(
+            launches=resolved.plan.launches,
+            expecting=not resolved.paired,
+            accepting=_accepting(resolved.settings),
+            asked_to_skip=skip,
+            missing=_missing(resolved, verdicts),
+            fallen_back=_fallen_back(resolved),
+            suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
+            slower=slower,
+            drifted=judge.drift_text(drifted),
+            accepted=resolved.settings.update_baselines == "all",
+        ),
+    )
+    return Judged(
+        settings=resolved.settings,
+        session=session,
+        verdicts=verdicts,
+        observed=measured,
+        groups=groups,
+        moved=_moved(measured, drifted, slower=bool(slower)),
+    )
+
+
+def _by_case(
+    measured: Measured, shifts: Mapping[LevelKey, judge.SharedShift]
+) -> dict[Case, judge.SharedShift]:
+    keys = {job.case: references.level_key(job) for _, job in _jobs(measured)}
+    return {case: shifts[key] for case, key in keys.items() if key in shifts}
+
+
+def _slower(
+    measured: Measured,
+    shifts: Mapping[LevelKey, judge.SharedShift],
+    groups: Sequence[judge.SizeGroup],
+    policy: judge.Policy,
+) -> tuple[str, ...]:
+    """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
+    counts = {key: len(times_s) for key, times_s in references.times_of(measured).items()}
+    whole = (
+        judge.slower_text(key[1], counts[key], shift, policy, len(shifts))
+        for key, shift in shifts.items()
+    )
+    curves = (f"{group.case.group_name}: {group.shifted.text}" for group in groups if group.shifted)
+    return (*filter(None, whole), *curves)
+
+
+def _drifted(measured: Measured, policy: judge.Policy) -> tuple[judge.Drift, ...]:
+    """Levels that are not what was accepted any more."""
+    levels = measured.resolved.levels
+    found = references.today(measured)
+    return tuple(one for key in found for one in judge.drifts(levels[key], found[key], policy))
+
+
+def _moved(measured: Measured, drifted: Sequence[judge.Drift], *, slower: bool) -> frozenset[Case]:
+    """The cases that drifted, or all of them: where they share it, or a reason accepts it."""
+    accepts = bool(slower and measured.resolved.settings.accept_regression)
+    if accepts or any(one.case is None for one in drifted):
+        return frozenset(job.case for _, job in _jobs(measured))
+    return frozenset(one.case for one in drifted if one.case is not None)
+
+
+def given_up(
+    settings: Settings, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
+) -> Judged:
+    """The probe was cut short: every case fails, and the session has no verdict."""
+    return Judged(
+        settings=settings,
+        session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
+        verdicts={
+            spec: Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+            for spec in specs
+        },
+        compiled={
+            spec: CompiledVerdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+            for spec in compiled
+        },
+    )
+
+
+def _accepting(settings: Settings) -> bool:
+    """Whether out of memory is to be stored as the machine's own limit."""
+    return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
+
+
+def _located(
+    verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
+) -> dict[Spec, Verdict]:
+    """The verdicts, with a note on each slower case about the shape over the sizes."""
+    located = {group.case.group_name: group.located for group in groups if group.located}
+    found = dict(verdicts)
+    for spec, verdict in verdicts.items():
+        shape = located.get(verdict.case.group_name) if verdict.case else None
+        if shape is not None and verdict.outcome is Outcome.REGRESSED:
+            text = f"over the sizes: {shape.kind.value}: {shape.text}"
+            found[spec] = replace(verdict, notes=(*verdict.notes, text))
+    return found
+
+
+def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
+    """Selected cases that have baselines here but were skipped, by framework."""
+    unreached = resolved.machine.target.unreached
+    out_of_reach = {*unreached, *resolved.settings.absent_frameworks}
+    skipped = {
+        spec.framework: verdict.text
+        for spec, verdict in verdicts.items()
+        if verdict.outcome is Outcome.SKIPPED and spec.framework in out_of_reach
+    }
+    return tuple(text for name, text in skipped.items() if name in resolved.stored_frameworks)
+
+
+def _fallen_back(resolved: Resolved) -> tuple[str, ...]:
+    """Clocks and algorithms that differ from the baseline's, though nobody asked."""
+    found = []
+    for spec, job in resolved.jobs.items():
+        case, before = job.case, job.stored.baseline
+        if before is not None and before.case.clock is not case.clock and spec.clock == "default":
+            found.append(
+                f"{case.framework}: the clock fell back to {case.clock.value}, "
+                f"the baseline was read from {before.case.clock.value}"
+            )
+        if before is None and job.stored.other_strategy and spec.strategy == "default":
+            found.append(
+                f"{case.framework}: the default is {case.strategy} now, "
+                f"the baseline is of {job.stored.other_strategy}"
+            )
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,117 @@
+"""What each case is held against: the levels of its machine, and what today's cases share.
+
+Levels are of one framework on one machine: its cases have a stack and a night in common. Reads
+baselines and history; which sessions count, and the sums, are the judge's.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from busbw import baselines, history, judge, stats
+from busbw.judge import Levels, SharedShift, StoredReference
+from busbw.model import Baseline, Case, Device, EarlierSession, EnvironmentKey
+
+from .session import LevelKey, Measured, TimedJob
+from .settings import Settings
+
+
+def levels_at(
+    settings: Settings, keys: Iterable[EnvironmentKey], device: Device
+) -> dict[LevelKey, Levels]:
+    """The levels of every framework with baselines on `keys`, whatever is measured today.
+
+    Raises BaselineError, HistoryError and OSError for files that cannot be read.
+    """
+    found = {}
+    for key in dict.fromkeys(keys):
+        known = _known(settings, key)
+        levels = judge.levels_of(known, judge.POLICIES[device])
+        found.update({(key, framework): one for framework, one in levels.items()})
+    return found
+
+
+def _known(settings: Settings, key: EnvironmentKey) -> dict[str, judge.Known]:
+    """Baselines by framework, and the history from the year of the oldest on."""
+    stored = {
+        name: baselines.all_at(settings.baselines, key, name)
+        for name in sorted(baselines.frameworks_at(settings.baselines, key))
+    }
+    begins = [one.sessions[0].began for those in stored.values() for one in those if one.sessions]
+    lines: tuple[history.Line, ...] = ()
+    if settings.history is not None and begins:
+        lines = history.read(settings.history, key, min(begins).year).lines
+    accepted = history.acknowledged(settings.baselines)
+    return {
+        name: judge.Known(
+            baselines=those,
+            history=history.earlier(lines, name),
+            since=_since(those, accepted, str(key.folder)),
+        )
+        for name, those in stored.items()
+    }
+
+
+def _since(
+    stored: Sequence[Baseline], accepted: Sequence[history.Acknowledged], folder: str
+) -> dict[Case, datetime]:
+    """By case, the newest change that somebody acknowledged."""
+    found: dict[Case, datetime] = {}
+    for one in sorted(accepted, key=lambda change: change.since):
+        found.update({b.case: one.began for b in stored if one.is_of(b.case.name, folder)})
+    return found
+
+
+def shifts_of(measured: Measured) -> dict[LevelKey, SharedShift]:
+    """What the measured cases of each framework and machine share today."""
+    policy = judge.POLICIES[measured.resolved.machine.target.device]
+    return {
+        key: judge.shared_shift(times_s, measured.resolved.levels[key], policy)
+        for key, times_s in times_of(measured).items()
+    }
+
+
+def times_of(measured: Measured) -> dict[LevelKey, dict[Case, tuple[float, ...]]]:
+    """Today's launches in seconds, of cases whose framework has levels here."""
+    found: dict[LevelKey, dict[Case, tuple[float, ...]]] = {}
+    for spec, job in measured.resolved.jobs.items():
+        key, one = level_key(job), measured.measurements[spec]
+        if key in measured.resolved.levels and one.runs and not one.failures:
+            times_s = tuple(stats.launch_time_s(run) for run in one.runs)
+            found.setdefault(key, {})[job.case] = times_s
+    return found
+
+
+def level_key(job: TimedJob) -> LevelKey:
+    """Where the levels of `job` are found."""
+    return job.key, job.case.framework
+
+
+def reference_of(
+    job: TimedJob, levels: Mapping[LevelKey, Levels], shifts: Mapping[LevelKey, SharedShift]
+) -> StoredReference | None:
+    """What `job` is held against; None without a baseline."""
+    baseline, key = job.stored.baseline, level_key(job)
+    if baseline is None:
+        return None
+    return StoredReference(
+        baseline=baseline,
+        level=levels[key].level(job.case) if key in levels and not baseline.oom else None,
+        shift=shifts.get(key),
+        cases=sum(one.cases for one in levels.values()),
+    )
+
+
+def today(measured: Measured) -> dict[LevelKey, EarlierSession]:
+    """Today's session, as later ones will see it."""
+    environment = measured.resolved.environment
+    versions = {name: text for one in environment.versions.values() for name, text in one.items()}
+    surroundings = {**versions, **environment.flags, "host": platform.node()}
+    return {
+        key: EarlierSession(
+            began=measured.resolved.collected.began, times_s=times_s, surroundings=surroundings
+        )
+        for key, times_s in times_of(measured).items()
+    }

@@ -1,0 +1,69 @@
+"""Lines as earlier sessions: which of them are, and what each measured."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from busbw.history import Line, earlier
+from busbw.model import FailureKind, Outcome, StoredCase
+from tests import build
+
+from .lines import line, session
+
+_FIRST, _SECOND = "0" * 16, "1" * 16
+CASE = build.case()
+OTHER = build.case(payload_bytes=8192)
+
+
+def _line(**changes: Any) -> Line:
+    case = changes.pop("case", CASE)
+    return line(session=_FIRST, case=StoredCase.of(case), **changes)
+
+
+def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
+    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], "jax")
+    assert found.began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
+    assert found.times_s.keys() == {CASE, OTHER}
+    assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
+    assert found.times_s[OTHER] == pytest.approx((20e-6,))
+    assert found.regressed == frozenset()
+
+
+def test_its_surroundings_are_versions_flags_and_the_host() -> None:
+    (found,) = earlier([_line()], "jax")
+    assert found.surroundings == {"jax": "0.10.0", "XLA_FLAGS": "--xla_one=1", "host": "tpu-vm-7"}
+
+
+def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
+    lines = [*session(_FIRST), *session(_SECOND)]
+    found = earlier([lines[0], lines[2], lines[1], lines[3]], "jax")
+    assert [len(one.times_s) for one in found] == [2, 2]
+
+
+def test_a_case_of_another_framework_is_none_of_its_session() -> None:
+    lines = [_line(), _line(case=build.case(framework="tensorflow"))]
+    assert [list(one.times_s) for one in earlier(lines, "jax")] == [[CASE]]
+    assert earlier(lines, "fake") == []
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_regressed_is_said(outcome: Outcome) -> None:
+    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], "jax")
+    assert found.regressed == ({CASE} if outcome is Outcome.REGRESSED else frozenset())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"injected": "delay:50%"},
+        {"paired": True},
+        {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
+    ],
+)
+def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
+    assert earlier([_line(**changes)], "jax") == []
+    (found,) = earlier([_line(**changes), _line(case=OTHER)], "jax")
+    assert list(found.times_s) == [OTHER]

@@ -1,0 +1,115 @@
+"""Nights of a device of one's own, simulated: each measures all cases, three launches each."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from busbw import judge
+from busbw.judge import Known, Levels, Policy
+from busbw.judge.stored import Compared, compare
+from busbw.model import Baseline, BaselineSession, Case, EarlierSession, moment_text
+from tests import build
+
+FIRST = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
+SIZES = tuple(1024 << power for power in range(21))
+
+
+def cases(count: int = len(SIZES), **changes: Any) -> list[Case]:
+    """As many sizes of one collective."""
+    return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
+
+
+def session(at: int, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> EarlierSession:
+    """The session of the night `at` days after the first."""
+    launches = {case: tuple(each) for case, each in times_s.items()}
+    return EarlierSession(began=FIRST + timedelta(days=at), times_s=launches, **changes)
+
+
+class Device:
+    """What sessions on one device take: case c a millisecond and a little, times what differs.
+
+    `own` and `shared` are the standard deviations of both parts, `within` that of launches.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        measured: Sequence[Case] | None = None,
+        own: float = 0.005,
+        shared: float = 0.003,
+        within: float = 0.002,
+    ) -> None:
+        self.cases = list(cases() if measured is None else measured)
+        self._chance = random.Random(seed)
+        self._own, self._shared, self._within = own, shared, within
+
+    def night(
+        self, at: int, slower: Mapping[Case, float] | float = 1.0, launches: int = 3, **changes: Any
+    ) -> EarlierSession:
+        """One session, some or all cases of it `slower` by a factor."""
+        off = self._chance.gauss(0, self._shared)
+        times_s = {}
+        for number, case in enumerate(self.cases):
+            factor = slower if isinstance(slower, float) else slower.get(case, 1.0)
+            level = math.log(1e-3 * (1 + number) * factor)
+            mean = level + off + self._chance.gauss(0, self._own)
+            times_s[case] = [
+                math.exp(mean + self._chance.gauss(0, self._within)) for _ in range(launches)
+            ]
+        return session(at, times_s, **changes)
+
+    def nights(self, count: int, first: int = 0, **changes: Any) -> list[EarlierSession]:
+        """Unchanged ones, one after the other."""
+        return [self.night(first + at, **changes) for at in range(count)]
+
+
+def accepted(one: EarlierSession, **changes: Any) -> list[Baseline]:
+    """The baselines that a session left."""
+    return [build.pooled(stored(one, case), **changes | _own(case)) for case in one.times_s]
+
+
+def stored(one: EarlierSession, case: Case) -> BaselineSession:
+    """What it left of `case`."""
+    began = moment_text(one.began)
+    times_s = one.times_s[case]
+    return build.session(
+        *times_s, date=began[:10], at=began, versions={}, surroundings=one.surroundings
+    )
+
+
+def _own(case: Case) -> dict[str, Any]:
+    return {"payload_bytes": case.payload_bytes, "framework": case.framework}
+
+
+def levels(sessions: Sequence[EarlierSession], policy: Policy, **known: Any) -> Levels:
+    """The first session became the baseline, and the others are the history."""
+    found = Known(baselines=accepted(sessions[0]), history=sessions[1:], **known)
+    return judge.levels_of({"jax": found}, policy)["jax"]
+
+
+def compared(known: Levels, today: EarlierSession, policy: Policy) -> dict[Case, Compared]:
+    """Every case of today, whose first three launches were asked for; the others confirm."""
+    first = {case: times_s[:3] for case, times_s in today.times_s.items()}
+    found = _compared(known, first, policy)
+    again = {
+        case: today.times_s[case][: one.wanted] if one.wanted else first[case]
+        for case, one in found.items()
+    }
+    return _compared(known, again, policy)
+
+
+def _compared(
+    known: Levels, times_s: Mapping[Case, Sequence[float]], policy: Policy
+) -> dict[Case, Compared]:
+    shift = judge.shared_shift(times_s, known, policy)
+    found = {}
+    for case, now_s in times_s.items():
+        level = known.level(case)
+        assert level is not None
+        found[case] = compare(level, now_s, shift, policy, case=case, cases=known.cases, launches=3)
+    return found

@@ -1,0 +1,220 @@
+"""Which earlier sessions count, and what levels they make."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from busbw.judge import Known, Levels, levels_of, shared_shift
+from busbw.model import Baseline, Case, EarlierSession
+from tests import build
+
+from .nightly import FIRST, Device, accepted, cases, levels, session
+from .rules import POLICY, night, nights
+
+CASE = build.case()
+
+
+def _earlier(at: float, *times_s: float, **changes: Any) -> EarlierSession:
+    one = session(0, {CASE: times_s}, **changes)
+    return replace(one, began=FIRST + timedelta(days=at))
+
+
+def _levels(*baselines: Baseline, history: list[EarlierSession], **known: Any) -> Levels:
+    return levels_of({"jax": Known(baselines=baselines, history=history, **known)}, POLICY)["jax"]
+
+
+def _level_s(found: Levels, case: Case = CASE) -> float:
+    level = found.level(case)
+    assert level is not None
+    return math.exp(level.level)
+
+
+def _times(found: Levels) -> list[tuple[float, ...]]:
+    return [one.times_s[CASE] for one in found.sessions]
+
+
+def test_sessions_of_the_baseline_and_of_the_history_since_count_in_the_order_of_time() -> None:
+    stored = build.pooled(night(2, 1e-3), night(6, 1.06e-3))
+    history = [_earlier(8, 1.08e-3), _earlier(2, 1.04e-3), _earlier(-1, 9e-3)]
+    found = _levels(stored, history=history)
+    assert _times(found) == [(1e-3,), (1.04e-3,), (1.06e-3,), (1.08e-3,)]
+    expected = math.exp(sum(map(math.log, (1e-3, 1.04e-3, 1.06e-3, 1.08e-3))) / 4)
+    assert _level_s(found) == pytest.approx(expected)
+    assert found.level(CASE) is not None and found.components.cases[CASE].sessions == 4
+
+
+def test_each_case_counts_from_its_own_acceptance() -> None:
+    other = build.case(payload_bytes=8192)
+    early = build.pooled(night(2, 1e-3))
+    late = build.pooled(night(5, 2e-3), payload_bytes=8192)
+    both = [session(at, {CASE: (1e-3 + at * 1e-6,), other: (5e-3,)}) for at in (1, 2)]
+    found = _levels(early, late, history=both)
+    assert _level_s(found, other) == pytest.approx(2e-3)
+    assert found.components.cases[CASE].sessions == 3
+    assert found.components.cases[other].sessions == 1
+
+
+def test_a_session_that_the_baseline_and_the_history_have_counts_once() -> None:
+    stored = build.pooled(night(2, 1e-3, 1.1e-3), night(4, 2e-3))
+    history = [_earlier(0, 1e-3, 1.1e-3), _earlier(1, 1e-3), _earlier(2, 2e-3)]
+    found = _levels(stored, history=history)
+    assert _times(found) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
+def test_sessions_minutes_apart_are_one(minutes: int, count: int) -> None:
+    stored = build.pooled(night(2, 1e-3))
+    found = _levels(stored, history=[_earlier(minutes / 24 / 60, 3e-3)])
+    assert len(found.sessions) == count
+    assert found.components.cases[CASE].sessions == count
+    if count == 1:
+        assert _times(found) == [(1e-3, 3e-3)]
+
+
+def test_sessions_are_not_joined_to_one_without_end() -> None:
+    """Every half hour: what begins an hour after the first of a group begins another."""
+    stored = build.pooled(night(2, 1e-3))
+    found = _levels(stored, history=[_earlier(half / 48, 1e-3 + half) for half in range(1, 6)])
+    assert [len(one) for one in _times(found)] == [2, 2, 2]
+
+
+def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
+    stored = build.pooled(*nights(1e-3, 1e-3, 1e-3))
+    slow = _earlier(3, 5e-3, regressed=frozenset({CASE}))
+    found = _levels(stored, history=[slow, _earlier(3.01, 5e-3)])
+    assert found.sessions[-1].regressed == {CASE}
+    assert _level_s(found) == pytest.approx(1e-3)
+
+
+def test_older_sessions_of_a_baseline_of_which_only_the_day_is_known_are_one_a_day() -> None:
+    day = [build.session(1e-3, date="2026-01-02"), build.session(3e-3, 3e-3, date="2026-01-02")]
+    stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
+    found = _levels(stored, history=[])
+    assert _times(found) == [(1e-3, 3e-3, 3e-3), (1e-3,)]
+    assert found.components.cases[CASE].sessions == 2
+
+
+def test_cases_that_one_session_stored_are_of_one_session() -> None:
+    device = Device(seed=1)
+    found = levels(device.nights(1), POLICY)
+    assert len(found.sessions) == 1
+    assert found.sessions[0].times_s.keys() == set(device.cases)
+    assert found.cases == len(device.cases)
+
+
+def test_a_stored_session_has_its_versions_and_flags_and_not_what_differs_every_night() -> None:
+    surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
+    found = _levels(build.pooled(night(2, 1e-3, surroundings=surroundings)), history=[])
+    assert found.sessions[0].surroundings == {**build.VERSIONS, "XLA_FLAGS": "--a"}
+
+
+def test_what_regressed_moves_no_level_and_widens_no_limit() -> None:
+    device, other = Device(seed=2), Device(seed=2)
+    slow = device.cases[3]
+    calm = levels([*device.nights(6)], POLICY)
+    with_slow = levels(
+        [*other.nights(6), other.night(6, {slow: 1.5}, regressed=frozenset({slow}))], POLICY
+    )
+    before, after = calm.level(slow), with_slow.level(slow)
+    assert before is not None and after is not None
+    assert after.level == pytest.approx(before.level, abs=2e-3)
+    assert after.sessions == before.sessions == 6
+    assert after.own.value < 1.5 * before.own.value
+    unsaid = levels([*Device(seed=2).nights(6), _unsaid(slow)], POLICY).level(slow)
+    assert unsaid is not None and unsaid.own.value > 10 * before.own.value
+
+
+def test_a_night_in_which_everything_regressed_moves_nothing_that_cases_share() -> None:
+    device, other = Device(seed=2), Device(seed=2)
+    calm = levels(device.nights(6), POLICY)
+    slow = other.nights(6)
+    slow += [other.night(at, 1.5, regressed=frozenset(other.cases)) for at in (6, 7, 8)]
+    found = levels(slow, POLICY)
+    assert found.components.sessions == 6
+    assert found.components.variance.value < 1.5 * calm.components.variance.value
+    today = device.night(9, 1.5).times_s
+    shift = shared_shift(today, found, POLICY).log_ratio
+    assert shift == pytest.approx(math.log(1.5), abs=0.01)
+
+
+def _unsaid(slow: Case) -> EarlierSession:
+    """The same night, had nobody found it."""
+    device = Device(seed=2)
+    device.nights(6)
+    return device.night(6, {slow: 1.5})
+
+
+def test_a_level_is_never_above_the_pinned_one_and_its_budget() -> None:
+    stored = build.pooled(night(2, 1e-3))
+    crept = [_earlier(at, 1e-3 * 1.02**at) for at in range(1, 15)]
+    found = _levels(stored, history=crept)
+    assert math.exp(found.components.cases[CASE].level) > 1.1e-3
+    assert _level_s(found) == pytest.approx(1e-3 * (1 + POLICY.budget))
+
+
+def test_a_level_below_that_is_as_it_is() -> None:
+    found = _levels(build.pooled(night(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
+    assert _level_s(found) == pytest.approx(1e-3 * math.sqrt(0.5))
+
+
+def test_what_was_before_an_acknowledged_change_does_not_count() -> None:
+    stored = build.pooled(*nights(1e-3, 1e-3))
+    history = [_earlier(at, 1.08e-3) for at in (3, 4)]
+    since = {CASE: FIRST + timedelta(days=3)}
+    found = _levels(stored, history=history, since=since)
+    assert _times(found) == [(1.08e-3,), (1.08e-3,)]
+    assert _level_s(found) == pytest.approx(1.08e-3)
+    assert _level_s(_levels(stored, history=history)) < 1.05e-3
+
+
+def test_before_anything_is_measured_after_the_change_what_was_counts_still() -> None:
+    stored = build.pooled(*nights(1e-3, 1.02e-3))
+    found = _levels(stored, history=[], since={CASE: FIRST + timedelta(days=3)})
+    assert _times(found) == [(1e-3,), (1.02e-3,)]
+
+
+def test_an_acknowledged_change_of_one_case_leaves_the_others() -> None:
+    one, other = cases(2)
+    sessions = [
+        session(at, {one: (1e-3 + at * 1e-6,), other: (2e-3 + at * 1e-6,)}) for at in range(4)
+    ]
+    found = levels(sessions, POLICY, since={one: FIRST + timedelta(days=2)})
+    assert found.components.cases[one].sessions == 2
+    assert found.components.cases[other].sessions == 4
+
+
+def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> None:
+    new = build.case(payload_bytes=8192)
+    history = [session(1, {CASE: (1e-3,), new: (1e-3,)})]
+    found = _levels(build.pooled(night(2, 1e-3)), history=history)
+    assert found.level(new) is None and new not in found.components.cases
+
+
+def test_out_of_memory_is_no_level_and_no_framework_of_its_own() -> None:
+    assert levels_of({"jax": Known(baselines=[build.baseline()])}, POLICY) == {}
+    found = _levels(build.pooled(night(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
+    assert (found.cases, len(found.components.cases)) == (1, 1)
+
+
+def test_frameworks_have_levels_and_shared_parts_of_their_own() -> None:
+    ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
+    known = {
+        "jax": Known(baselines=accepted(ours.night(0)), history=ours.nights(5, first=1)),
+        "tensorflow": Known(
+            baselines=accepted(theirs.night(0)), history=theirs.nights(5, first=1, slower=1.1)
+        ),
+    }
+    found = levels_of(known, POLICY)
+    assert found["jax"].components.shared != found["tensorflow"].components.shared
+    assert not found["jax"].components.cases.keys() & found["tensorflow"].components.cases.keys()
+    alone = levels_of({"jax": known["jax"]}, POLICY)["jax"]
+    case = ours.cases[0]
+    ours_level, alone_level = found["jax"].level(case), alone.level(case)
+    assert ours_level is not None and alone_level is not None
+    assert ours_level.level == pytest.approx(alone_level.level, abs=1e-3)
+    assert ours_level.own != alone_level.own

@@ -1,0 +1,258 @@
+"""What cases are held against: levels of their machine, and what today's cases share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from busbw import baselines, grid, history, judge
+from busbw.model import (
+    Baseline,
+    Case,
+    Device,
+    EnvironmentKey,
+    Measurement,
+    SessionOutcome,
+    SessionVerdict,
+)
+from busbw.plugin import judging, references
+from busbw.plugin.appending import appended
+from busbw.plugin.session import (
+    Collected,
+    Judged,
+    LevelKey,
+    Machine,
+    Measured,
+    Resolved,
+    TimedJob,
+    Written,
+)
+from busbw.plugin.settings import Settings
+from tests import build
+
+KEY, OTHER_KEY = build.key(), build.key(ranks=2)
+BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=timezone.utc)
+SIZES = tuple(1024 << power for power in range(8))
+
+
+def _stored(root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "") -> None:
+    """A baseline of a millisecond for each of `cases`."""
+    with baselines.drafted(root, baselines.TIMED) as draft:
+        baselines.save(
+            draft,
+            [
+                baselines.Accepted(
+                    key=key,
+                    measurement=Measurement(case=case, runs=(build.run(1e-3),)),
+                    times_s=(1e-3,),
+                )
+                for case in cases
+            ],
+            occasion=baselines.Occasion(date="2026-01-02", at=at),
+            rules=baselines.Rules(budget=0.1),
+        )
+
+
+def _settings(root: Path, **changes: Any) -> Settings:
+    usual: dict[str, Any] = {
+        "baselines": root / "baselines",
+        "history": root / "history",
+        "against": None,
+        "require_baselines": False,
+        "update_baselines": "",
+        "accept_regression": "",
+        "memory_limit_bytes": None,
+        "absent_frameworks": (),
+    }
+    return cast(Settings, SimpleNamespace(**usual | changes))
+
+
+def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
+    """A session that measured these."""
+    target = grid.choose_target(
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+    )
+    settings = _settings(root)
+    jobs = {
+        build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
+            case=one.case,
+            key=KEY,
+            slice_key=KEY,
+            stored=baselines.find(settings.baselines, KEY, one.case),
+        )
+        for one in measurements
+    }
+    resolved = Resolved(
+        collected=Collected(settings=settings, began=BEGAN),
+        machine=Machine(target=target, probes=()),
+        specs=tuple(jobs),
+        jobs=jobs,
+        skipped={},
+        environment=build.environment(**environment),
+        plan=build.plan(),
+        levels=references.levels_at(settings, [KEY], Device.CPU),
+    )
+    return Measured(resolved=resolved, measurements=dict(zip(jobs, measurements)))
+
+
+def _cases(count: int, **changes: Any) -> list[Case]:
+    return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
+
+
+def _each(cases: list[Case], time_s: float = 1e-3) -> list[Measurement]:
+    return [Measurement(case=case, runs=(build.run(time_s),) * 3) for case in cases]
+
+
+def test_levels_are_those_of_every_framework_with_baselines_on_the_machine(tmp_path: Path) -> None:
+    root = tmp_path / "baselines"
+    _stored(root, build.case(), build.case(framework="tensorflow"))
+    _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
+    _stored(root, build.case(ranks=2), key=OTHER_KEY)
+    found = references.levels_at(_settings(tmp_path), [KEY, KEY], Device.CPU)
+    assert {key: one.cases for key, one in found.items()} == {
+        (KEY, "jax"): 3,
+        (KEY, "tensorflow"): 1,
+    }
+
+
+def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
+    root = tmp_path / "baselines"
+    _stored(root, build.case())
+    (path,) = root.rglob("*.json")
+    path.with_name("published.all_reduce.paper.json").write_text("{}")
+    assert list(references.levels_at(_settings(tmp_path), [KEY], Device.CPU)) == [(KEY, "jax")]
+
+
+def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", build.case())
+    settings = _settings(tmp_path, history=None)
+    (found,) = references.levels_at(settings, [KEY], Device.CPU).values()
+    assert len(found.sessions) == 1
+
+
+def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
+    """Else every night would seem to have changed something."""
+    _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
+    run = build.run(1.2345678e-3, 1.4e-3, versions={"jax": "0.10.0", "jaxlib": "0.10.0"})
+    measured = _measured(
+        tmp_path,
+        [Measurement(case=build.case(), runs=(run,) * 3)],
+        versions={"jax": dict(run.versions)},
+        flags={"XLA_FLAGS": "--a"},
+    )
+    judged = Judged(
+        settings=measured.resolved.settings,
+        session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
+        verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
+        observed=measured,
+    )
+    assert not appended(Written(judged=judged)).errors
+    (later,) = history.earlier(history.read(tmp_path / "history", KEY).lines, "jax")
+    ((key, today),) = references.today(measured).items()
+    assert key == (KEY, "jax")
+    assert later.began == today.began == BEGAN
+    assert later.surroundings == today.surroundings
+    assert later.surroundings["jaxlib"] == "0.10.0" and later.surroundings["XLA_FLAGS"] == "--a"
+    assert later.times_s[build.case()] == pytest.approx(today.times_s[build.case()], rel=1e-5)
+
+
+def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_history_too(
+    tmp_path: Path,
+) -> None:
+    measured = _measured(
+        tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
+    )
+    ((_, job),) = measured.resolved.jobs.items()
+    times_s = references_times(measured)
+    with baselines.drafted(tmp_path / "baselines", baselines.TIMED) as draft:
+        accepted = baselines.Accepted(
+            key=KEY, measurement=next(iter(measured.measurements.values())), times_s=times_s
+        )
+        occasion = baselines.Occasion(date="2026-03-04", at="2026-03-04T03:05:07Z")
+        baselines.save(draft, [accepted], occasion=occasion, rules=baselines.Rules(budget=0.1))
+    judged = Judged(
+        settings=measured.resolved.settings,
+        session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
+        verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
+        observed=measured,
+    )
+    appended(Written(judged=judged))
+    (found,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
+    assert [len(one.times_s[job.case]) for one in found.sessions] == [1]
+
+
+def references_times(measured: Measured) -> tuple[float, ...]:
+    """The launches of its only case."""
+    (one,) = measured.measurements.values()
+    return tuple(run.samples_s[0] for run in one.runs)
+
+
+def test_how_many_cases_there_are_is_the_baselines_whatever_is_measured_today(
+    tmp_path: Path,
+) -> None:
+    _stored(tmp_path / "baselines", *_cases(8), build.case(framework="tensorflow"))
+    for count in (1, 8):
+        measured = _measured(tmp_path, _each(_cases(count)))
+        found = _references(measured)
+        assert [one.cases for one in found] == [9] * count
+
+
+def _references(measured: Measured) -> list[judge.StoredReference]:
+    shifts = references.shifts_of(measured)
+    found = [
+        references.reference_of(job, measured.resolved.levels, shifts)
+        for job in measured.resolved.jobs.values()
+    ]
+    assert None not in found
+    return [one for one in found if one is not None]
+
+
+def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_own(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = _cases(8), _cases(7, framework="tensorflow")
+    _stored(tmp_path / "baselines", *ours, *theirs)
+    measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
+    shifts = references.shifts_of(measured)
+    ratios = {key[1]: shift.log_ratio for key, shift in shifts.items()}
+    assert ratios == {
+        "jax": pytest.approx(0.405465),
+        "tensorflow": pytest.approx(0.0, abs=1e-9),
+    }
+    found = _references(measured)
+    assert all(one.shift == shifts[KEY, "jax"] for one in found[:8])
+    assert all(one.shift == shifts[KEY, "tensorflow"] for one in found[8:])
+
+
+def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", *_cases(7))
+    measured = _measured(
+        tmp_path,
+        [
+            *_each(_cases(6)),
+            Measurement(case=_cases(7)[6], runs=(), failures=(build.out_of_memory(),)),
+            *_each([build.case(framework="tensorflow")]),
+        ],
+    )
+    times: dict[LevelKey, dict[Case, tuple[float, ...]]] = references.times_of(measured)
+    assert {key: set(one) for key, one in times.items()} == {(KEY, "jax"): set(_cases(6))}
+    new = list(measured.resolved.jobs.values())[-1]
+    assert references.reference_of(new, measured.resolved.levels, {}) is None
+
+
+def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", *_cases(2))
+    measured = _measured(tmp_path, _each(_cases(2)))
+    job = next(iter(measured.resolved.jobs.values()))
+    oom = baselines.FoundBaseline(baseline=_oom(job.case))
+    found = references.reference_of(replace(job, stored=oom), measured.resolved.levels, {})
+    assert found is not None and found.level is None
+
+
+def _oom(case: Case) -> Baseline:
+    return replace(build.baseline(), case=case)
