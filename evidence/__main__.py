@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from busbw import writing
+from busbw.history import HistoryError
 
 from . import corpus, figures, kept, nights, page, pairs
 from .corpus import CorpusError
@@ -35,30 +36,34 @@ def main(arguments: Sequence[str]) -> None:
         return
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.command == "pairs":
-        for line in pairs.table(options.sessions, options.seed):
-            print(line, flush=True)
-        return
-    if options.command == "kept":
-        for line in kept.rows(kept.read(options.folder)):
-            print(line, flush=True)
-        return
-    if options.command == "nights":
-        for line in nights.TABLES[options.table](options.sessions, options.seed):
-            print(line, flush=True)
-        return
     try:
-        text = _text(options)
-        if options.command == "replay":
-            print(text)
-        else:
-            document = page.replaced(options.document.read_text(encoding="utf-8"), text)
-            writing.write(options.document, document)
-            scheme = replace(figures.SCHEME, baseline_sessions=options.baseline_sessions)
-            found = figures.figures(corpus.read(options.corpus), scheme)
-            figures.write(found, options.corpus.parent / figures.NAME)
-    except (CorpusError, PageError, ReplayError, OSError) as error:
+        _COMMANDS[options.command](options)
+    except (CorpusError, HistoryError, PageError, ReplayError, OSError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
+
+
+def _page(options: argparse.Namespace) -> None:
+    """Write the tables between the marks of a page, and the figures that a test holds."""
+    text = _text(options)
+    document = page.replaced(options.document.read_text(encoding="utf-8"), text)
+    writing.write(options.document, document)
+    scheme = replace(figures.SCHEME, baseline_sessions=options.baseline_sessions)
+    found = figures.figures(corpus.read(options.corpus), scheme)
+    figures.write(found, options.corpus.parent / figures.NAME)
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "replay": lambda options: print(_text(options)),
+    "page": _page,
+    "pairs": lambda options: _print(pairs.table(options.sessions, options.seed)),
+    "nights": lambda options: _print(nights.TABLES[options.table](options.sessions, options.seed)),
+    "kept": lambda options: _print(kept.rows(kept.read(options.folder))),
+}
 
 
 def _text(options: argparse.Namespace) -> str:
