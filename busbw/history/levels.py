@@ -107,10 +107,8 @@ def machine_history(
     `expected` is what is known of such a device; sessions less than `apart` from each other count
     as one; `known` are changes that somebody accepts.
     """
-    sessions: dict[str, Line] = {}
     by_case: dict[Case, list[Line]] = {}
     for line in lines:
-        sessions.setdefault(line.session, line)
         by_case.setdefault(line.case.case, []).append(line)
     by_framework = {
         name: merged(earlier(lines, name), apart)
@@ -130,12 +128,20 @@ def machine_history(
     return MachineHistory(
         folder=folder,
         cases=tuple(cases),
-        sessions=sessions,
+        sessions=_first_lines(lines),
         shared={
             name: _changes(one.segments, by_framework[name], [k for k in known if k.case == "*"])
             for name, one in found.items()
         },
     )
+
+
+def _first_lines(lines: Sequence[Line]) -> dict[str, Line]:
+    """The first line of each session."""
+    found: dict[str, Line] = {}
+    for line in lines:
+        found.setdefault(line.session, line)
+    return found
 
 
 def _logs(session: EarlierSession) -> dict[Case, float]:

@@ -195,16 +195,25 @@ def _judge(
         tail_ratio=tail,
         notes=tuple(_notes(outcome, decision, tail)),
     )
-    if estimate is not None:
-        low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
-        verdict = replace(
-            verdict,
-            ratio=math.exp(estimate.mean),
-            ratio_interval=(math.exp(low), math.exp(high)),
-            ratio_error=estimate.error,
-            limit=None if decision.limit is None else math.exp(decision.limit),
-        )
-    return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
+    return Ruling(
+        verdict=_with_ratio(verdict, decision, estimate),
+        wanted=decision.wanted,
+        suspected=decision.suspected,
+    )
+
+
+def _with_ratio(verdict: Verdict, decision: Decision, estimate: Estimate | None) -> Verdict:
+    """With what the pairs say of the ratio; as it is where they are too few."""
+    if estimate is None:
+        return verdict
+    low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
+    return replace(
+        verdict,
+        ratio=math.exp(estimate.mean),
+        ratio_interval=(math.exp(low), math.exp(high)),
+        ratio_error=estimate.error,
+        limit=None if decision.limit is None else math.exp(decision.limit),
+    )
 
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:

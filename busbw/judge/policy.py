@@ -121,7 +121,7 @@ class Policy:
         return self.false_alarms / 2
 
     def worth_after(self, sessions: int) -> float:
-        """The loss worth seeing, a fraction, where a level is of so many sessions."""
+        """The loss worth seeing, a fraction, where a level is of that many sessions."""
         return self.worth if sessions >= self.full_sessions else self.worth_early
 
     def least_difference_of(self, clock: Clock) -> float:

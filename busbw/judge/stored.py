@@ -138,48 +138,62 @@ def compare(
 ) -> Compared:
     """The launches `now_s`, seconds, against `level`, as one of a baseline's `cases`.
 
-    `launches` is how many were asked for initially; those beyond it are a confirmation. `least_s`
-    is the least difference in seconds that the clock can tell.
+    Those beyond the first `launches` are a confirmation; a clock tells `least_s` seconds at least.
     """
-    each = tuple(math.log(time_s) - level.level for time_s in now_s)
-    log_ratio = _median_log(now_s) - level.level
+    log_ratio = _off(now_s, level)
     floor = math.log1p(max(policy.floor, least_s / math.exp(level.level)))
     part = shift.part_of(case)
     tests = _tests(level, shift, part, policy, cases)
-    limit, deciding = min(
-        ((max(floor, test.offset + max(floor, test.bound)), test) for test in tests),
-        key=lambda one: one[0],
-    )
-    begin = max(0.0, deciding.offset)
-    suspicion = begin + policy.suspect * (limit - begin)
-    fresh = None
-    if len(now_s) >= launches + policy.confirming:
-        fresh = _median_log(now_s[launches:]) - level.level
+    limit, deciding = _limit(tests, floor)
+    suspicion = _suspicion(limit, deciding, policy)
+    confirmed = launches + policy.confirming
+    fresh = _off(now_s[launches:], level) if len(now_s) >= confirmed else None
     worth = policy.worth_after(level.sessions)
-    outcome: Outcome | None = _not_slower(log_ratio, tests[0], worth, policy.ruled_out)
-    if fresh is None and log_ratio > suspicion:
-        outcome = None
-    elif fresh is not None and log_ratio > limit and fresh > suspicion:
-        outcome = Outcome.REGRESSED
+    outcome = _slower(log_ratio, fresh, suspicion, limit)
+    if outcome is Outcome.PASS:
+        outcome = _not_slower(log_ratio, tests[0], worth, policy.ruled_out)
     return Compared(
         outcome=outcome,
         log_ratio=log_ratio,
-        launches=each,
+        launches=tuple(math.log(time_s) - level.level for time_s in now_s),
         limit=limit,
         shared=None if part is None else part[0],
         error=tests[0].error,
         detectable=limit - tests[0].offset + deciding.upper(policy.detected),
         sessions=level.sessions,
         worth=worth,
-        suspected=_median_log(now_s[:launches]) - level.level > suspicion,
-        wanted=launches + policy.confirming if outcome is None else None,
+        suspected=_off(now_s[:launches], level) > suspicion,
+        wanted=confirmed if outcome is None else None,
         fresh=fresh,
     )
 
 
-def _median_log(times_s: Sequence[float]) -> float:
-    """The log of the median, which is what tables show."""
-    return math.log(statistics.median(times_s))
+def _slower(
+    log_ratio: float, fresh: float | None, suspicion: float, limit: float
+) -> Outcome | None:
+    """REGRESSED, None for a suspicion that waits for `fresh` launches, or PASS: not slower."""
+    if fresh is None:
+        return None if log_ratio > suspicion else Outcome.PASS
+    return Outcome.REGRESSED if log_ratio > limit and fresh > suspicion else Outcome.PASS
+
+
+def _suspicion(limit: float, test: _Test, policy: Policy) -> float:
+    """The log ratio beyond which a case is measured again."""
+    begin = max(0.0, test.offset)
+    return begin + policy.suspect * (limit - begin)
+
+
+def _limit(tests: Sequence[_Test], floor: float) -> tuple[float, _Test]:
+    """The log ratio beyond which a case is slower, never below the floor, and the test for it."""
+    return min(
+        ((max(floor, test.offset + max(floor, test.bound)), test) for test in tests),
+        key=lambda one: one[0],
+    )
+
+
+def _off(times_s: Sequence[float], level: CaseLevel) -> float:
+    """The log ratio of the median, which is what tables show."""
+    return math.log(statistics.median(times_s)) - level.level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -35,7 +35,7 @@ class Expected:
     freedom that it counts as. No own part is known better than `least_deviation`. With fewer than
     `least_cases` the shared part of a session is unknown. A change that chance makes at a given
     position with a probability of `false_changes` at most is a change; a segment has
-    `least_segment` sessions at least. With `neighbours`, so many sizes next to each other have a
+    `least_segment` sessions at least. With `neighbours`, that many sizes next to each other have a
     part in common besides; None where only all cases do.
     """
 
@@ -59,7 +59,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseLevel:
-    """A case's level in log seconds over so many sessions, and the variance of its own part.
+    """A case's level in log seconds, over how many sessions, and the variance of its own part.
 
     `segments` are all of its levels, oldest first; the level compared with is that of the newest
     one that is not left out.
