@@ -203,7 +203,7 @@ def _judge(
 
 
 def _with_ratio(verdict: Verdict, decision: Decision, estimate: Estimate | None) -> Verdict:
-    """With what the pairs say of the ratio; as it is where they are too few."""
+    """With what the pairs say of the ratio; unchanged where they are too few."""
     if estimate is None:
         return verdict
     low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)

@@ -142,8 +142,7 @@ def compare(
     """
     log_ratio = _off(now_s, level)
     floor = math.log1p(max(policy.floor, least_s / math.exp(level.level)))
-    part = shift.part_of(case)
-    tests = _tests(level, shift, part, policy, cases)
+    tests = _tests(level, shift, shift.part_of(case), policy, cases)
     limit, deciding = _limit(tests, floor)
     suspicion = _suspicion(limit, deciding, policy)
     confirmed = launches + policy.confirming
@@ -157,7 +156,7 @@ def compare(
         log_ratio=log_ratio,
         launches=tuple(math.log(time_s) - level.level for time_s in now_s),
         limit=limit,
-        shared=None if part is None else part[0],
+        shared=tests[0].offset if len(tests) > 1 else None,
         error=tests[0].error,
         detectable=limit - tests[0].offset + deciding.upper(policy.detected),
         sessions=level.sessions,

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-# So many standard deviations beyond both neighbours is far.
+# A value is far beyond its neighbours from this many standard deviations on.
 _SPIKE = 3.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from .t_distribution import t_quantile
 
-# Of the integration: Simpson's rule on so many intervals, from so many standard deviations below.
+# Of the integration by Simpson's rule: intervals, and standard deviations below to begin at.
 _INTERVALS = 128
 _LOWEST = -7.0
 
