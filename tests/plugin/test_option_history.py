@@ -156,6 +156,17 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
 
 
+def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Folder) -> None:
+    _drifted(folder)
+    file = folder.path / "baselines" / "acknowledged.toml"
+    file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"
+    file.write_text("[[change]]\nsince = 2026-01-01\n")
+    ran = folder.run(SEVEN, "--history=history", exit_code=4)
+    assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
+
+
 def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     _drifted(folder)
     ran = folder.updated(SEVEN, "--history=history")
