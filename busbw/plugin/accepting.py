@@ -6,7 +6,6 @@ written from a session without a verdict.
 
 from __future__ import annotations
 
-import datetime
 import statistics
 
 import pytest
@@ -116,7 +115,7 @@ def _save(
 def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
     environment = measured.resolved.environment
     return baselines.Occasion(
-        date=datetime.date.today().isoformat(),
+        date=measured.resolved.collected.date,
         commit=environment.commit,
         at=moment_text(measured.resolved.collected.began),
         reason=reason,
@@ -215,7 +214,7 @@ def _programs(judged: Judged, programs: Programs) -> Written:
     changes = baselines.save_compiled(
         judged.settings.baselines,
         wanted,
-        date=datetime.date.today().isoformat(),
+        date=programs.resolved.collected.date,
         only_new=asked == "new",
     )
     return Written(judged=judged, compiled_changes=changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 import time
@@ -126,7 +125,7 @@ def judged(programs: Programs, skip: str) -> Judged:
         other = "" if first or before is None else before.release
         terms = _terms(resolved.settings, other, stored=first)
         found[spec] = judge.judge_compiled(spec, job.case, now, before, terms, release=release)
-        previous[case_key] = _as_baseline(job.case, now, release)
+        previous[case_key] = _as_baseline(job.case, now, release, resolved.collected.date)
     verdicts = {spec: found[spec] for spec in resolved.specs}
     session = judge.judge_compiled_session(
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
@@ -226,7 +225,9 @@ def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerm
     return replace(terms, before=other) if other else terms
 
 
-def _as_baseline(case: Case, now: Compiled | Failure, release: str) -> CompiledBaseline | None:
+def _as_baseline(
+    case: Case, now: Compiled | Failure, release: str, date: str
+) -> CompiledBaseline | None:
     """What one compiler gave, for the comparison with the next one."""
     if isinstance(now, Failure) and now.kind is not FailureKind.OUT_OF_MEMORY:
         return None
@@ -234,7 +235,7 @@ def _as_baseline(case: Case, now: Compiled | Failure, release: str) -> CompiledB
     return CompiledBaseline(
         case=case,
         compiled=now if isinstance(now, Compiled) else None,
-        date=datetime.date.today().isoformat(),
+        date=date,
         release=release,
         needed_bytes=failure.needed_bytes if failure else None,
         available_bytes=failure.available_bytes if failure else None,

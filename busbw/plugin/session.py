@@ -58,6 +58,11 @@ class Collected:
     nothing_asked: bool = False
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
+    @property
+    def date(self) -> str:
+        """The day on which it began, UTC."""
+        return self.began.date().isoformat()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
