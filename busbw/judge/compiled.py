@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import (
-    MIB,
     Case,
     Compiled,
     CompiledBaseline,
@@ -25,13 +24,8 @@ from busbw.model import (
     plural,
 )
 
+from .policy import LEAST_MEMORY_GROWTH_BYTES, MEMORY_GROWTH
 from .session import session_verdict
-
-# Memory of one rank may grow by this fraction, or by this number of bytes, the larger of both:
-# a compiler's scratch space changes by some KiB from release to release, and a hundredth of a
-# chip's memory decides about no payload in steps of two.
-_MEMORY_GROWTH = 0.01
-_LEAST_GROWTH_BYTES = MIB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +195,7 @@ def _yes(condition: bool) -> str:
 def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
     if before == now:
         return
-    most = before + max(_MEMORY_GROWTH * before, _LEAST_GROWTH_BYTES)
+    most = before + max(MEMORY_GROWTH * before, LEAST_MEMORY_GROWTH_BYTES)
     texts = bytes_text(before), bytes_text(now)
     if texts[0] == texts[1]:
         texts = f"{before} bytes", f"{now} bytes"

@@ -1,6 +1,6 @@
 """Every threshold, each with its reason, in one frozen Policy per device class.
 
-Numbers and nothing else: they are applied in `stored`, `drift`, `slower` and `paired`.
+Numbers and nothing else: they are applied in `stored`, `drift`, `session`, `paired` and `compiled`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from busbw.model import Clock, Device
+from busbw.model import MIB, Clock, Device
 from busbw.stats import Expected, Variance
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
@@ -29,10 +29,19 @@ FALSE_ALARMS_IN_TURN = 0.005
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
 
+# The errors of latency and bandwidth come from a few sizes of a few launches each, and are known
+# with as few degrees of freedom.
+CURVE_FREEDOM = 10.0
+
+# Memory of one rank that was compiled may grow by this fraction, or by this number of bytes, the
+# larger of both: a compiler's scratch space changes by some KiB from release to release, and a
+# hundredth of a chip's memory decides about no payload in steps of two.
+MEMORY_GROWTH = 0.01
+LEAST_MEMORY_GROWTH_BYTES = MIB
+
 # Vendors round their figures. An error of measurement, such as collectives that are counted but
 # did not run, makes much more.
 ABOVE_HARDWARE = 0.05
-
 
 # The interval that is shown has 95 %: a probability of 0.025 at either side.
 SHOWN_LEVEL = 0.025

@@ -27,12 +27,9 @@ from busbw.model import (
 from busbw.stats import Variance
 
 from .curve import Curve, SizeShift, fit
-from .policy import MOST_NOISY, Policy
+from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .regression_shape import LocatedRegression, curve_shift, locate
 from .stored import SharedShift
-
-# The standard errors of few launches are uncertain themselves: this many degrees of freedom.
-_FREEDOM = 10.0
 
 # Losses that differ by less are told in one figure.
 _ALIKE = 1.5
@@ -92,7 +89,7 @@ def _group(
         shifted=curve_shift(
             before,
             sizes,
-            quantile=stats.t_quantile(policy.false_alarms_of_session / (3 * groups), _FREEDOM),
+            quantile=stats.t_quantile(policy.false_alarms_of_session / (3 * groups), CURVE_FREEDOM),
             floor=policy.looks.floor if shifts is None else policy.slower,
             shared_error=_shared_error(compared, shifts or {}),
         )
