@@ -15,8 +15,9 @@ K = TypeVar("K", bound=Hashable)
 Session = Mapping[K, float]
 Neighbours = Mapping[K, Sequence[K]]
 
-# Levels and shared parts are found in turn; after as many turns neither moves any more.
+# Levels and shared parts are found in turn, as often at most, or until none moves by more.
 _TURNS = 4
+_STILL = 1e-9
 
 # Fewer neighbours than these say nothing.
 _LEAST_NEIGHBOURS = 4
@@ -83,11 +84,20 @@ def shared_of(
     levels = _levels(sessions, series, shared, statistics.fmean if shared else statistics.median)
     found: list[float | None] = []
     for _ in range(_TURNS):
-        found = _centred(
-            [shared_part(one, each, least_cases) for one, each in zip(sessions, levels)]
+        before, found = (
+            found,
+            _centred([shared_part(one, each, least_cases) for one, each in zip(sessions, levels)]),
         )
+        if _are_still(before, found):
+            break
         levels = _levels(sessions, series, found, statistics.fmean)
     return found
+
+
+def _are_still(before: Sequence[float | None], now: Sequence[float | None]) -> bool:
+    return bool(before) and all(
+        one is None or other is None or abs(one - other) < _STILL for one, other in zip(before, now)
+    )
 
 
 def _levels(
