@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from .page import PageError
 from .replay import replay
 from .resample import ReplayError, Scheme
 from .rules import RULES
+from .trials import Trials
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "verdict.md"
 
@@ -61,7 +63,11 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "replay": lambda options: print(_text(options)),
     "page": _page,
     "pairs": lambda options: _print(pairs.table(options.sessions, options.seed)),
-    "nights": lambda options: _print(nights.TABLES[options.table](options.sessions, options.seed)),
+    "nights": lambda options: _print(
+        nights.TABLES[options.table](
+            Trials(count=options.sessions, processes=options.processes), options.seed
+        )
+    ),
     "kept": lambda options: _print(kept.rows(kept.read(options.folder))),
 }
 
@@ -99,6 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     quiet = commands.add_parser("nights", help="simulate nights on a quiet device")
     quiet.add_argument("table", choices=list(nights.TABLES), help="which table")
     quiet.add_argument("--sessions", type=_positive, default=1000, help="of each; default: 1000")
+    quiet.add_argument(
+        "--processes", type=_positive, default=os.cpu_count() or 1, help="default: one a processor"
+    )
     quiet.add_argument("--seed", type=_positive, default=1, help="of the draws; default: 1")
     return parser
 

@@ -6,8 +6,10 @@ it: `python -m evidence nights`.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +19,7 @@ from busbw.model import Case, SessionOutcome
 from .intervals import clopper_pearson
 from .night import Night
 from .quiet import BEGIN, CASES, Loss, Noise, QuietDevice
+from .trials import Trials
 from .words import percent, row
 
 QUIET = Noise(launch=0.005, session=0.005)
@@ -67,19 +70,16 @@ class Detection:
     within: int
     wanted: str
 
-    def count(self, trials: int, seed: int) -> int:
-        """In how many trials it is seen."""
-        found = 0
-        for trial in range(trials):
-            device = QuietDevice(self.noise, f"{seed} {self.text} {self.noise.text} {trial}")
-            device.quiet_nights(self.nights)
-            loss, nights = self.loss(trial), []
-            for _ in range(self.within):
-                nights.append(device.night(loss, since=self.nights))
-                if self.seen(nights, trial):
-                    found += 1
-                    break
-        return found
+    def is_seen(self, trial: int, seed: int) -> bool:
+        """Whether it is, in one trial."""
+        device = QuietDevice(self.noise, f"{seed} {self.text} {self.noise.text} {trial}")
+        device.quiet_nights(self.nights)
+        loss, nights = self.loss(trial), []
+        for _ in range(self.within):
+            nights.append(device.night(loss, since=self.nights))
+            if self.seen(nights, trial):
+                return True
+        return False
 
 
 def _flagged(nights: list[Night], trial: int) -> bool:
@@ -161,16 +161,22 @@ def detections() -> list[Detection]:
     ]
 
 
-def detection_rows(trials: int, seed: int) -> Iterator[str]:
+def detection_rows(trials: Trials, seed: int) -> Iterator[str]:
     """The table of what is seen."""
     yield row("launches / sessions differ by", "nights", "loss", "seen (95 %)", "wanted")
     yield row(*["---"] * 5)
-    for one in detections():
-        found = one.count(trials, seed)
-        yield row(one.noise.text, str(one.nights), one.text, _share(found, trials), one.wanted)
+    for number, one in enumerate(detections()):
+        found = sum(trials.run(functools.partial(_is_seen, number, seed)))
+        yield row(
+            one.noise.text, str(one.nights), one.text, _share(found, trials.count), one.wanted
+        )
 
 
-def unchanged_rows(sessions: int, seed: int) -> Iterator[str]:
+def _is_seen(number: int, seed: int, trial: int) -> bool:
+    return detections()[number].is_seen(trial, seed)
+
+
+def unchanged_rows(trials: Trials, seed: int) -> Iterator[str]:
     """The table of sessions of unchanged code that are red for any reason."""
     yield row(
         "launches / sessions differ by", "odd", "nights", "red for any reason (95 %)", "wanted"
@@ -179,39 +185,40 @@ def unchanged_rows(sessions: int, seed: int) -> Iterator[str]:
     for odd, wanted in ((0.0, "<= 1 %"), (ODD, "<= 5 %")):
         for noise in (QUIET, MOODY):
             for nights in (3, 5, 10, 30, 100):
-                red = 0
-                for trial in range(sessions):
-                    device = QuietDevice(
-                        replace(noise, odd=odd),
-                        f"{seed} unchanged {noise.text} {odd} {nights} {trial}",
-                    )
-                    device.quiet_nights(nights)
-                    red += device.night().is_red
-                yield row(
-                    noise.text,
-                    percent(odd) if odd else "none",
-                    str(nights),
-                    _share(red, sessions),
-                    wanted,
-                )
+                one = functools.partial(_is_red_after, nights, replace(noise, odd=odd), seed)
+                share = _share(sum(trials.run(one)), trials.count)
+                yield row(noise.text, percent(odd) if odd else "none", str(nights), share, wanted)
 
 
-def year_rows(histories: int, seed: int, nights: int = 365) -> Iterator[str]:
+def _is_red_after(nights: int, noise: Noise, seed: int, trial: int) -> bool:
+    """Whether the session after so many quiet nights is."""
+    device = QuietDevice(noise, f"{seed} unchanged {noise.text} {noise.odd} {nights} {trial}")
+    device.quiet_nights(nights)
+    return device.night().is_red
+
+
+def year_rows(trials: Trials, seed: int, nights: int = 365) -> Iterator[str]:
     """The table of years of unchanged code: the share of nights that are red."""
     yield row("launches / sessions differ by", "histories", "red nights: median", "worst", "wanted")
     yield row(*["---"] * 5)
     for noise in (QUIET, MOODY):
         shares = []
-        for trial in range(histories):
-            device = QuietDevice(noise, f"{seed} year {noise.text} {trial}")
-            shares.append(sum(device.night().is_red for _ in range(nights)) / nights)
+        for share in trials.run(functools.partial(_red_nights, nights, noise, seed)):
+            shares.append(share)
+            print(f"{noise.text}, history {len(shares)}: {percent(share)}", file=sys.stderr)
         yield row(
             noise.text,
-            str(histories),
+            str(trials.count),
             percent(statistics.median(shares)),
             percent(max(shares)),
             "<= 1 %, <= 5 %",
         )
+
+
+def _red_nights(nights: int, noise: Noise, seed: int, trial: int) -> float:
+    """The share of nights that are red, each judged after all before it."""
+    device = QuietDevice(noise, f"{seed} year {noise.text} {trial}")
+    return sum(device.night().is_red for _ in range(nights)) / nights
 
 
 def _share(found: int, among: int) -> str:

@@ -7,6 +7,7 @@ import math
 from busbw.model import Outcome, SessionOutcome
 from evidence import nights
 from evidence.quiet import CASES, Noise, QuietDevice, no_loss
+from evidence.trials import Trials
 
 QUIET = Noise(launch=0.005, session=0.005)
 
@@ -47,7 +48,15 @@ def test_a_loss_counts_from_its_own_night_on() -> None:
 
 
 def test_each_question_has_a_row_with_its_interval() -> None:
-    rows = list(nights.detection_rows(1, 1))
+    rows = list(nights.detection_rows(Trials(count=1), 1))
     assert len(rows) == 2 + len(nights.detections())
     assert all(row.count("|") == 6 for row in rows)
     assert "(2.5 % to 100 %)" in rows[4] or "(0 % to 98 %)" in rows[4]
+
+
+def test_processes_share_trials_and_find_the_same() -> None:
+    one, two = (
+        list(nights.year_rows(Trials(count=2, processes=processes), seed=1, nights=2))
+        for processes in (1, 2)
+    )
+    assert one == two
