@@ -48,10 +48,14 @@ class First(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
-    """What was done to the candidate: `share` 0.05 asks for 5 % more time."""
+    """What was done to the candidate: `share` 0.05 asks for 5 % more time.
+
+    At one payload, `payload_bytes`; None: at all of them.
+    """
 
     kind: str
     share: float
+    payload_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +184,13 @@ def by_injection(
     groups: dict[Injection | None, list[RecordedSession]] = {}
     for session in sessions:
         groups.setdefault(session.injection, []).append(session)
-    order = sorted(groups, key=lambda one: (one.kind, one.share) if one else ("", 0.0))
-    return {injection: tuple(groups[injection]) for injection in order}
+    return {injection: tuple(groups[injection]) for injection in sorted(groups, key=_order)}
+
+
+def _order(injection: Injection | None) -> tuple[str, float, int]:
+    if injection is None:
+        return "", 0.0, 0
+    return injection.kind, injection.share, injection.payload_bytes or 0
 
 
 def append(session: RecordedSession, path: Path) -> None:

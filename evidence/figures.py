@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import writing
+from busbw.model import payload_text
 
 from .corpus import RecordedSession
 from .replay import GroupReplay, replay
@@ -57,7 +58,8 @@ def figures(sessions: Sequence[RecordedSession], scheme: Scheme = SCHEME) -> dic
 def _name(group: GroupReplay) -> str:
     injection = group.injection
     assert injection is not None
-    return f"{injection.kind} {injection.share:g}"
+    at = injection.payload_bytes
+    return f"{injection.kind} {injection.share:g}{f'@{payload_text(at)}' if at else ''}"
 
 
 def write(found: Mapping[str, Figures], path: Path = PATH) -> None:

@@ -39,12 +39,13 @@ def main(arguments: Sequence[str]) -> None:
 
 def record(options: argparse.Namespace, share: float) -> RecordedSession:
     """One session; the candidate is asked to take `share` more time."""
+    injection = _injection(options, share)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     load, begun_s = os.getloadavg()[0], time.monotonic()
     bundle = driver.Bundle()
     try:
         executor = driver.Executor(driver.LocalTransport(bundle))
-        pairing, probe = _pairs(options, share, executor)
+        pairing, probe = _pairs(options, injection, executor)
         pairing.run()
     finally:
         bundle.remove()
@@ -53,8 +54,8 @@ def record(options: argparse.Namespace, share: float) -> RecordedSession:
     return RecordedSession(
         id=now if not share else f"{now}+{share:g}",
         recorded=now,
-        kind=Kind.INJECTED if share else Kind.AA,
-        injection=Injection(kind=Extra.DELAY.value, share=share) if share else None,
+        kind=Kind.INJECTED if injection else Kind.AA,
+        injection=injection,
         framework=FRAMEWORK,
         ranks=found.ranks,
         load=load,
@@ -65,8 +66,14 @@ def record(options: argparse.Namespace, share: float) -> RecordedSession:
     )
 
 
+def _injection(options: argparse.Namespace, share: float) -> Injection | None:
+    if not share:
+        return None
+    return Injection(kind=Extra.DELAY.value, share=share, payload_bytes=options.at)
+
+
 def _pairs(
-    options: argparse.Namespace, share: float, executor: driver.Executor
+    options: argparse.Namespace, asked: Injection | None, executor: driver.Executor
 ) -> tuple[driver.AbstractSchedule, words.Probe]:
     starter = driver.Starter(
         python=sys.executable,
@@ -76,7 +83,10 @@ def _pairs(
         defaults=FRAMEWORKS[FRAMEWORK].environment,
     )
     probe = driver.probe(starter, executor)
-    injection = words.Injection(extra=Extra.DELAY, share=share) if share else None
+    injection = None
+    if asked is not None:
+        payloads = (asked.payload_bytes,) if asked.payload_bytes else ()
+        injection = words.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
     found = driver.SCHEDULES["pairs"](
         executor=executor,
         cases=_cases(options, probe),
@@ -146,9 +156,15 @@ def _parser() -> argparse.ArgumentParser:
         default=[0.0],
         help="comma list: how much more time the candidate is to take; 0: unchanged code",
     )
-    parser.add_argument("--payloads", default="1M,4M,16M")
+    parser.add_argument(
+        "--at",
+        type=metrics.parse_payload,
+        metavar="SIZE",
+        help="the one payload made slow",
+    )
+    parser.add_argument("--payloads", default="4K,16K,64K,256K,1M,4M,16M")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--launches", type=int, default=5, help="pairs in a session")
+    parser.add_argument("--launches", type=int, default=12, help="pairs in a session")
     parser.add_argument("--samples", type=int, default=40, help="in a launch, at most")
     parser.add_argument("--budget-s", type=float, default=1.5, help="time for them, of both sides")
     return parser

@@ -6,7 +6,7 @@ Lines of Markdown; knows no rule and no replay.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from busbw.model import payload_text
 
@@ -24,7 +24,7 @@ def recording_lines(sessions: Sequence[RecordedSession]) -> Iterator[str]:
     yield "|---" * (2 + len(payloads)) + "|"
     for injection, group in by_injection(sessions).items():
         asked = injection_text(injection) if injection else "nothing"
-        got = [_got(group, payload) for payload in payloads]
+        got = [_got_text(group, [payload]) for payload in payloads]
         yield row(asked, str(len(group)), *got)
     yield ""
     yield from paragraph(
@@ -66,12 +66,18 @@ def _median_and_range(values: Sequence[float]) -> str:
     return f"median {middle:.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
-def _got(group: Sequence[RecordedSession], payload: int) -> str:
+def got(group: Sequence[RecordedSession], payloads: Collection[int]) -> float | None:
+    """The median ratio, candidate over reference, at `payloads`; None where none was measured."""
     ratios = [
         ratio
         for session in group
         for launch in session.launches
-        if launch.payload_bytes == payload
+        if launch.payload_bytes in payloads
         for ratio in launch.ratios
     ]
-    return change(statistics.median(ratios)) if ratios else ""
+    return statistics.median(ratios) if ratios else None
+
+
+def _got_text(group: Sequence[RecordedSession], payloads: Collection[int]) -> str:
+    ratio = got(group, payloads)
+    return "" if ratio is None else change(ratio)

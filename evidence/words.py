@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from busbw.model import payload_text
+
 from .corpus import Injection
 
 WIDTH = 98
@@ -24,10 +26,12 @@ def change(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %"
 
 
-def injection_text(injection: Injection, *, with_kind: bool = True) -> str:
-    """A slowdown as it was asked for."""
+def injection_text(injection: Injection) -> str:
+    """A slowdown as it was asked for, and where if not at every payload."""
     asked = f"+{100 * injection.share:.3g} %"
-    return f"{asked} ({injection.kind})" if with_kind else asked
+    if injection.payload_bytes is not None:
+        asked += f" at {payload_text(injection.payload_bytes)}"
+    return f"{asked} ({injection.kind})"
 
 
 def row(*cells: str) -> str:

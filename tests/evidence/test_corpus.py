@@ -57,7 +57,7 @@ def test_a_session_is_one_line_of_json_with_the_documented_keys(path: Path) -> N
     document = json.loads(line)
     assert set(document) == set(RecordedSession.__dataclass_fields__)
     assert document["kind"] == "injected"
-    assert document["injection"] == {"kind": "delay", "share": 0.05}
+    assert document["injection"] == {"kind": "delay", "share": 0.05, "payload_bytes": None}
     assert document["launches"][0]["first"] == "reference"
     assert set(document["launches"][0]["candidate"]) == {"samples_s", "anchors_s"}
 
