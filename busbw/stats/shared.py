@@ -81,16 +81,13 @@ def shared_of(
     shared: Sequence[float | None],
 ) -> list[float | None]:
     """The shared part of each session, 0 on average, from those found so far, if any."""
-    levels = _levels(sessions, series, shared, statistics.fmean if shared else statistics.median)
+    off = _off_levels(sessions, series, shared, statistics.fmean if shared else statistics.median)
     found: list[float | None] = []
     for _ in range(_TURNS):
-        before, found = (
-            found,
-            _centred([shared_part(one, each, least_cases) for one, each in zip(sessions, levels)]),
-        )
+        before, found = found, _centred([_middle(one.values(), least_cases) for one in off])
         if _are_still(before, found):
             break
-        levels = _levels(sessions, series, found, statistics.fmean)
+        off = _off_levels(sessions, series, found, statistics.fmean)
     return found
 
 
@@ -100,20 +97,20 @@ def _are_still(before: Sequence[float | None], now: Sequence[float | None]) -> b
     )
 
 
-def _levels(
+def _off_levels(
     sessions: Sequence[Session[K]],
     series: Mapping[K, Series],
     shared: Sequence[float | None],
     middle: Callable[[Sequence[float]], float],
 ) -> list[dict[K, float]]:
-    """The level of each case at each session, which is that of its segment."""
+    """By session and case, log time less the level, which is that of the case's segment there."""
     found: list[dict[K, float]] = [{} for _ in sessions]
     for case, one in series.items():
         own = one.less(shared) if shared else one.logs
         for begin, end in one.spans():
             level = middle(own[begin:end])
             for at in range(begin, end):
-                found[one.positions[at]][case] = level
+                found[one.positions[at]][case] = one.logs[at] - level
     return found
 
 
@@ -126,7 +123,12 @@ def _centred(shared: Sequence[float | None]) -> list[float | None]:
 
 def shared_part(session: Session[K], levels: Mapping[K, float], least_cases: int) -> float | None:
     """The median over cases of log time less level; None with too few cases."""
-    off = [log - levels[case] for case, log in session.items() if case in levels]
+    return _middle(
+        [log - levels[case] for case, log in session.items() if case in levels], least_cases
+    )
+
+
+def _middle(off: Collection[float], least_cases: int) -> float | None:
     return statistics.median(off) if len(off) >= least_cases else None
 
 
@@ -140,10 +142,9 @@ def parts_of(
     common = {case: [shared[at] or 0.0 for at in one.positions] for case, one in series.items()}
     if neighbours is None:
         return common
-    levels = _levels(sessions, series, shared, statistics.fmean)
     off = [
-        {case: log - each[case] - (part or 0.0) for case, log in session.items()}
-        for session, each, part in zip(sessions, levels, shared)
+        {case: one - (part or 0.0) for case, one in each.items()}
+        for each, part in zip(_off_levels(sessions, series, shared, statistics.fmean), shared)
     ]
     return {
         case: [
