@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from busbw.model import Device, Topology
@@ -45,3 +47,12 @@ def test_a_name_and_its_family_mean_it_once() -> None:
 def test_all_takes_every_chip_of_another_interpreter() -> None:
     found = compilers.topologies_of("all", everywhere=True, promised=lambda topology: False)
     assert {one.device for one in found} == {Device.TPU, Device.GPU}
+
+
+def test_all_takes_the_chips_of_the_compilers_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libtpu").mkdir()
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert _names("all") == _names("tpu") == _names("all", promised="tpu")
+    assert set(_names("all")).isdisjoint(_names("gpu", promised="gpu"))
