@@ -178,7 +178,9 @@ def judge_session(
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
         return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
-    slower = f"{'; '.join(about.slower)}; stack or machine: not told apart" if about.slower else ""
+    slower = "; ".join(about.slower)
+    if slower and about.expecting:
+        slower += "; stack or machine: not told apart"
     text = "; ".join(part for part in (about.drifted, slower) if part)
     if text and not about.accepted:
         outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER

@@ -132,6 +132,8 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
             SessionOutcome.SLOWER,
             f"{SLOWER}; rate; stack or machine: not told apart",
         ),
+        # Two stacks in turn: the machine slows both.
+        ({"slower": ("rate",), "expecting": False}, SessionOutcome.SLOWER, "rate"),
         ({"drifted": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
             {"drifted": DRIFTED, "slower": ("rate",)},
