@@ -36,6 +36,7 @@ _PURE: Mapping[str, set[str]] = {
     "locks": set(),
     "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
     "history": {"model", "workloads", "wire", "stats", "inputs", "writing", "locks"},
+    "stacks": {"model", "wire", "inputs", "writing", "locks"},
     "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
     "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},

@@ -113,6 +113,8 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
     if starter.python != sys.executable:
         for name in _OF_THIS_PYTHON:
             environment.pop(name, None)
+    for name in starter.unset:
+        environment.pop(name, None)
     environment |= starter.environment
     environment = {**starter.defaults.get(starter.capability, {}), **environment}
     if sys.platform == "linux":

@@ -45,8 +45,8 @@ from busbw.model import (
 class Starter:
     """How to start a worker: which interpreter, for which framework, capability and device.
 
-    `environment` is added to pytest's own, and holds under every interpreter. `defaults` are
-    variables by capability, for those that neither sets.
+    `environment` is added to pytest's own without `unset`, and holds under every interpreter.
+    `defaults` are variables by capability, for those that neither sets.
     """
 
     python: str
@@ -55,6 +55,7 @@ class Starter:
     device: str = ""
     ranks: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
     defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 

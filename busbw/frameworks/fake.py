@@ -12,6 +12,7 @@ FRAMEWORK = Framework(
     workloads=(DenseStep, Training),
     ring="fake",
     extra="fake",
+    packages=("busbw-fake",),
     compiles=True,
     scripted=True,
 )

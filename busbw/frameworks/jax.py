@@ -12,6 +12,7 @@ FRAMEWORK = Framework(
     workloads=(DenseStep,),
     ring="psum",
     extra="jax",
+    packages=("jax", "libtpu"),
     compiles=True,
     environment={
         Capability.MEASURE: {

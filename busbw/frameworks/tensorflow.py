@@ -27,6 +27,7 @@ FRAMEWORK = Framework(
     workloads=(DenseStep, Training),
     ring="ring",
     extra="tf",
+    packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
     only_sums=True,
     learns_digits=True,
     injects=False,

@@ -111,7 +111,8 @@ class Framework:
     first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
     over all ranks and nothing else. `workloads` are those that it has besides the bare collective,
     and `ring` the strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf``
-    in ``busbw[tf]``. `compiles`: its programs can be compiled for chips that are not attached.
+    in ``busbw[tf]``, and `packages` are those that it can be installed as, with libraries of chips
+    that nothing asks for. `compiles`: its programs can be compiled for chips that are not attached.
     `learns_digits`: it trains on the digits of scikit-learn. `injects`: extra work can be injected
     into its programs. A `scripted` one is always installed, and measured only when it is named.
     `environment` are variables to set before it starts, by capability; a value that the user has
@@ -124,6 +125,7 @@ class Framework:
     workloads: tuple[type[Workload], ...]
     ring: str
     extra: str
+    packages: tuple[str, ...]
     only_sums: bool = False
     compiles: bool = False
     learns_digits: bool = False

@@ -28,11 +28,16 @@ _END = r"(?=$|[/\s:;,='\"()])"
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable whose value is recorded, and why; `compiles`: it changes what XLA compiles."""
+    """A variable whose value is recorded, and why.
+
+    `compiles`: it changes what XLA compiles; `stack`: it is an option of the stack anyway, and not
+    of the machine, of which devices take part, or of the process.
+    """
 
     name: str
     why: str
     compiles: bool = False
+    stack: bool = False
 
 
 # What glibc is told as a process starts.
@@ -47,21 +52,23 @@ VARIABLES = (
     Variable("XLA_PYTHON_CLIENT_PREALLOCATE", "whether GPU memory is taken at once"),
     Variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "how much of it"),
     Variable("XLA_CLIENT_MEM_FRACTION", "the same by its newer name"),
-    Variable("XLA_PYTHON_CLIENT_ALLOCATOR", "which allocator gives GPU memory"),
+    Variable("XLA_PYTHON_CLIENT_ALLOCATOR", "which allocator gives GPU memory", stack=True),
     Variable("XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB", "memory that NCCL may register"),
     # JAX
     Variable("JAX_PLATFORMS", "which devices are looked for"),
     Variable("JAX_PLATFORM_NAME", "which device is the default"),
     Variable("JAX_NUM_CPU_DEVICES", "how many devices a CPU is split into"),
-    Variable("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo or MPI between processes"),
-    Variable("JAX_CPU_ENABLE_ASYNC_DISPATCH", "whether a call on the CPU returns at once"),
+    Variable("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo or MPI between processes", stack=True),
+    Variable(
+        "JAX_CPU_ENABLE_ASYNC_DISPATCH", "whether a call on the CPU returns at once", stack=True
+    ),
     Variable("JAX_CUDA_VISIBLE_DEVICES", "which GPUs take part"),
     Variable("JAX_ROCM_VISIBLE_DEVICES", "which GPUs take part"),
-    Variable("JAX_PJRT_CLIENT_CREATE_OPTIONS", "options of a device's client"),
+    Variable("JAX_PJRT_CLIENT_CREATE_OPTIONS", "options of a device's client", stack=True),
     Variable("JAX_ENABLE_X64", "whether 64 bits are kept", compiles=True),
     Variable("JAX_DEFAULT_MATMUL_PRECISION", "how exact products are", compiles=True),
     Variable("JAX_DEFAULT_DTYPE_BITS", "the width of a default type", compiles=True),
-    Variable("JAX_DISABLE_JIT", "whether anything is compiled at all"),
+    Variable("JAX_DISABLE_JIT", "whether anything is compiled at all", stack=True),
     Variable("JAX_DISABLE_MOST_OPTIMIZATIONS", "what XLA optimises", compiles=True),
     Variable("JAX_OPTIMIZATION_LEVEL", "how much XLA optimises", compiles=True),
     Variable("JAX_EXEC_TIME_OPTIMIZATION_EFFORT", "how much XLA optimises", compiles=True),
@@ -95,25 +102,25 @@ VARIABLES = (
     Variable("TPU_PREMAPPED_BUFFER_SIZE", "memory for transfers from the host"),
     Variable("TPU_PREMAPPED_BUFFER_TRANSFER_THRESHOLD_BYTES", "which transfers use it"),
     # TensorFlow
-    Variable("TF_ENABLE_ONEDNN_OPTS", "which kernels and which allocator the CPU has"),
+    Variable("TF_ENABLE_ONEDNN_OPTS", "which kernels and which allocator the CPU has", stack=True),
     Variable("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "which allocator the CPU has"),
-    Variable("TF_SET_ONEDNN_FPMATH_MODE", "how exact products are"),
+    Variable("TF_SET_ONEDNN_FPMATH_MODE", "how exact products are", stack=True),
     Variable("TF_CPU_ALLOCATOR_USE_BFC", "which allocator the CPU has"),
     Variable("TF_CPU_BFC_MEM_LIMIT_IN_MB", "how much memory it gives"),
     Variable("TF_NUM_INTEROP_THREADS", "how many operations run at once"),
     Variable("TF_NUM_INTRAOP_THREADS", "on how many threads one runs"),
     Variable("TF_OVERRIDE_GLOBAL_THREADPOOL", "whether sessions share threads"),
-    Variable("TF_GPU_ALLOCATOR", "which allocator the GPU has"),
+    Variable("TF_GPU_ALLOCATOR", "which allocator the GPU has", stack=True),
     Variable("TF_FORCE_GPU_ALLOW_GROWTH", "whether GPU memory is taken at once"),
     Variable("TF_FORCE_UNIFIED_MEMORY", "whether GPU memory may lie on the host"),
     Variable("TF_PER_DEVICE_MEMORY_LIMIT_MB", "how much GPU memory there is"),
     Variable("TF_GPU_HOST_MEM_LIMIT_IN_MB", "how much pinned memory there is"),
-    Variable("TF_GPU_THREAD_MODE", "which threads start kernels"),
+    Variable("TF_GPU_THREAD_MODE", "which threads start kernels", stack=True),
     Variable("TF_GPU_THREAD_COUNT", "how many threads start kernels"),
     Variable("TF_CUDNN_USE_AUTOTUNE", "how kernels are chosen"),
-    Variable("TF_CUDNN_DETERMINISTIC", "which kernels may be chosen"),
-    Variable("TF_DETERMINISTIC_OPS", "which kernels may be chosen"),
-    Variable("TF_XLA_FLAGS", "what TensorFlow hands to XLA"),
+    Variable("TF_CUDNN_DETERMINISTIC", "which kernels may be chosen", stack=True),
+    Variable("TF_DETERMINISTIC_OPS", "which kernels may be chosen", stack=True),
+    Variable("TF_XLA_FLAGS", "what TensorFlow hands to XLA", stack=True),
     Variable("TF_CPP_MIN_LOG_LEVEL", "how much is logged"),
     Variable("TF_CPP_MAX_VLOG_LEVEL", "how much is logged"),
     # CUDA and NCCL. Interfaces and adapters have names of devices, eth0 or mlx5_0: they choose the
@@ -123,25 +130,25 @@ VARIABLES = (
     Variable("CUDA_DEVICE_MAX_CONNECTIONS", "what may overlap"),
     Variable("CUDA_LAUNCH_BLOCKING", "whether anything may overlap"),
     Variable("CUDA_MODULE_LOADING", "when kernels are loaded"),
-    Variable("NVIDIA_TF32_OVERRIDE", "how exact products are"),
-    Variable("NCCL_ALGO", "ring, tree or another algorithm"),
-    Variable("NCCL_PROTO", "which protocol moves the bytes"),
-    Variable("NCCL_MIN_NCHANNELS", "how many channels there are"),
-    Variable("NCCL_MAX_NCHANNELS", "how many channels there are"),
-    Variable("NCCL_MIN_CTAS", "how much of a GPU it takes"),
-    Variable("NCCL_MAX_CTAS", "how much of a GPU it takes"),
-    Variable("NCCL_NTHREADS", "how much of a GPU it takes"),
-    Variable("NCCL_BUFFSIZE", "how the bytes are cut"),
+    Variable("NVIDIA_TF32_OVERRIDE", "how exact products are", stack=True),
+    Variable("NCCL_ALGO", "ring, tree or another algorithm", stack=True),
+    Variable("NCCL_PROTO", "which protocol moves the bytes", stack=True),
+    Variable("NCCL_MIN_NCHANNELS", "how many channels there are", stack=True),
+    Variable("NCCL_MAX_NCHANNELS", "how many channels there are", stack=True),
+    Variable("NCCL_MIN_CTAS", "how much of a GPU it takes", stack=True),
+    Variable("NCCL_MAX_CTAS", "how much of a GPU it takes", stack=True),
+    Variable("NCCL_NTHREADS", "how much of a GPU it takes", stack=True),
+    Variable("NCCL_BUFFSIZE", "how the bytes are cut", stack=True),
     Variable("NCCL_P2P_DISABLE", "whether GPUs reach each other"),
-    Variable("NCCL_P2P_LEVEL", "over which distance they do"),
+    Variable("NCCL_P2P_LEVEL", "over which distance they do", stack=True),
     Variable("NCCL_SHM_DISABLE", "whether the host's memory is a way"),
-    Variable("NCCL_NVLS_ENABLE", "whether switches add up"),
-    Variable("NCCL_COLLNET_ENABLE", "whether the network adds up"),
-    Variable("NCCL_CUMEM_ENABLE", "how its buffers are made"),
+    Variable("NCCL_NVLS_ENABLE", "whether switches add up", stack=True),
+    Variable("NCCL_COLLNET_ENABLE", "whether the network adds up", stack=True),
+    Variable("NCCL_CUMEM_ENABLE", "how its buffers are made", stack=True),
     Variable("NCCL_NET", "which network is used"),
     Variable("NCCL_NET_PLUGIN", "which network is used"),
     Variable("NCCL_NET_GDR_LEVEL", "whether the network reaches GPUs"),
-    Variable("NCCL_CROSS_NIC", "which adapters a ring takes"),
+    Variable("NCCL_CROSS_NIC", "which adapters a ring takes", stack=True),
     Variable("NCCL_IB_DISABLE", "whether InfiniBand is used"),
     Variable("NCCL_IB_HCA", "which adapters are used"),
     Variable("NCCL_IB_GID_INDEX", "over which protocol"),
@@ -153,7 +160,7 @@ VARIABLES = (
     Variable("NCCL_TUNER_PLUGIN", "what chooses algorithms"),
     Variable("NCCL_TOPO_FILE", "which topology it is told"),
     Variable("NCCL_GRAPH_FILE", "which rings it is told"),
-    Variable("NCCL_LAUNCH_MODE", "how kernels are started"),
+    Variable("NCCL_LAUNCH_MODE", "how kernels are started", stack=True),
     Variable("NCCL_DEBUG", "how much is logged"),
     # Memory and threads of the process
     Variable(_TUNABLES, "huge pages, and when memory is given back"),
@@ -175,6 +182,12 @@ VARIABLES = (
     Variable("GOMP_SPINCOUNT", "how long waiting threads spin"),
 )
 _KNOWN = frozenset(one.name for one in VARIABLES)
+
+# What is locked with a stack.
+STACK = frozenset(one.name for one in VARIABLES if one.compiles or one.stack)
+
+# Name a library that is loaded in place of an installed one.
+REPLACES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
 
 
 def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
@@ -217,6 +230,17 @@ def of_compilers(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that change what is compiled, in full: for the cache key, never shown."""
     names = sorted(one.name for one in VARIABLES if one.compiles and one.name in environment)
     return {name: environment[name] for name in names}
+
+
+def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """The variables that are part of a stack, with ``~`` for homes: a lock is read by anybody."""
+    names = sorted(STACK & environment.keys())
+    return {name: without_homes(environment[name], home) for name in names}
+
+
+def with_home(text: str, home: str) -> str:
+    """`text` with `home` in place of each ``~`` that stands for one."""
+    return re.sub(rf"(?<![\w/.~-])~{_END}", lambda _: home, text)
 
 
 def without_homes(text: str, home: str = "") -> str:

@@ -7,10 +7,12 @@ written from a session without a verdict.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from busbw import baselines, grid, judge, stats, writing
+from busbw import baselines, grid, judge, stacks, stats, writing
 from busbw.model import (
     Baseline,
     Case,
@@ -25,7 +27,7 @@ from busbw.model import (
     moment_text,
 )
 
-from . import machine
+from . import machine, reference_stack
 from .session import Judged, Measured, Programs, TimedJob, Written
 from .settings import Settings
 
@@ -79,6 +81,7 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
     settings, saved = judged.settings, baselines.Saved()
     changes: tuple[baselines.Change, ...] = ()
     notes: list[str] = []
+    wanted: list[baselines.Accepted] = []
     with baselines.drafted(settings.baselines, baselines.TIMED) as draft:
         if settings.update_baselines:
             wanted, notes = _wanted(judged, measured)
@@ -92,7 +95,28 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
             changes += baselines.prune(draft, _asked(measured), occasion=occasion)
     refused = [refusal.text for refusal in saved.refusals]
     found = Written(judged=judged, changes=(*saved.changes, *changes), notes=(*notes, *refused))
-    return found, pytest.ExitCode.TESTS_FAILED if refused else None
+    if refused:
+        return found, pytest.ExitCode.TESTS_FAILED
+    return _with_locks(found, measured, wanted), None
+
+
+def _with_locks(
+    written: Written, measured: Measured, wanted: Sequence[baselines.Accepted]
+) -> Written:
+    """With the stacks locked whose times were accepted; the times stay where one cannot be."""
+    if not measured.resolved.settings.locks_reference:
+        return written
+    frameworks = tuple(dict.fromkeys(one.measurement.case.framework for one in wanted))
+    try:
+        notes = reference_stack.locked(measured, frameworks)
+    except (stacks.StackError, OSError) as error:
+        words = writing.reason(error) if isinstance(error, OSError) else str(error)
+        text = (
+            f"baselines were written, but no reference stack was locked: {words}; "
+            "--no-reference-lock accepts times alone"
+        )
+        return replace(written, errors=(*written.errors, text))
+    return replace(written, notes=(*written.notes, *notes))
 
 
 def _save(

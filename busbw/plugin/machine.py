@@ -20,9 +20,20 @@ from busbw import driver, grid
 from busbw.driver import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
-from busbw.model import Device, Environment, EnvironmentKey, GridError, Probe, Spec, extents_of
+from busbw.model import (
+    Device,
+    Environment,
+    EnvironmentKey,
+    GridError,
+    Probe,
+    Spec,
+    extents_of,
+    variables,
+)
+from busbw.stacks import Lock
 from busbw.workloads import Collective
 
+from .parsing import Against
 from .session import Machine
 from .settings import Settings, how_to_get, usage_error
 
@@ -66,14 +77,24 @@ def starter_of(
     """How a worker of `framework` is started; the reference has an environment of its own."""
     ours = settings.pythons.get(framework, sys.executable)
     against = settings.against if side is Side.REFERENCE else None
+    lock = against.locks.get(framework) if against else None
     return driver.Starter(
         python=against.pythons.get(framework, ours) if against else ours,
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
-        environment=against.environment if against else {},
+        environment=_variables(against, lock),
+        unset=variables.STACK if lock else frozenset(),
         defaults=FRAMEWORKS[framework].environment,
     )
+
+
+def _variables(against: Against | None, lock: Lock | None) -> dict[str, str]:
+    """What the reference's environment has in addition: the flags of its lock, or what is asked."""
+    if lock is None:
+        return dict(against.environment) if against else {}
+    home = os.path.expanduser("~")
+    return {name: variables.with_home(value, home) for name, value in lock.flags.items()}
 
 
 def _ranks_asked(settings: Settings) -> int | None:

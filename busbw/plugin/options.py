@@ -168,6 +168,12 @@ OPTIONS = (
         "versions (fetched once with pip) and paths; several are compared with one another",
     ),
     Option(
+        name="stack_cache",
+        metavar="DIR",
+        help="with --against=baseline, where built stacks and their wheels are kept (default: "
+        "busbw in the user's cache folder)",
+    ),
+    Option(
         name="compile_cache",
         metavar="DIR",
         help="with --topology, where compiled programs and fetched compilers are kept; none: "
@@ -187,7 +193,8 @@ _REPEATED = (
         name="against",
         metavar="[FRAMEWORK=]INTERPRETER",
         help="measure in turn with the stack of another Python, the reference, and compare with "
-        "that instead of baselines; may be repeated for each framework",
+        "that instead of baselines; may be repeated for each framework; baseline: with the stack "
+        "that is locked beside the baselines, which is built if it is not there",
     ),
     Option(
         name="against_env",
@@ -246,6 +253,12 @@ def _add_writing(group: pytest.OptionGroup) -> None:
         metavar="WHY",
         help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
         "reason goes into the file",
+    )
+    group.addoption(
+        "--no-reference-lock",
+        action="store_true",
+        help="with --update-baselines: do not lock the stack that was measured as the reference of "
+        "--against=baseline",
     )
     group.addoption(
         "--prune-baselines",

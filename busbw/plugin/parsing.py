@@ -16,6 +16,7 @@ from typing import TypeVar
 from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import MIB, Extra, Injection
+from busbw.stacks import Lock
 
 T = TypeVar("T")
 
@@ -78,18 +79,34 @@ GRAMMAR = (
 )
 
 
+# What --against takes in place of an interpreter.
+BASELINE = "baseline"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Against:
-    """The reference: interpreters by framework, and environment variables."""
+    """The reference: interpreters by framework, and environment variables.
+
+    `is_baseline`: the stack that is locked beside the baselines, which `locks` has by framework
+    once it is built.
+    """
 
     pythons: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_baseline: bool = False
+    locks: Mapping[str, Lock] = field(default_factory=dict)
 
 
 def against_of(pythons: Sequence[str], variables: Sequence[str]) -> Against | None:
     """What --against and --against-env ask for, None for nothing."""
     if not pythons and not variables:
         return None
+    if BASELINE in pythons:
+        others = [text for text in pythons if text != BASELINE]
+        if others or variables:
+            other = f"--against={others[0]}" if others else "--against-env"
+            raise ValueError(f"--against=baseline: not with {other}: its lock says both")
+        return Against(is_baseline=True)
     found: dict[str, str] = {}
     for text in pythons:
         framework, equals, python = text.partition("=")

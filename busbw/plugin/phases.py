@@ -78,7 +78,9 @@ class _Loop:
     def _measured(self, specs: tuple[Spec, ...]) -> Measured:
         collected, executor = self._collected, self._executor
         found = machine.machine_of(collected.settings, specs, executor)
-        resolved = resolving.resolved(collected, found, specs, executor, self._folder)
+        resolved = resolving.resolved(
+            collected, found, specs, executor, self._folder, self._display.line
+        )
         self._notes += resolved.notes
         self._display.header(resolved)
         measured = measuring.measured(resolved, executor, self._display, self._keep)

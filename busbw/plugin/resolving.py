@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from busbw.model import (
     Verdict,
 )
 
-from . import machine, references
+from . import machine, reference_stack, references
 from .session import Collected, LevelKey, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
 
@@ -42,17 +42,21 @@ def resolved(
     specs: tuple[Spec, ...],
     executor: driver.Executor,
     folder: Path,
+    say: Callable[[str], None],
 ) -> Resolved:
     """All that will be measured; the training examples are written into `folder`.
 
-    Raises pytest.UsageError for a Spec that is no case, for a damaged baseline, and for a reference
-    that would measure other cases.
+    A reference stack is built, which `say` announces. Raises pytest.UsageError for a Spec that is
+    no case, for a damaged baseline, for a reference that cannot be built or would measure other
+    cases, and for a stack that cannot be locked as one.
     """
+    skipped, case_of = _cases(collected.settings, found.target, specs)
+    frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
+    lockable = reference_stack.lockable(collected.settings, frameworks)
+    collected = reference_stack.with_stacks(collected, found.target, frameworks, say)
     settings = collected.settings
-    skipped, case_of = _cases(settings, found.target, specs)
     theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
-        frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
         theirs = machine.reference_probes(settings, found, frameworks, executor)
         _check_same_cases(settings, found.target, case_of, theirs)
     jobs = _jobs(settings, found.target, case_of)
@@ -70,6 +74,7 @@ def resolved(
         environment=environment,
         plan=_plan(settings),
         levels=_levels(settings, jobs.values(), found.target),
+        lockable=lockable,
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None

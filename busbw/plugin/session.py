@@ -35,6 +35,7 @@ from busbw.model import (
     Topology,
     Verdict,
 )
+from busbw.stacks import Distribution, Installed
 
 from .settings import Settings, settings_of
 
@@ -89,10 +90,20 @@ class TimedJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lockable:
+    """An interpreter, and the `stack` of a framework in it, to be locked if it is accepted."""
+
+    python: str
+    installed: Installed
+    stack: tuple[Distribution, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Resolved:
     """What is measured of the selected `specs`, how hard, and what is left out.
 
-    `levels` are those of every framework with baselines where a job is measured.
+    `levels` are those of every framework with baselines where a job is measured, `lockable` the
+    stacks by framework where new baselines lock them.
     """
 
     collected: Collected
@@ -103,6 +114,7 @@ class Resolved:
     environment: Environment
     plan: Plan
     levels: Mapping[LevelKey, Levels] = field(default_factory=dict)
+    lockable: Mapping[str, Lockable] = field(default_factory=dict)
     examples: str = ""
     stored_frameworks: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()

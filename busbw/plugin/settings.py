@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, history, metrics, report, writing
+from busbw import baselines, driver, history, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of
@@ -56,6 +56,7 @@ _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 class Settings:
     """What the user asked for, checked.
 
+    `locks_reference`: with new baselines the stack is locked that they were measured with.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `asked` is the grid, including them;
     `step_payloads` are the payloads of training steps.
@@ -71,6 +72,8 @@ class Settings:
     launches: int
     time_budget_s: float
     against: Against | None
+    stack_cache: Path
+    locks_reference: bool
     injection: Injection | None
     case_timeout_s: float
     device_wait_s: float
@@ -126,6 +129,8 @@ def _settings(config: pytest.Config) -> Settings:
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
         against=against,
+        stack_cache=_stack_cache(texts["stack_cache"]),
+        locks_reference=not config.getoption("no_reference_lock"),
         injection=checked("inject", injection_of, texts["inject"]),
         case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
         device_wait_s=seconds_of("device_wait", texts["device_wait"]),
@@ -177,6 +182,13 @@ def _against(config: pytest.Config, *, injected: bool) -> Against | None:
     if writing and (found is not None or injected):
         other = "--inject" if found is None else "--against"
         raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
+    return found
+
+
+def _stack_cache(text: str) -> Path:
+    found = driver.cache_folder(text)
+    if found is None:
+        raise ValueError("--stack-cache: 'none'; accepted is a folder")
     return found
 
 

@@ -72,7 +72,10 @@ class Display:
             resolved.machine.target.unreached,
         )
         home = os.path.expanduser("~")
-        for text in (*header, *report.reference_lines(resolved.machine.references, home)):
+        for text in (
+            *header,
+            *report.reference_lines(resolved.machine.references, environment.flags, home),
+        ):
             self.line(text)
         if settings.injection is not None:
             self.line(f"busbw injected: {settings.injection.text}; these are no true times")

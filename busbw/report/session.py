@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Protocol
@@ -76,13 +76,26 @@ def header_lines(
     return lines
 
 
-def reference_lines(probes: Sequence[Probe], home: str = "") -> Sequence[str]:
-    """The other stack's versions, and where each framework was loaded from; ``~`` for homes."""
+def reference_lines(
+    probes: Sequence[Probe], flags: Mapping[str, str], home: str = ""
+) -> Sequence[str]:
+    """The other stack's versions, where each framework was loaded from, and other flags than ours.
+
+    ``~`` stands for homes.
+    """
     return [
         f"busbw reference {probe.framework}: {_versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
+        + "".join(f", {text}" for text in _other_flags(probe.flags, flags))
         for probe in probes
     ]
+
+
+def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
+    """Options of the stack that differ."""
+    for name in sorted(variables.STACK & (theirs.keys() | ours.keys())):
+        if theirs.get(name) != ours.get(name):
+            yield f"{name}={theirs[name]}" if name in theirs else f"without {name}"
 
 
 def _versions_text(versions: Mapping[str, str]) -> str:

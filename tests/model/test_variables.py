@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from busbw.model import variables
 from busbw.model.variables import (
     HIDDEN,
     PREFIXES,
@@ -104,3 +105,16 @@ def test_versions_and_the_load_are_no_variables_and_stay() -> None:
 )
 def test_a_home_directory_is_written_as_a_tilde(text: str, home: str, written: str) -> None:
     assert without_homes(text, home) == written
+
+
+def test_a_home_that_was_left_out_is_put_back() -> None:
+    found = variables.with_home("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
+    assert found == "--xla_dump_to=/home/me/dump --xla_x=a~b /home/me"
+
+
+def test_options_of_a_stack_are_in_full_but_for_homes() -> None:
+    flags = {"XLA_FLAGS": "--xla_dump_to=/home/me/dump", "NCCL_ALGO": "Ring"}
+    assert variables.of_stack({**flags, "LD_PRELOAD": "x"}, "/home/me") == {
+        "NCCL_ALGO": "Ring",
+        "XLA_FLAGS": "--xla_dump_to=~/dump",
+    }

@@ -24,6 +24,7 @@ def settings(root: Path, **changes: Any) -> Settings:
         "baselines": root,
         "writes_baselines": True,
         "update_baselines": "all",
+        "locks_reference": False,
         "accept_regression": "",
         "rebase": "",
         "prune_baselines": False,

@@ -12,7 +12,10 @@ from pathlib import Path
 from busbw import commands, studies
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["history", "trace", "compilers", "estimate", "tpu_v2", "parameter_server", "prediction"]
+NAMES = [
+    *("history", "stack", "trace", "compilers"),
+    *("estimate", "tpu_v2", "parameter_server", "prediction"),
+]
 
 _STUDY = '''
 """How long a year is."""

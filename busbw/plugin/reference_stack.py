@@ -1,0 +1,129 @@
+"""The reference stack: built from its lock for --against=baseline, and locked with new baselines.
+
+What a lock is, and how it is built, is in `busbw.stacks`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from busbw import stacks, writing
+from busbw.frameworks import FRAMEWORKS
+from busbw.grid import Target
+from busbw.model import Spec, plural, variables
+from busbw.stacks import Lock
+from busbw.workloads import Collective
+
+from .parsing import BASELINE
+from .session import Collected, Lockable, Measured
+from .settings import Settings, usage_error
+
+
+def with_stacks(
+    collected: Collected, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
+) -> Collected:
+    """`collected` with the interpreters of the locked stacks, built if they are not kept.
+
+    Raises pytest.UsageError where there is no lock, and for one that cannot be built.
+    """
+    settings = collected.settings
+    against = settings.against
+    if against is None or not against.is_baseline:
+        return collected
+    locks: dict[str, Lock] = {}
+    pythons: dict[str, str] = {}
+    for framework in frameworks:
+        with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
+            locks[framework] = lock = stacks.read(lock_path(settings, target, framework), framework)
+            say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
+            ours = settings.pythons.get(framework, sys.executable)
+            pythons[framework] = stacks.built(settings.stack_cache, lock, [ours]).python
+    found = replace(against, pythons=pythons, locks=locks)
+    return replace(collected, settings=replace(settings, against=found))
+
+
+def lock_path(settings: Settings, target: Target, framework: str) -> Path:
+    """Where the lock of `framework` is: beside the baselines of its collectives."""
+    key = target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
+    return stacks.path_of(settings.baselines, key, framework)
+
+
+def lockable(settings: Settings, frameworks: Sequence[str]) -> dict[str, Lockable]:
+    """What can be locked if it is accepted, by framework; nothing where nothing will be.
+
+    Before anything is measured: raises pytest.UsageError for a stack that no index could give
+    again, with what to do. A scripted framework that is no package has no stack.
+    """
+    if not settings.update_baselines or not settings.locks_reference:
+        return {}
+    with usage_error(stacks.StackError, where="--update-baselines: "):
+        found = {framework: _lockable(settings, framework) for framework in frameworks}
+    return {framework: one for framework, one in found.items() if one.stack}
+
+
+def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
+    """Lock the stacks of `frameworks`, whose times were accepted; notes on what is locked now.
+
+    With times that were only added or that improved, a lock that is there stays. Raises StackError
+    for what cannot be locked, and OSError.
+    """
+    settings, target = measured.resolved.settings, measured.resolved.machine.target
+    notes, contents = [], {}
+    for framework in frameworks:
+        path = lock_path(settings, target, framework)
+        if path.exists() and settings.update_baselines != "all":
+            continue
+        if framework not in measured.resolved.lockable:
+            continue
+        found = measured.resolved.lockable[framework]
+        lock = _lock(framework, found, measured.resolved.collected.date)
+        if path.exists() and stacks.read(path, framework).digest == lock.digest:
+            continue
+        contents[path] = lock.text
+        notes.append(
+            f"{framework}: its stack is the reference now, "
+            f"{plural(len(lock.packages), 'package')} in {path}"
+        )
+    writing.write_all(contents)
+    return tuple(notes)
+
+
+def _lock(framework: str, found: Lockable, date: str) -> Lock:
+    return Lock(
+        framework=framework,
+        python=found.installed.python,
+        platform=found.installed.platform,
+        date=date,
+        flags=variables.of_stack(os.environ, os.path.expanduser("~")),
+        packages=stacks.packages_of(found.stack, found.python),
+    )
+
+
+def _lockable(settings: Settings, framework: str) -> Lockable:
+    """The interpreter of `framework`, and its stack. Raises StackError if it cannot be locked."""
+    python = settings.pythons.get(framework, sys.executable)
+    found = stacks.installed(python)
+    stack = found.stack(FRAMEWORKS[framework].packages)
+    if stack:
+        problem = _replaced() or stacks.unlockable(stack)
+    elif not FRAMEWORKS[framework].scripted:
+        problem = f"it is no package of {python}; give --no-reference-lock"
+    else:
+        problem = ""
+    if problem:
+        raise stacks.StackError(f"{framework}: {problem}")
+    return Lockable(python=python, installed=found, stack=stack)
+
+
+def _replaced() -> str:
+    """Which library is loaded in place of an installed one; empty for none."""
+    named = [f"{name}={os.environ[name]}" for name in variables.REPLACES if os.environ.get(name)]
+    if not named:
+        return ""
+    return (
+        f"{named[0]} is loaded in place of what is installed; unset it, or give --no-reference-lock"
+    )

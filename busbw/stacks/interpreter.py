@@ -1,0 +1,148 @@
+"""What an interpreter has installed, and which of it is the stack of a framework.
+
+The stack is what the framework is installed as and all that this asks for. An extra counts where
+all that it asks for is there in a version that fits: plugins for chips are extras of JAX, and the
+libraries of CUDA extras of the plugins.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from busbw import wire
+
+from .lock import StackError
+
+_LISTING = Path(__file__).with_name("listing.py")
+_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distribution:
+    """One that is installed; `origin` is where it came from if not from an index, by PEP 610.
+
+    `record` is a hash of the files that its wheel brought; empty where no installer recorded them.
+    """
+
+    name: str
+    version: str
+    needs: tuple[Requirement, ...]
+    extras: tuple[str, ...]
+    origin: str
+    installer: str
+    record: str
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be had again from an index; empty if it may be."""
+        if self.origin:
+            return f"was installed from {self.origin}"
+        if not self.record:
+            return "has no record of its files" + (
+                f" ({self.installer} installed it)" if self.installer else ""
+            )
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installed:
+    """An interpreter and its distributions by normalized name."""
+
+    python: str
+    platform: str
+    distributions: Mapping[str, Distribution]
+
+    def stack(self, names: Sequence[str]) -> tuple[Distribution, ...]:
+        """Those of `names` that are there, and all that they ask for, in order."""
+        found: set[str] = set()
+        wanted = [name for name in names if name in self.distributions]
+        while wanted:
+            name = wanted.pop()
+            if name not in found:
+                found.add(name)
+                wanted += self._needs(self.distributions[name])
+        return tuple(self.distributions[name] for name in sorted(found))
+
+    def _needs(self, one: Distribution) -> set[str]:
+        """What it asks for by itself, and by each of its extras that is there whole."""
+        found: set[str] = set()
+        for extra in ("", *one.extras):
+            asked = [need for need in one.needs if self._applies(need, extra)]
+            if extra == "" or all(map(self._is_there, asked)):
+                found |= {canonicalize_name(need.name) for need in asked}
+        return found & self.distributions.keys()
+
+    def _applies(self, need: Requirement, extra: str) -> bool:
+        if need.marker is None:
+            return not extra
+        environment = {"python_version": ".".join(self.python.split(".")[:2]), "extra": extra}
+        return need.marker.evaluate(environment)
+
+    def _is_there(self, need: Requirement) -> bool:
+        there = self.distributions.get(canonicalize_name(need.name))
+        return there is not None and need.specifier.contains(there.version, prereleases=True)
+
+
+def installed(python: str) -> Installed:
+    """What `python` has. Raises StackError if it does not say."""
+    try:
+        done = subprocess.run(
+            [python, "-I", str(_LISTING)],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StackError(f"{python} does not say what is installed: {error}") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+        raise StackError(f"{python} does not say what is installed: {last}")
+    document = wire.parsed(done.stdout)
+    if document["implementation"] != "CPython":
+        raise StackError(f"{python} is {document['implementation']}; accepted is CPython")
+    found = [_distribution(one) for one in document["distributions"]]
+    return Installed(
+        python=document["python"],
+        platform=document["platform"],
+        # Of several of one name, the first is imported.
+        distributions={one.name: one for one in reversed(found)},
+    )
+
+
+def _distribution(document: Mapping[str, Any]) -> Distribution:
+    return Distribution(
+        name=canonicalize_name(document["name"]),
+        version=document["version"],
+        needs=tuple(map(Requirement, document["requires"])),
+        extras=tuple(document["extras"]),
+        origin=_origin_text(document["origin"]),
+        installer=document["installer"],
+        record=document["record"],
+    )
+
+
+def _origin_text(origin: Mapping[str, Any] | None) -> str:
+    """Such as ``/home/me/jax (editable)``; empty for an index."""
+    if origin is None:
+        return ""
+    editable = origin.get("dir_info", {}).get("editable", False)
+    return f"{origin.get('url', 'a place of its own')}{' (editable)' if editable else ''}"
+
+
+def unlockable(stack: Sequence[Distribution]) -> str:
+    """Which of `stack` cannot be had again from an index, and what to do; empty if all can."""
+    bad = [f"{one.name} {one.version} {one.problem}" for one in stack if one.problem]
+    if not bad:
+        return ""
+    return (
+        f"{'; '.join(bad)}: a reference is built from the wheels of an index; install a release "
+        "from one, or give --no-reference-lock"
+    )

@@ -1,0 +1,185 @@
+"""--against=baseline: the stack that was accepted, locked, built again, in turn with tonight's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.stacks.small import venv, wheel
+
+from .folder import SLOW, Folder, Ran
+
+TWO = ("--payloads=1K,1M", "--launches=2")
+
+
+@dataclass(frozen=True)
+class Night:
+    """A folder whose framework is a package of an interpreter, from an index."""
+
+    folder: Folder
+    python: str
+    index: Path
+
+    def run(self, *options: str, exit_code: int) -> Ran:
+        """A session under the interpreter."""
+        return self.folder.run(
+            f"--python=fake={self.python}", "--stack-cache=stacks", *options, exit_code=exit_code
+        )
+
+    def install(self, *arguments: str) -> None:
+        """Install another framework."""
+        pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet"]
+        subprocess.run([*pip, *arguments], check=True)
+
+    def accept(self) -> Path:
+        """The lock of an accepted session."""
+        self.run("--update-baselines", *TWO, exit_code=0)
+        return self.lock
+
+    @property
+    def lock(self) -> Path:
+        """Where the lock is."""
+        baselines = next(p for p in self.folder.baseline_files if p.suffix == ".json")
+        return baselines.with_name("fake.reference.lock")
+
+
+@pytest.fixture
+def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
+    """Not accepted yet."""
+    index = tmp_path / "index"
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    folder.script(**SLOW)
+    python = venv(tmp_path / "venv", wheel(index, "busbw-fake", "1.0"))
+    return Night(folder=folder, python=python, index=index)
+
+
+def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) -> None:
+    ran = night.run("--update-baselines", *TWO, exit_code=0)
+    assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
+    lock = json.loads(night.lock.read_text())
+    assert [(one["name"], one["version"]) for one in lock["packages"]] == [("busbw-fake", "1.0")]
+    before = night.lock.read_bytes()
+    again = night.run("--update-baselines", *TWO, exit_code=0)
+    assert "is the reference now" not in again.text
+    assert night.lock.read_bytes() == before
+
+
+def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night) -> None:
+    night.accept()
+    ran = night.run("--against=baseline", *TWO, exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
+    date = json.loads(night.lock.read_text())["date"]
+    assert f"busbw reference: fake of {date}, stack " in ran.text
+    (built,) = (night.folder.path / "stacks" / "stacks").iterdir()
+    assert built.name in ran.text
+    assert (built / "venv" / "bin" / "python").exists()
+
+
+def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -> None:
+    lock = night.accept()
+    wheel(night.index, "busbw-fake", "1.1")
+    night.install("--upgrade", "busbw-fake")
+    night.run("--update-baselines=new", *TWO, exit_code=0)
+    assert json.loads(lock.read_text())["packages"][0]["version"] == "1.0"
+    night.run("--update-baselines", *TWO, exit_code=0)
+    assert json.loads(lock.read_text())["packages"][0]["version"] == "1.1"
+
+
+def test_without_a_lock_there_is_no_reference(night: Night) -> None:
+    night.run("--update-baselines", "--no-reference-lock", *TWO, exit_code=0)
+    assert not night.lock.exists()
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert f"--against=baseline: fake: {night.lock}: No such file" in ran.sentence
+
+
+def test_what_no_index_can_give_again_is_refused_before_anything_is_measured(
+    night: Night, tmp_path: Path
+) -> None:
+    path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")
+    night.install(str(path))
+    ran = night.run("--update-baselines", *TWO, exit_code=4)
+    assert f"fake: busbw-fake 2.0 was installed from file://{path}: " in ran.sentence
+    assert "give --no-reference-lock" in ran.sentence
+    assert not night.folder.baseline_files
+
+
+def test_times_stay_accepted_where_the_index_does_not_answer(night: Night) -> None:
+    (night.index / "busbw_fake-1.0-py3-none-any.whl").unlink()
+    ran = night.run("--update-baselines", *TWO, exit_code=1)
+    assert "baselines were written, but no reference stack was locked: pip says: " in ran.text
+    assert night.folder.baseline_files and not night.lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("sha256", "0" * 64, "pip says: "),
+        ("url", "https://elsewhere.example/x.whl", "lock.packages[0].url: unknown key"),
+        ("record", "0" * 64, "brings other files than were installed when it was locked"),
+    ],
+)
+def test_a_lock_that_was_changed_is_no_reference(
+    night: Night, key: str, value: str, said: str
+) -> None:
+    lock = night.accept()
+    document = json.loads(lock.read_text())
+    document["packages"][0][key] = value
+    lock.write_text(json.dumps(document))
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert "--against=baseline: fake: " in ran.sentence
+    assert said in ran.sentence
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("platform", "win-amd64", "the reference needs Python 3.11 for win-amd64"),
+        ("python", "3.99.1", "the reference needs Python 3.99 for linux"),
+    ],
+)
+def test_a_lock_of_another_machine_is_refused_with_what_is_here(
+    night: Night, key: str, value: str, said: str
+) -> None:
+    lock = night.accept()
+    document = {**json.loads(lock.read_text()), key: value}
+    lock.write_text(json.dumps(document))
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert said.replace("3.11", ".".join(map(str, sys.version_info[:2]))) in ran.sentence
+
+
+@pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])
+def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
+    ran = night.run("--against=baseline", other, exit_code=4)
+    assert "--against=baseline: not with " in ran.sentence
+    assert "its lock says both" in ran.sentence
+
+
+def test_the_reference_has_the_flags_of_the_lock_and_no_others(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
+    night.accept()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_tonight=1")
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    ran = night.run("--against=baseline", *TWO, exit_code=0)
+    (line,) = [one for one in ran.text.splitlines() if one.startswith("busbw reference fake: ")]
+    assert line.endswith(", without NCCL_ALGO, XLA_FLAGS=--xla_locked=1")
+
+
+def test_a_library_in_place_of_an_installed_one_is_not_locked(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
+    ran = night.run("--update-baselines", *TWO, exit_code=4)
+    assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ran.sentence
+
+
+def test_a_cache_folder_is_a_folder(night: Night) -> None:
+    ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
+    assert "--stack-cache: 'none'; accepted is a folder" in ran.sentence

@@ -1,0 +1,123 @@
+"""Environments are built whole or not at all, once, by uv and by pip alike."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from busbw.stacks import build, wheels
+from busbw.stacks.lock import StackError
+
+from .conftest import Machine
+
+pytestmark = pytest.mark.slow
+
+_SAYS = "import core, framework; print(core.VERSION, framework.VERSION, core.__file__)"
+
+
+def _said(python: str) -> str:
+    done = subprocess.run([python, "-I", "-c", _SAYS], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("by", ["uv", "pip"])
+def test_it_has_what_the_lock_says_and_is_built_once(
+    machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = machine.lock()
+    if by == "pip":
+        monkeypatch.setattr(build, "uv_command", list)
+    assert bool(build.uv_command()) is (by == "uv")
+    found = build.built(machine.cache, lock, [machine.python])
+    assert (
+        _said(found.python) == f"2.1 1.0 {found.folder}/venv" + _said(found.python).split("venv")[1]
+    )
+    shutil.rmtree(wheels.folder_of(machine.cache))
+    shutil.rmtree(machine.index)
+    assert build.built(machine.cache, lock, []) == found
+    assert build.all_built(machine.cache) == (found,)
+
+
+def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> None:
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    (found.folder / "complete").unlink()
+    next((found.folder / "venv").glob("lib/*/site-packages/core.py")).unlink()
+    (torn,) = build.all_built(machine.cache)
+    assert torn.is_torn
+    assert not build.built(machine.cache, lock, [machine.python]).is_torn
+    assert _said(found.python).startswith("2.1 1.0")
+
+
+def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
+    lock = machine.lock()
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(build.built, machine.cache, lock, [machine.python]) for _ in range(2)]
+    assert both[0].result() == both[1].result()
+    assert _said(both[0].result().python).startswith("2.1 1.0")
+
+
+def test_a_python_that_is_not_there_is_named_with_what_is(machine: Machine) -> None:
+    lock = replace(machine.lock(), python="3.99.1")
+    with pytest.raises(
+        StackError,
+        match=rf"needs Python 3\.99 for .*, and {machine.python} is 3\.\S+ for \S+; install",
+    ):
+        build.built(machine.cache, lock, [machine.python])
+    assert [one.is_torn for one in build.all_built(machine.cache)] == [True]
+
+
+def test_a_lock_of_another_platform_is_refused(machine: Machine) -> None:
+    lock = replace(machine.lock(), platform="win-amd64")
+    with pytest.raises(StackError, match=r"needs Python .* for win-amd64, and "):
+        build.built(machine.cache, lock, [machine.python])
+
+
+def test_what_cannot_be_installed_leaves_nothing_but_its_mark_to_be_done_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = machine.lock()
+    monkeypatch.setattr(
+        build, "uv_command", lambda: [sys.executable, "-c", "raise SystemExit('no')"]
+    )
+    with pytest.raises(StackError, match="could not build the reference: no"):
+        build.built(machine.cache, lock, [machine.python])
+    (torn,) = build.all_built(machine.cache)
+    assert torn.is_torn and not (torn.folder / "venv").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(
+    machine: Machine, tmp_path: Path
+) -> None:
+    lock = machine.lock()
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StackError, match=rf"{file}/stacks/\w+ cannot be built: .*Not a directory"):
+        build.built(file, lock, [machine.python])
+
+
+def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: Machine) -> None:
+    lock = machine.lock()
+    kept = build.built(machine.cache, lock, [machine.python])
+    other = replace(lock, flags={"XLA_FLAGS": "--xla_one=1"}, packages=lock.packages[:1])
+    gone = build.built(machine.cache, other, [machine.python])
+    torn, busy = (build.folder_of(machine.cache) / name for name in ("torn", "busy"))
+    torn.mkdir()
+    busy.mkdir()
+    with locks.folder(busy.resolve(), 0.0):
+        assert set(build.prune(machine.cache, [lock])) == {gone.folder, torn}
+    assert _said(kept.python).startswith("2.1 1.0")
+    wheel = wheels.path_of(machine.cache, lock.packages[0]).parent
+    assert set(build.prune(machine.cache, [replace(lock, packages=lock.packages[1:])])) == {
+        busy,
+        kept.folder,
+        wheel,
+    }
+    assert build.all_built(machine.cache) == ()

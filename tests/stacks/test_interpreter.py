@@ -1,0 +1,80 @@
+"""What an interpreter has, and which of it is the stack of a framework."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.stacks import interpreter
+from busbw.stacks.lock import StackError
+
+from .small import venv, wheel
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Has a framework with a plugin that is there, one that is not, and something else."""
+    root = tmp_path_factory.mktemp("stack")
+    wheels = root / "wheels"
+    requires = [
+        "core>=2",
+        'gone; python_version < "3"',
+        'chip-plugin>=1; extra == "chip"',
+        'core; extra == "chip"',
+        'core==1; extra == "oldest"',
+        'pytest-like; extra == "ci"',
+        'not-there; extra == "ci"',
+    ]
+    return venv(
+        root / "venv",
+        wheel(wheels, "framework", "1.0", requires=requires, extras=("chip", "oldest", "ci")),
+        wheel(wheels, "core", "2.1"),
+        wheel(wheels, "chip-plugin", "1.5"),
+        wheel(wheels, "pytest-like", "9.0"),
+    )
+
+
+def test_it_is_the_framework_with_what_it_asks_for_and_extras_that_are_there_whole(
+    python: str,
+) -> None:
+    found = interpreter.installed(python)
+    assert [one.name for one in found.stack(["framework", "absent"])] == [
+        "chip-plugin",
+        "core",
+        "framework",
+    ]
+    assert [one.name for one in found.stack(["absent"])] == []
+    assert found.python.startswith("3.")
+    assert interpreter.unlockable(found.stack(["framework"])) == ""
+
+
+def test_what_came_from_no_index_says_so_and_what_to_do(tmp_path: Path) -> None:
+    one = wheel(tmp_path, "framework", "1.0")
+    python = venv(tmp_path / "venv")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", str(one)]
+    subprocess.run(pip, check=True)
+    text = interpreter.unlockable(interpreter.installed(python).stack(["framework"]))
+    assert text.startswith(f"framework 1.0 was installed from file://{one}: ")
+    assert "install a release from one, or give --no-reference-lock" in text
+
+
+def test_without_a_record_of_its_files_nothing_can_be_told_of_it(
+    python: str, tmp_path: Path
+) -> None:
+    python = venv(tmp_path / "venv", wheel(tmp_path, "framework", "1.0"))
+    (record,) = (tmp_path / "venv").glob("lib/*/site-packages/framework-1.0.dist-info/RECORD")
+    record.unlink()
+    found = interpreter.installed(python).stack(["framework"])
+    assert "framework 1.0 has no record of its files (pip installed it)" in interpreter.unlockable(
+        found
+    )
+
+
+def test_an_interpreter_that_is_none_is_an_error() -> None:
+    with pytest.raises(StackError, match="/bin/false does not say what is installed: no word"):
+        interpreter.installed("/bin/false")
