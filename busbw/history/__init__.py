@@ -8,7 +8,7 @@ from .acknowledged import Acknowledged, acknowledged
 from .files import HistoryError, Read, append, check, read, read_all
 from .levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from .lines import SCHEMA, Line, new_session, parsed
-from .sessions import earlier
+from .sessions import earlier, of_reference
 
 __all__ = [
     "SCHEMA",
@@ -25,6 +25,7 @@ __all__ = [
     "earlier",
     "machine_history",
     "new_session",
+    "of_reference",
     "parsed",
     "read",
     "read_all",

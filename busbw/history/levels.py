@@ -108,6 +108,8 @@ def machine_history(
     as one; `known` are changes that somebody accepts.
     """
     by_case: dict[Case, list[Line]] = {}
+    # The reference's own lines say what the machine does, and nothing of tonight's stacks.
+    lines = [line for line in lines if not line.is_reference]
     for line in lines:
         by_case.setdefault(line.case.case, []).append(line)
     by_framework = {

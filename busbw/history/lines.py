@@ -2,6 +2,7 @@
 
 A value and its text, nothing of files. Schema history:
 1  the first.
+2  the other side of two stacks in turn (`stack`, `is_reference`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from busbw.model import (
 )
 from busbw.workloads import WORKLOADS, Collective
 
-SCHEMA = 1
+SCHEMA = 2
 _SESSION = re.compile(r"[0-9a-f]{16}")
 
 # What outcomes of sessions were called before.
@@ -46,7 +47,9 @@ class Line:
     is today's time over the one that it was compared with, `injected` what was asked for to make
     the session slower, `injected_ratio` what it was measured to be: the time with it over that
     without it. `paired`: two stacks were measured in turn. `worker` is the hash of our own code
-    that measured, `commit` the commit of the working directory.
+    that measured, `commit` the commit of the working directory. `stack` names the locked reference
+    that tonight's stack was measured in turn with, and `is_reference` says that the line is the
+    reference's own: its outcome is NO_BASELINE, since nothing judges it by itself.
     """
 
     schema: int = SCHEMA
@@ -68,6 +71,8 @@ class Line:
     host: str = ""
     commit: str = ""
     worker: str = ""
+    stack: str = ""
+    is_reference: bool = False
 
     @property
     def began(self) -> datetime:
@@ -94,8 +99,8 @@ def parsed(text: str | bytes, location: str) -> Line:
     """The Line that `text` is. Raises WireError with `location` for what no session appends."""
     raw = wire.parsed(text)
     schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
-    if type(schema) is not int or schema != SCHEMA:
-        raise wire.WireError(f"{location}.schema: this version reads {SCHEMA}, got {schema!r}")
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise wire.WireError(f"{location}.schema: this version reads 1 to {SCHEMA}, got {schema!r}")
     former = raw.get("session_outcome") if isinstance(raw, dict) else None
     if isinstance(former, str) and former in _FORMER:
         raw = {**raw, "session_outcome": _FORMER[former]}

@@ -22,6 +22,21 @@ def earlier(lines: Iterable[Line], framework: str) -> list[EarlierSession]:
     return [_session(own) for own in by_session.values()]
 
 
+def of_reference(
+    lines: Iterable[Line], framework: str, *, stack: str, worker: str
+) -> list[EarlierSession]:
+    """What earlier nights measured of a reference stack in turn with tonight's of then.
+
+    Only with the code of ours that measures now: a change of it is none of the machine.
+    """
+    by_session: dict[str, list[Line]] = {}
+    for line in lines:
+        is_its = (line.stack, line.worker) == (stack, worker) and line.case.framework == framework
+        if line.is_reference and line.times_us and is_its:
+            by_session.setdefault(line.session, []).append(line)
+    return [_session(own) for own in by_session.values()]
+
+
 def _session(lines: list[Line]) -> EarlierSession:
     first = lines[0]
     return EarlierSession(

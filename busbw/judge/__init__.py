@@ -9,6 +9,7 @@ from .curve import Curve, fit
 from .drift import Drift, drift_text, drifts
 from .injection import injected_ratio, injection_notes, with_injections
 from .levels import Known, Levels, levels_of
+from .machine import MachineAnswer, machine_answer
 from .paired import judge_pair, prior_of_pairs
 from .policy import POLICIES, Policy
 from .session import (
@@ -29,6 +30,7 @@ __all__ = [
     "Drift",
     "Known",
     "Levels",
+    "MachineAnswer",
     "Policy",
     "Ruling",
     "SharedShift",
@@ -47,6 +49,7 @@ __all__ = [
     "judge_pair",
     "judge_session",
     "levels_of",
+    "machine_answer",
     "may_become_baseline",
     "prior_of_pairs",
     "rerun",

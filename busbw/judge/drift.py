@@ -27,7 +27,7 @@ class Drift:
     """A level that lies `log_ratio` above the accepted one, since the session that `began` then.
 
     `case` is None for what all cases share. `changes` are what changed with that session, such as
-    ``jaxlib 0.10.1 -> 0.10.2``.
+    ``jaxlib 0.10.1 -> 0.10.2``. `than` says what the first level is.
     """
 
     case: Case | None
@@ -35,6 +35,7 @@ class Drift:
     began: datetime
     sessions: int
     changes: tuple[str, ...]
+    than: str = "accepted"
 
     @property
     def text(self) -> str:
@@ -42,7 +43,7 @@ class Drift:
         name = "all cases together" if self.case is None else self.case.name
         verb = "are" if self.case is None else "is"
         text = (
-            f"{name} {verb} {change_text(math.expm1(self.log_ratio))} slower than accepted "
+            f"{name} {verb} {change_text(math.expm1(self.log_ratio))} slower than {self.than} "
             f"since {self.began:%Y-%m-%d}, {plural(self.sessions, 'session')} ago"
         )
         return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"

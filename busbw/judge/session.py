@@ -127,18 +127,21 @@ def slower_text(name: str, cases: int, shift: SharedShift, policy: Policy, group
 
     One of `groups` that are tested in this session, each for this and for two parts of its curve.
     """
-    if shift.log_ratio is None:
-        return ""
-    error = Variance(value=shift.expected.value + shift.known, freedom=shift.expected.freedom)
-    rate = policy.false_alarms_of_session / (3 * groups)
-    noise = stats.t_quantile(rate, error.freedom) * math.sqrt(error.value)
-    limit = max(math.log1p(policy.slower), noise)
-    if shift.log_ratio <= limit:
+    limit = limit_of_all(shift, policy, groups)
+    if shift.log_ratio is None or shift.log_ratio <= limit:
         return ""
     return (
         f"{name}: all {plural(cases, 'case')} together take {math.exp(shift.log_ratio):.3f} x the "
         f"time (limit {math.exp(limit):.3f} x)"
     )
+
+
+def limit_of_all(shift: SharedShift, policy: Policy, groups: int) -> float:
+    """The log ratio beyond which all cases together are slower, in one of `groups`."""
+    error = Variance(value=shift.expected.value + shift.known, freedom=shift.expected.freedom)
+    rate = policy.false_alarms_of_session / (3 * groups)
+    noise = stats.t_quantile(rate, error.freedom) * math.sqrt(error.value)
+    return max(math.log1p(policy.slower), noise)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,8 +152,10 @@ class Circumstances:
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline; `suspected` are cases that look slower without
     a confirmation. `slower` says what all sizes, latency or bandwidth lost, `drifted` which levels
-    rose since they were accepted; `accepted`: an update takes both. `expecting`: cases are compared
-    with baselines. `accepting`: a measurement becomes the baseline where there is none.
+    rose since they were accepted; `accepted`: an update takes both. `machine` is what a
+    reference stack says of the machine, and `machine_slower` whether that is slower than it was.
+    `expecting`: cases are compared with baselines. `accepting`: a measurement becomes the baseline
+    where there is none.
     """
 
     launches: int
@@ -163,12 +168,14 @@ class Circumstances:
     slower: tuple[str, ...] = ()
     drifted: str = ""
     accepted: bool = False
+    machine: str = ""
+    machine_slower: bool = False
 
 
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> SessionVerdict:
-    """FINE, or the first of: NO_VERDICT, DRIFT, SLOWER, with every reason for it.
+    """FINE, or the first of: NO_VERDICT, DRIFT, SLOWER, MACHINE_SHIFT, with every reason for it.
 
     There is no verdict if no case gave a time, if a launch or a baseline's case is missing, if a
     clock or an algorithm fell back, if more than a tenth of the cases judged are noisy, or if the
@@ -184,10 +191,21 @@ def judge_session(
     text = "; ".join(part for part in (about.drifted, slower) if part)
     if text and not about.accepted:
         outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER
-        return session_verdict(outcome, text, verdicts)
+        return session_verdict(outcome, _answers(text, about), verdicts)
     parts = [_measured(verdicts, measurements), detectable_text(verdicts)]
     parts += [f"accepted: {text}"] if text else []
-    return session_verdict(SessionOutcome.FINE, "; ".join(filter(None, parts)), verdicts)
+    slow = any(verdict.failed for verdict in verdicts)
+    told = _answers("" if slow else "nothing slower", about) if about.machine else ""
+    outcome = SessionOutcome.MACHINE_SHIFT if about.machine_slower else SessionOutcome.FINE
+    return session_verdict(outcome, "; ".join(filter(None, (*parts, told))), verdicts)
+
+
+def _answers(stack: str, about: Circumstances) -> str:
+    """What is said of the stack, and of the machine where a reference tells of it."""
+    if not about.machine:
+        return stack
+    of_stack = f"the stack: {stack}; " if stack else ""
+    return f"{of_stack}the machine: {about.machine}"
 
 
 def detectable_text(verdicts: Sequence[Verdict]) -> str:

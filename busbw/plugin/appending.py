@@ -6,12 +6,13 @@ Which file a line is in, and how it is written, is decided in `busbw.history`.
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from busbw import driver, history, judge, stats
 from busbw.history import Line
-from busbw.model import EnvironmentKey, Spec, StoredCase, moment_text
+from busbw.model import EnvironmentKey, Measurement, Outcome, Spec, StoredCase, moment_text
 
 from .session import Judged, Measured, Written
 
@@ -34,13 +35,38 @@ def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
     session, worker = history.new_session(), driver.worker_hash()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured.resolved.jobs.items():
-        line = _line(judged, measured, spec)
-        lines.setdefault(job.key, []).append(replace(line, session=session, worker=worker))
+        its = lines.setdefault(job.key, [])
+        for line in _lines(judged, measured, spec):
+            its.append(replace(line, session=session, worker=worker))
     notes: list[str] = []
     for key, found in lines.items():
         path, repaired = history.append(root, key, found)
         notes += [*repaired, f"appended to the history: {len(found)} lines of {path}"]
     return tuple(notes)
+
+
+def _lines(judged: Judged, measured: Measured, spec: Spec) -> Iterator[Line]:
+    """Tonight's, and that of a locked reference that was measured in turn with it."""
+    line, against = _line(judged, measured, spec), measured.resolved.settings.against
+    lock = against.locks.get(spec.framework) if against is not None else None
+    if lock is None:
+        yield line
+        return
+    yield replace(line, stack=lock.digest)
+    found = measured.references[spec]
+    yield replace(
+        line,
+        outcome=Outcome.NO_BASELINE,
+        times_us=_times_us(found),
+        failure=found.failures[0].kind if found.failures else None,
+        ratio=None,
+        injected="",
+        injected_ratio=None,
+        versions=found.runs[0].versions if found.runs else {},
+        flags=lock.flags,
+        stack=lock.digest,
+        is_reference=True,
+    )
 
 
 def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
@@ -56,7 +82,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         case=StoredCase.of(found.case),
         outcome=verdict.outcome,
         session_outcome=judged.session.outcome,
-        times_us=tuple(_us(stats.launch_time_s(run)) for run in found.runs),
+        times_us=_times_us(found),
         failure=failure,
         ratio=verdict.ratio,
         injected=next((run.injected for run in found.runs if run.injected), ""),
@@ -68,6 +94,10 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         host=platform.node(),
         commit=environment.commit,
     )
+
+
+def _times_us(found: Measurement) -> tuple[float, ...]:
+    return tuple(_us(stats.launch_time_s(run)) for run in found.runs)
 
 
 def _us(seconds: float) -> float:

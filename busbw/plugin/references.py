@@ -10,9 +10,17 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from busbw import baselines, history, judge, stats
+from busbw import baselines, driver, history, judge, stats
 from busbw.judge import Levels, SharedShift, StoredReference
-from busbw.model import Baseline, Case, Device, EarlierSession, EnvironmentKey
+from busbw.model import (
+    Baseline,
+    Case,
+    Device,
+    EarlierSession,
+    EnvironmentKey,
+    Measurement,
+    Spec,
+)
 
 from .session import LevelKey, Measured, TimedJob
 from .settings import Settings
@@ -75,12 +83,20 @@ def shifts_of(measured: Measured) -> dict[LevelKey, SharedShift]:
 
 def times_of(measured: Measured) -> dict[LevelKey, dict[Case, tuple[float, ...]]]:
     """Today's launches in seconds, of cases whose framework has levels here."""
+    found = _times_s(measured, measured.measurements)
+    return {key: one for key, one in found.items() if key in measured.resolved.levels}
+
+
+def _times_s(
+    measured: Measured, measurements: Mapping[Spec, Measurement]
+) -> dict[LevelKey, dict[Case, tuple[float, ...]]]:
+    """The launches of `measurements` in seconds, of cases of which none failed."""
     found: dict[LevelKey, dict[Case, tuple[float, ...]]] = {}
     for spec, job in measured.resolved.jobs.items():
-        key, one = level_key(job), measured.measurements[spec]
-        if key in measured.resolved.levels and one.runs and not one.failures:
+        one = measurements[spec]
+        if one.runs and not one.failures:
             times_s = tuple(stats.launch_time_s(run) for run in one.runs)
-            found.setdefault(key, {})[job.case] = times_s
+            found.setdefault(level_key(job), {})[job.case] = times_s
     return found
 
 
@@ -115,3 +131,42 @@ def today(measured: Measured) -> dict[LevelKey, EarlierSession]:
         )
         for key, times_s in times_of(measured).items()
     }
+
+
+def nights_of(
+    settings: Settings, jobs: Iterable[TimedJob]
+) -> dict[LevelKey, Sequence[EarlierSession]]:
+    """What the locked reference stacks took in earlier nights where `jobs` are measured.
+
+    Raises HistoryError for a history that cannot be read.
+    """
+    locks = settings.against.locks if settings.against is not None else {}
+    found: dict[LevelKey, Sequence[EarlierSession]] = {}
+    for key, framework in dict.fromkeys(map(level_key, jobs)):
+        if framework in locks:
+            read = history.read(settings.history, key).lines if settings.history else ()
+            found[key, framework] = history.of_reference(
+                read, framework, stack=locks[framework].digest, worker=driver.worker_hash()
+            )
+    return found
+
+
+def machine_answers(measured: Measured) -> tuple[judge.MachineAnswer, ...]:
+    """What the locked reference stacks say of the machine; nothing without them."""
+    resolved = measured.resolved
+    found = _times_s(measured, measured.references) if resolved.nights else {}
+    policy = judge.POLICIES[resolved.machine.target.device]
+    return tuple(
+        judge.machine_answer(
+            key[1],
+            resolved.nights[key],
+            EarlierSession(
+                began=resolved.collected.began,
+                times_s=times_s,
+                surroundings={"host": platform.node()},
+            ),
+            policy,
+            len(found),
+        )
+        for key, times_s in found.items()
+    )

@@ -18,6 +18,7 @@ from busbw import baselines, driver, grid, history, judge
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Case,
+    EarlierSession,
     GridError,
     NotHereError,
     Outcome,
@@ -75,6 +76,7 @@ def resolved(
         plan=_plan(settings),
         levels=_levels(settings, jobs.values(), found.target),
         lockable=lockable,
+        nights=_nights(settings, jobs.values()),
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None
@@ -186,6 +188,13 @@ def _levels(
         return {}
     with usage_error(baselines.BaselineError, history.HistoryError, OSError):
         return references.levels_at(settings, (job.key for job in jobs), target.device)
+
+
+def _nights(
+    settings: Settings, jobs: Iterable[TimedJob]
+) -> dict[LevelKey, Sequence[EarlierSession]]:
+    with usage_error(history.HistoryError, OSError):
+        return references.nights_of(settings, jobs)
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:

@@ -7,7 +7,7 @@ under one key; a test item names the Spec whose verdict it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -23,6 +23,7 @@ from busbw.model import (
     CompiledVerdict,
     Compiler,
     CompileSpec,
+    EarlierSession,
     Environment,
     EnvironmentKey,
     Failure,
@@ -103,7 +104,8 @@ class Resolved:
     """What is measured of the selected `specs`, how hard, and what is left out.
 
     `levels` are those of every framework with baselines where a job is measured, `lockable` the
-    stacks by framework where new baselines lock them.
+    stacks by framework where new baselines lock them, `nights` what the locked reference stacks
+    took in earlier nights.
     """
 
     collected: Collected
@@ -115,6 +117,7 @@ class Resolved:
     plan: Plan
     levels: Mapping[LevelKey, Levels] = field(default_factory=dict)
     lockable: Mapping[str, Lockable] = field(default_factory=dict)
+    nights: Mapping[LevelKey, Sequence[EarlierSession]] = field(default_factory=dict)
     examples: str = ""
     stored_frameworks: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()

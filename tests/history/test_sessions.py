@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from busbw.history import Line, earlier
+from busbw.history import Line, earlier, of_reference
 from busbw.model import FailureKind, Outcome, StoredCase
 from tests import build
 
@@ -67,3 +68,24 @@ def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> 
     assert earlier([_line(**changes)], "jax") == []
     (found,) = earlier([_line(**changes), _line(case=OTHER)], "jax")
     assert list(found.times_s) == [OTHER]
+
+
+REFERENCE: dict[str, Any] = {
+    "paired": True,
+    "stack": "0123456789abcdef",
+    "is_reference": True,
+    "worker": "w",
+}
+
+
+def test_the_nights_of_a_reference_are_those_of_its_stack_and_of_our_code() -> None:
+    lines = [
+        replace(_line(), **REFERENCE),
+        replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
+        replace(_line(), **REFERENCE | {"session": "2" * 16, "worker": "another"}),
+        replace(_line(), **REFERENCE | {"session": "3" * 16, "is_reference": False}),
+    ]
+    (found,) = of_reference(lines, "jax", stack="0123456789abcdef", worker="w")
+    assert found.began == lines[0].began
+    assert of_reference(lines, "tensorflow", stack="0123456789abcdef", worker="w") == []
+    assert earlier(lines, "jax") == []

@@ -149,6 +149,21 @@ def test_what_no_single_case_shows_fails_the_session(
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
 
 
+TOLD = "jax: the reference takes 1.001 x the time of its 6 earlier nights (limit 1.015 x)"
+
+
+def test_a_reference_answers_for_the_stack_and_for_the_machine() -> None:
+    told = f"the stack: nothing slower; the machine: {TOLD}"
+    quiet = _fine(expecting=False, machine=TOLD)
+    assert (quiet.outcome, quiet.text.endswith(told)) == (SessionOutcome.FINE, True)
+    shifted = _fine(expecting=False, machine=TOLD, machine_slower=True)
+    assert (shifted.outcome, shifted.failed) == (SessionOutcome.MACHINE_SHIFT, True)
+    assert shifted.text.endswith(told)
+    both = _fine(expecting=False, machine=TOLD, machine_slower=True, slower=("rate",))
+    assert both.outcome is SessionOutcome.SLOWER
+    assert both.text == f"the stack: rate; the machine: {TOLD}"
+
+
 def test_the_gravest_answer_comes_first() -> None:
     whole = {"slower": ("rate",), "drifted": DRIFTED}
     assert SessionOutcome.DRIFT is _fine(**whole).outcome

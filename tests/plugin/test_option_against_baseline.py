@@ -183,3 +183,33 @@ def test_a_library_in_place_of_an_installed_one_is_not_locked(
 def test_a_cache_folder_is_a_folder(night: Night) -> None:
     ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
     assert "--stack-cache: 'none'; accepted is a folder" in ran.sentence
+
+
+SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
+
+
+def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_machine(
+    night: Night,
+) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    first = night.run("--against=baseline", *SIX, exit_code=0)
+    assert "the stack: nothing slower; the machine: fake: not told yet: " in first.text
+    second = night.run("--against=baseline", *SIX, exit_code=0)
+    assert "the machine: fake: the reference takes 1.0" in second.text
+    assert " x the time of its 1 earlier night (limit " in second.text
+    (path,) = night.folder.path.glob("history/*/*/*.jsonl")
+    lines = [json.loads(one) for one in path.read_text().splitlines()]
+    assert [line.get("is_reference") for line in lines].count(True) == 2 * 6
+    stack = {line["stack"] for line in lines if line["is_reference"]}
+    assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
+
+
+def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    for _ in range(2):
+        night.run("--against=baseline", *SIX, exit_code=0)
+    night.folder.script(latency_s=10e-3)
+    ran = night.run("--against=baseline", *SIX, exit_code=1)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert "MACHINE_SHIFT: " in ran.text
+    assert "the stack: nothing slower; the machine: fake: the reference takes " in ran.text
