@@ -191,7 +191,7 @@ def unchanged_rows(trials: Trials, seed: int) -> Iterator[str]:
 
 
 def _is_red_after(nights: int, noise: Noise, seed: int, trial: int) -> bool:
-    """Whether the session after so many quiet nights is."""
+    """Whether the session after `nights` quiet ones is."""
     device = QuietDevice(noise, f"{seed} unchanged {noise.text} {noise.odd} {nights} {trial}")
     device.quiet_nights(nights)
     return device.night().is_red

@@ -27,7 +27,7 @@ def change(ratio: float) -> str:
 
 
 def injection_text(injection: Injection) -> str:
-    """A slowdown as it was asked for, and where if not at every payload."""
+    """The slowdown that was asked for, and where if not at every payload."""
     asked = f"+{100 * injection.share:.3g} %"
     if injection.payload_bytes is not None:
         asked += f" at {payload_text(injection.payload_bytes)}"
