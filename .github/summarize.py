@@ -31,12 +31,28 @@ def summary(document: dict[str, Any]) -> str:
             f"## All-reduce on {key['device_kind']}, {key['ranks']} ranks",
             "",
             f"{verdict}. {failed} of {len(rows)} cases failed. "
-            "The ratio is time now over time of the baseline: above 1 is slower.",
+            "The ratio is time now over time of the baseline, or of the reference measured in "
+            "turn: above 1 is slower.",
             "",
+            *_answers(session),
             _HEAD,
             *rows,
         ]
     )
+
+
+def _answers(session: dict[str, Any] | None) -> list[str]:
+    """Whether the stack got slower and whether the machine did, where a reference tells."""
+    if session is None or session["machine"] is None:
+        return []
+    rows = (_answer(name, session[name]) for name in ("stack", "machine"))
+    return ["| | slower? | |", "|---|---|---|", *rows, ""]
+
+
+def _answer(name: str, found: dict[str, Any] | None) -> str:
+    if found is None:
+        return f"| the {name} | not told | no verdict |"
+    return f"| the {name} | {'**yes**' if found['is_slower'] else 'no'} | {_cell(found['text'])} |"
 
 
 def compiled_summary(document: dict[str, Any]) -> str:

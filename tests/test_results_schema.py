@@ -46,6 +46,7 @@ VALUES: dict[str, Any] = {
     "proof": model.Proof,
     "failure": model.Failure,
     "published": model.Reference,
+    "answer": model.Answer,
 }
 
 # Words for what was compiled and not measured: no such document has them.
@@ -176,7 +177,12 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
             clock_mhz=2400.0,
         ),
         plan=model.Plan(),
-        session=model.SessionVerdict(outcome=model.SessionOutcome.FINE, text="measured")
+        session=model.SessionVerdict(
+            outcome=model.SessionOutcome.MACHINE_SHIFT,
+            text="measured",
+            stack=model.Answer(text="nothing slower"),
+            machine=model.Answer(text="1.1 x", is_slower=True),
+        )
         if session
         else None,
         verdicts=[verdict for verdict, _ in pairs],
@@ -222,6 +228,7 @@ def test_a_session_without_cases_or_verdict_is_valid() -> None:
         pytest.param(("environment", "key", "ranks"), 1, id="one rank"),
         pytest.param(("environment", "device"), "abacus", id="an unknown device"),
         pytest.param(("session", "outcome"), "GREEN", id="an unknown session outcome"),
+        pytest.param(("session", "machine"), "slower", id="an answer without its question"),
         pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
         pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
         pytest.param(("cases", 0, "detectable"), 0, id="a loss that gains everything"),

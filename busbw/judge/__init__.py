@@ -9,7 +9,7 @@ from .curve import Curve, fit
 from .drift import Drift, drift_text, drifts
 from .injection import injected_ratio, injection_notes, with_injections
 from .levels import Known, Levels, levels_of
-from .machine import MachineAnswer, machine_answer
+from .machine import all_answers, machine_answer
 from .paired import judge_pair, prior_of_pairs
 from .policy import POLICIES, Policy
 from .session import (
@@ -30,13 +30,13 @@ __all__ = [
     "Drift",
     "Known",
     "Levels",
-    "MachineAnswer",
     "Policy",
     "Ruling",
     "SharedShift",
     "SizeGroup",
     "StoredReference",
     "Terms",
+    "all_answers",
     "drift_text",
     "drifts",
     "fit",

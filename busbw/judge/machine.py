@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from busbw import stats
-from busbw.model import EarlierSession, merged, neighbours, plural
+from busbw.model import Answer, EarlierSession, merged, neighbours, plural
 
 from .drift import drift_text, drifts
 from .levels import Levels, log_times
@@ -20,21 +20,13 @@ from .session import limit_of_all
 from .stored import SharedShift, shared_shift
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MachineAnswer:
-    """What the reference says of the machine, in a sentence; `is_slower`: than it was."""
-
-    text: str
-    is_slower: bool = False
-
-
 def machine_answer(
     framework: str,
     nights: Sequence[EarlierSession],
     today: EarlierSession,
     policy: Policy,
     groups: int,
-) -> MachineAnswer:
+) -> Answer:
     """The answer from the reference's earlier `nights`, of one of `groups` frameworks.
 
     Slower is what all cases together lost beyond the limit of a session, and a level that rose over
@@ -42,14 +34,12 @@ def machine_answer(
     """
     earlier = merged(nights, policy.session_apart)
     if not earlier:
-        return MachineAnswer(
-            text=f"{framework}: not told yet: this reference has no earlier night here"
-        )
+        return Answer(text=f"{framework}: not told yet: this reference has no earlier night here")
     levels = _levels(earlier, policy)
     shift = shared_shift(today.times_s, levels, policy)
     drifted = [replace(one, than="at first") for one in drifts(levels, today, policy)]
     text = f"{framework}: {_together(shift, len(earlier), policy, groups)}"
-    return MachineAnswer(
+    return Answer(
         text="; ".join(filter(None, (text, drift_text(drifted)))),
         is_slower=bool(drifted) or _is_beyond(shift, policy, groups),
     )
@@ -82,4 +72,14 @@ def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> s
     return (
         f"the reference takes {math.exp(shift.log_ratio):.3f} x the time of its "
         f"{plural(nights, 'earlier night')} (limit {limit:.3f} x)"
+    )
+
+
+def all_answers(answers: Sequence[Answer]) -> Answer | None:
+    """One for the session, of the frameworks' own; None without any."""
+    if not answers:
+        return None
+    return Answer(
+        text="; ".join(one.text for one in answers),
+        is_slower=any(one.is_slower for one in answers),
     )

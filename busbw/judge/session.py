@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from busbw import stats
 from busbw.model import (
+    Answer,
     Case,
     CaseVerdict,
     Measurement,
@@ -33,6 +34,8 @@ from .stored import SharedShift
 
 # Losses that differ by less are told in one figure.
 _ALIKE = 1.5
+# As many failed cases are named in the answer for the stack.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,9 +156,9 @@ class Circumstances:
     algorithms that are not those of the baseline; `suspected` are cases that look slower without
     a confirmation. `slower` says what all sizes, latency or bandwidth lost, `drifted` which levels
     rose since they were accepted; `accepted`: an update takes both. `machine` is what a
-    reference stack says of the machine, and `machine_slower` whether that is slower than it was.
-    `expecting`: cases are compared with baselines. `accepting`: a measurement becomes the baseline
-    where there is none.
+    locked reference says of the machine, None without one, and `stack_changes` are what tonight's
+    stack has other than it. `expecting`: cases are compared with baselines. `accepting`: a
+    measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -168,8 +171,8 @@ class Circumstances:
     slower: tuple[str, ...] = ()
     drifted: str = ""
     accepted: bool = False
-    machine: str = ""
-    machine_slower: bool = False
+    machine: Answer | None = None
+    stack_changes: tuple[str, ...] = ()
 
 
 def judge_session(
@@ -184,28 +187,60 @@ def judge_session(
     """
     reasons = tuple(_reasons(verdicts, measurements, about))
     if reasons:
-        return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
+        text = "; ".join(reasons)
+        return session_verdict(SessionOutcome.NO_VERDICT, text, verdicts, machine=about.machine)
+    if about.machine is not None:
+        return _answered(verdicts, measurements, about, about.machine)
     slower = "; ".join(about.slower)
     if slower and about.expecting:
         slower += "; stack or machine: not told apart"
     text = "; ".join(part for part in (about.drifted, slower) if part)
     if text and not about.accepted:
         outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER
-        return session_verdict(outcome, _answers(text, about), verdicts)
+        return session_verdict(outcome, text, verdicts)
     parts = [_measured(verdicts, measurements), detectable_text(verdicts)]
     parts += [f"accepted: {text}"] if text else []
-    slow = any(verdict.failed for verdict in verdicts)
-    told = _answers("" if slow else "nothing slower", about) if about.machine else ""
-    outcome = SessionOutcome.MACHINE_SHIFT if about.machine_slower else SessionOutcome.FINE
-    return session_verdict(outcome, "; ".join(filter(None, (*parts, told))), verdicts)
+    return session_verdict(SessionOutcome.FINE, "; ".join(filter(None, parts)), verdicts)
 
 
-def _answers(stack: str, about: Circumstances) -> str:
-    """What is said of the stack, and of the machine where a reference tells of it."""
-    if not about.machine:
-        return stack
-    of_stack = f"the stack: {stack}; " if stack else ""
-    return f"{of_stack}the machine: {about.machine}"
+def _answered(
+    verdicts: Sequence[Verdict],
+    measurements: Sequence[Measurement],
+    about: Circumstances,
+    machine: Answer,
+) -> SessionVerdict:
+    """The verdict where a locked reference tells stack and machine apart: it answers both."""
+    stack = _stack_answer(verdicts, about)
+    if about.slower:
+        outcome = SessionOutcome.SLOWER
+    else:
+        outcome = SessionOutcome.MACHINE_SHIFT if machine.is_slower else SessionOutcome.FINE
+    changed = ", ".join(about.stack_changes) or "the same versions"
+    parts = (
+        *((_measured(verdicts, measurements),) if not about.slower else ()),
+        f"the stack ({changed}): {stack.text}",
+        f"the machine: {machine.text}",
+    )
+    return session_verdict(outcome, "; ".join(parts), verdicts, stack=stack, machine=machine)
+
+
+def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
+    """What tonight's stack does that the reference does not, or that nothing is slower."""
+    failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
+    parts = [_failed_case(one) for one in failed[:_MOST_NAMED]]
+    more = len(failed) - len(parts)
+    parts += [f"and {plural(more, 'case')} more"] if more else []
+    parts += about.slower
+    slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
+    if not parts:
+        parts = ["nothing slower", *filter(None, [detectable_text(verdicts)])]
+    return Answer(text="; ".join(parts), is_slower=slower)
+
+
+def _failed_case(verdict: Verdict) -> str:
+    name = verdict.case.name if verdict.case else verdict.spec.id
+    ratio = f" {verdict.ratio:.3f} x the time" if verdict.ratio else ""
+    return f"{verdict.outcome.value} {name}{ratio}"
 
 
 def detectable_text(verdicts: Sequence[Verdict]) -> str:
@@ -241,7 +276,12 @@ def _loss_text(ratio: float) -> str:
 
 
 def session_verdict(
-    outcome: SessionOutcome, text: str, verdicts: Sequence[CaseVerdict]
+    outcome: SessionOutcome,
+    text: str,
+    verdicts: Sequence[CaseVerdict],
+    *,
+    stack: Answer | None = None,
+    machine: Answer | None = None,
 ) -> SessionVerdict:
     """The verdict with `text` and how many cases failed, which comes first if it is FINE."""
     failed = _failed_text(verdicts)
@@ -249,6 +289,8 @@ def session_verdict(
     return SessionVerdict(
         outcome=outcome,
         text="; ".join(part for part in parts if part),
+        stack=stack,
+        machine=machine,
         failed_cases=sum(verdict.failed for verdict in verdicts),
     )
 

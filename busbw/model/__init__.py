@@ -16,7 +16,7 @@ from .case import (
     Spec,
     Workload,
 )
-from .earlier import EarlierSession, merged, neighbours
+from .earlier import EarlierSession, changes, merged, neighbours
 from .launch import (
     Compiled,
     Failure,
@@ -82,6 +82,7 @@ from .training import (
     Updates,
 )
 from .verdict import (
+    Answer,
     CaseVerdict,
     Ceiling,
     CompiledVerdict,
@@ -131,6 +132,7 @@ __all__ = [
     "MOST_S",
     "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
+    "Answer",
     "Asked",
     "Baseline",
     "BaselineSession",
@@ -191,6 +193,7 @@ __all__ = [
     "Workload",
     "bytes_text",
     "change_text",
+    "changes",
     "check_axes",
     "check_case",
     "check_compiled",

@@ -33,14 +33,18 @@ class EarlierSession:
 
     def changes_since(self, before: EarlierSession) -> tuple[str, ...]:
         """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
-        now, known = self.surroundings, before.surroundings
-        both = [name for name in now if name in known]
-        gone = [name for name in known if name not in now and name not in _HISTORY_ONLY]
-        return tuple(
-            f"{name} {known[name]} -> {now.get(name, 'none')}"
-            for name in both + gone
-            if known[name] != now.get(name)
-        )
+        return changes(before.surroundings, self.surroundings)
+
+
+def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What of `known` is other `now`, such as ``jax 0.10.1 -> 0.10.2``."""
+    both = [name for name in now if name in known]
+    gone = [name for name in known if name not in now and name not in _HISTORY_ONLY]
+    return tuple(
+        f"{name} {known[name]} -> {now.get(name, 'none')}"
+        for name in both + gone
+        if known[name] != now.get(name)
+    )
 
 
 def merged(

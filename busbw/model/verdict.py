@@ -1,4 +1,4 @@
-"""Summary, Verdict and SessionVerdict: the answers. A verdict words itself.
+"""Summary, Verdict, Answer and SessionVerdict: the answers. A verdict words itself.
 
 The rules that give the answers are in `busbw.judge`.
 """
@@ -125,14 +125,30 @@ class Verdict(CaseVerdict):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a reference stack that was measured in turn says to one question, in a sentence.
+
+    The question is whether something is slower: the stack than the reference, or the machine than
+    it was; `is_slower` says that it is.
+    """
+
+    text: str
+    is_slower: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionVerdict:
     """The answer for the session; it is a test item of its own, the last.
 
-    `failed_cases` is how many cases failed; each of them has a verdict that says so.
+    `stack` and `machine` tell the two apart where a locked reference was measured in turn; None
+    where that was not told. `failed_cases` is how many cases failed; each of them has a verdict
+    that says so.
     """
 
     outcome: SessionOutcome
     text: str
+    stack: Answer | None = None
+    machine: Answer | None = None
     failed_cases: int = 0
 
     @property

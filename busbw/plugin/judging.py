@@ -119,7 +119,6 @@ def judged(measured: Measured, skip: str) -> Judged:
         None if resolved.paired else _by_case(measured, shifts),
     )
     verdicts = judge.with_injections(_located(verdicts, groups), measured.measurements)
-    machines = references.machine_answers(measured)
     drifted, slower = _drifted(measured, policy), _slower(measured, shifts, groups, policy)
     session = judge.judge_session(
         list(verdicts.values()),
@@ -135,8 +134,8 @@ def judged(measured: Measured, skip: str) -> Judged:
             slower=slower,
             drifted=judge.drift_text(drifted),
             accepted=resolved.settings.update_baselines == "all",
-            machine="; ".join(one.text for one in machines),
-            machine_slower=any(one.is_slower for one in machines),
+            machine=judge.all_answers(references.machine_answers(measured)),
+            stack_changes=references.stack_changes(measured),
         ),
     )
     return Judged(

@@ -13,6 +13,7 @@ from datetime import datetime
 from busbw import baselines, driver, history, judge, stats
 from busbw.judge import Levels, SharedShift, StoredReference
 from busbw.model import (
+    Answer,
     Baseline,
     Case,
     Device,
@@ -20,6 +21,8 @@ from busbw.model import (
     EnvironmentKey,
     Measurement,
     Spec,
+    changes,
+    variables,
 )
 
 from .session import LevelKey, Measured, TimedJob
@@ -151,7 +154,25 @@ def nights_of(
     return found
 
 
-def machine_answers(measured: Measured) -> tuple[judge.MachineAnswer, ...]:
+def stack_changes(measured: Measured) -> tuple[str, ...]:
+    """What the stacks of tonight have other than the references: versions, flags of the stack."""
+    found: dict[str, None] = {}
+    for spec, reference in measured.references.items():
+        ours, theirs = measured.measurements[spec].runs, reference.runs
+        if ours and theirs:
+            found.update(dict.fromkeys(changes(theirs[0].versions, ours[0].versions)))
+    flags = _of_stack(measured.resolved.environment.flags)
+    for probe in measured.resolved.machine.references:
+        found.update(dict.fromkeys(changes(_of_stack(probe.flags), flags)))
+    return tuple(found)
+
+
+def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
+    """Every option of a stack, ``none`` where it is not set."""
+    return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
+
+
+def machine_answers(measured: Measured) -> tuple[Answer, ...]:
     """What the locked reference stacks say of the machine; nothing without them."""
     resolved = measured.resolved
     found = _times_s(measured, measured.references) if resolved.nights else {}

@@ -11,6 +11,7 @@ Schema history of results.schema.json (compiled.schema.json has had one only):
    what training under a strategy gave (`training`).
 7  what would have been flagged (`detectable`), sessions that are SLOWER as a whole or that DRIFT;
    no anchors, which are no longer measured.
+8  what a locked reference says of the stack and of the machine (`stack`, `machine`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 7
+SCHEMA = 8
 _COMPILED_SCHEMA = 1
 
 # What the schema calls by another name than the code.
 _KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
+
+# Of a session that measured; which cases failed is in the cases.
+_SESSION_FIELDS = ("outcome", "text", "stack", "machine")
 
 # Of a compiled case, in the order in which the document has them.
 _COMPILED_FIELDS = (
@@ -79,7 +83,7 @@ def results(
         "plan": fields_of(plan),
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
-        "session": _session_fields(session),
+        "session": _picked(session, *_SESSION_FIELDS) if session else None,
         "cases": [
             _case(verdict, measurements.get(verdict.spec), references.get(verdict.spec))
             | {"quantiles_s": [dict(one) for one in quantiles_s.get(verdict.spec, ())]}
@@ -135,7 +139,7 @@ def compiled_document(
     """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
     return {
         "schema": _COMPILED_SCHEMA,
-        "session": _session_fields(session),
+        "session": _picked(session, "outcome", "text") if session else None,
         "compilers": [fields_of(one) for one in compilers],
         "cases": [{"id": one.spec.id, **_picked(one, *_COMPILED_FIELDS)} for one in verdicts],
     }
@@ -144,11 +148,6 @@ def compiled_document(
 def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
     """The named fields of a frozen value, in this order."""
     return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
-
-
-def _session_fields(session: SessionVerdict | None) -> dict[str, str] | None:
-    """The session's outcome and text; which cases failed is in the cases."""
-    return {"outcome": session.outcome.value, "text": session.text} if session else None
 
 
 def fields_of(value: DataclassInstance) -> dict[str, object]:

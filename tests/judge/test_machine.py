@@ -7,16 +7,15 @@ from datetime import timedelta
 import pytest
 
 from busbw import judge
-from busbw.judge import MachineAnswer
+from busbw.model import Answer, EarlierSession
 from busbw.model import Device as Class
-from busbw.model import EarlierSession
 
 from .nightly import FIRST, Device, cases
 
 POLICY = judge.POLICIES[Class.TPU]
 
 
-def _answer(nights: list[EarlierSession], today: EarlierSession) -> MachineAnswer:
+def _answer(nights: list[EarlierSession], today: EarlierSession) -> Answer:
     return judge.machine_answer("jax", nights, today, POLICY, 1)
 
 
@@ -57,9 +56,7 @@ def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
 
 def test_without_an_earlier_night_nothing_is_told() -> None:
     found = _answer([], Device(1).night(0))
-    assert found == MachineAnswer(
-        text="jax: not told yet: this reference has no earlier night here"
-    )
+    assert found == Answer(text="jax: not told yet: this reference has no earlier night here")
 
 
 def test_a_few_cases_share_nothing_that_could_be_told() -> None:

@@ -18,7 +18,7 @@ from busbw.judge import (
     slower_text,
 )
 from busbw.judge.session import detectable_text
-from busbw.model import Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
+from busbw.model import Answer, Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
 from busbw.stats import Variance, t_quantile
 from tests import build
 
@@ -150,18 +150,62 @@ def test_what_no_single_case_shows_fails_the_session(
 
 
 TOLD = "jax: the reference takes 1.001 x the time of its 6 earlier nights (limit 1.015 x)"
+SAME, SLOW = Answer(text=TOLD), Answer(text=TOLD, is_slower=True)
+
+
+def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:
+    """A session in which a locked reference was measured in turn."""
+    found = verdicts or (build.verdict(),)
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(found)
+    return _session(found, measured, expecting=False, machine=machine, **about)
 
 
 def test_a_reference_answers_for_the_stack_and_for_the_machine() -> None:
-    told = f"the stack: nothing slower; the machine: {TOLD}"
-    quiet = _fine(expecting=False, machine=TOLD)
-    assert (quiet.outcome, quiet.text.endswith(told)) == (SessionOutcome.FINE, True)
-    shifted = _fine(expecting=False, machine=TOLD, machine_slower=True)
-    assert (shifted.outcome, shifted.failed) == (SessionOutcome.MACHINE_SHIFT, True)
-    assert shifted.text.endswith(told)
-    both = _fine(expecting=False, machine=TOLD, machine_slower=True, slower=("rate",))
-    assert both.outcome is SessionOutcome.SLOWER
-    assert both.text == f"the stack: rate; the machine: {TOLD}"
+    found = _in_turn(SAME)
+    assert (found.outcome, found.failed) == (SessionOutcome.FINE, False)
+    told = f"the stack (the same versions): nothing slower; the machine: {TOLD}"
+    assert found.text == f"1 case measured in 3 launches each; {told}"
+    assert (found.stack, found.machine) == (Answer(text="nothing slower"), SAME)
+
+
+def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
+    found = _in_turn(SLOW)
+    assert (found.outcome, found.failed) == (SessionOutcome.MACHINE_SHIFT, True)
+    assert (found.stack, found.machine) == (Answer(text="nothing slower"), SLOW)
+
+
+@pytest.mark.parametrize("machine", [SAME, SLOW])
+def test_a_slower_stack_is_slower_whatever_the_machine_does(machine: Answer) -> None:
+    found = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
+    assert found.outcome is SessionOutcome.SLOWER
+    assert found.text == f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
+    assert (found.stack, found.machine) == (Answer(text="rate", is_slower=True), machine)
+
+
+def test_the_answer_for_the_stack_names_the_cases_that_failed_worst_first() -> None:
+    slow = [
+        build.verdict(Outcome.REGRESSED, failed=True, ratio=one) for one in (1.1, 1.3, 1.2, 1.15)
+    ]
+    found = _in_turn(SAME, *slow)
+    name = "REGRESSED jax.all_reduce.psum.float32.4K"
+    assert found.stack == Answer(
+        text=f"{name} 1.300 x the time; {name} 1.200 x the time; {name} 1.150 x the time; "
+        "and 1 case more",
+        is_slower=True,
+    )
+    assert found.text.startswith("4 of 4 cases failed: 4 REGRESSED; 4 cases measured in 3")
+
+
+def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
+    found = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
+    text = "OUT_OF_MEMORY jax.all_reduce.psum.float32.4K"
+    assert found.stack == Answer(text=text)
+
+
+def test_without_a_verdict_only_the_machine_is_told_of() -> None:
+    found = _in_turn(SLOW, launches=4)
+    assert found.outcome is SessionOutcome.NO_VERDICT
+    assert (found.stack, found.machine) == (None, SLOW)
 
 
 def test_the_gravest_answer_comes_first() -> None:

@@ -170,6 +170,8 @@ def test_the_reference_has_the_flags_of_the_lock_and_no_others(
     ran = night.run("--against=baseline", *TWO, exit_code=0)
     (line,) = [one for one in ran.text.splitlines() if one.startswith("busbw reference fake: ")]
     assert line.endswith(", without NCCL_ALGO, XLA_FLAGS=--xla_locked=1")
+    changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
+    assert f"the stack ({changed}): nothing slower" in ran.text
 
 
 def test_a_library_in_place_of_an_installed_one_is_not_locked(
@@ -188,12 +190,21 @@ def test_a_cache_folder_is_a_folder(night: Night) -> None:
 SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 
+def _slower(ran: Ran) -> dict[str, bool]:
+    """What the results answer to both questions."""
+    assert ran.results is not None, ran.text
+    session = ran.results["session"]
+    return {name: session[name]["is_slower"] for name in ("stack", "machine")}
+
+
 def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_machine(
     night: Night,
 ) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     first = night.run("--against=baseline", *SIX, exit_code=0)
-    assert "the stack: nothing slower; the machine: fake: not told yet: " in first.text
+    assert "the stack (the same versions): nothing slower; " in first.text
+    assert "; the machine: fake: not told yet: " in first.text
+    assert _slower(first) == {"stack": False, "machine": False}
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: fake: the reference takes 1.0" in second.text
     assert " x the time of its 1 earlier night (limit " in second.text
@@ -212,4 +223,6 @@ def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
     ran = night.run("--against=baseline", *SIX, exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert "MACHINE_SHIFT: " in ran.text
-    assert "the stack: nothing slower; the machine: fake: the reference takes " in ran.text
+    assert "the stack (the same versions): nothing slower; " in ran.text
+    assert "; the machine: fake: the reference takes " in ran.text
+    assert _slower(ran) == {"stack": False, "machine": True}

@@ -11,6 +11,7 @@ import pytest
 
 from busbw import report
 from busbw.model import (
+    Answer,
     Ceiling,
     Device,
     FoundBy,
@@ -81,13 +82,18 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 7
+    assert document["schema"] == 8
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
     assert document["environment"]["clock_mhz"] == 2400.0
     assert build.plan().samples == document["plan"]["samples"]
-    assert document["session"] == {"outcome": "FINE", "text": "1 cases measured"}
+    assert document["session"] == {
+        "outcome": "FINE",
+        "text": "1 cases measured",
+        "stack": None,
+        "machine": None,
+    }
     assert document["measuring_s"] == 12.5
     assert document["spent_s"] == {"starting": 2.0, "measuring": 10.0}
 
@@ -171,8 +177,14 @@ def test_a_launch_has_what_was_injected() -> None:
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
 def test_every_answer_of_a_session_is_written_by_its_name(outcome: SessionOutcome) -> None:
-    document = _document(session=SessionVerdict(outcome=outcome, text="why"))
-    assert document["session"] == {"outcome": outcome.value, "text": "why"}
+    slower = Answer(text="1.1 x", is_slower=True)
+    document = _document(session=SessionVerdict(outcome=outcome, text="why", machine=slower))
+    assert document["session"] == {
+        "outcome": outcome.value,
+        "text": "why",
+        "stack": None,
+        "machine": {"text": "1.1 x", "is_slower": True},
+    }
 
 
 def test_the_quantiles_of_every_launch_stand_beside_the_launches() -> None:
