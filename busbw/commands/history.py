@@ -1,6 +1,6 @@
 """`python -m busbw history DIR`: what sessions measured over time, by case.
 
-Reads the history that `--history` appends to and changes nothing in it.
+Reads the history that `--history` appends to. Changes nothing in it, but with `--append-from`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ def add_to(commands: Commands) -> None:
         default=Path("baselines"),
         help="the folder whose acknowledged.toml says which changes are accepted (baselines)",
     )
+    parser.add_argument(
+        "--append-from",
+        type=Path,
+        metavar="OTHER",
+        help="append to DIR what the history OTHER has and DIR lacks; done again, nothing more",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON instead of tables")
     parser.add_argument(
         "--csv",
@@ -54,6 +60,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the tables or the document, write the CSV; the exit code. Raises UsageError."""
+    if options.append_from is not None:
+        return _append_from(options)
     machines, notes = _read(options)
     if options.csv is not None:
         return _write_csv(machines, options)
@@ -64,6 +72,19 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(machine)))
     for note in notes:
         print(f"note: {note}")
+    return 0
+
+
+def _append_from(options: argparse.Namespace) -> int:
+    for name in ("json", "csv", "machine"):
+        if getattr(options, name):
+            raise UsageError(f"--append-from: --{name} is for showing a history; give one of them")
+    with usage_error(history.HistoryError):
+        history.check(options.folder)
+        for one in history.append_from(options.folder, options.append_from):
+            for note in one.notes:
+                print(f"note: {note}")
+            print(f"{one.path}: {plural(one.lines, 'line')} appended")
     return 0
 
 

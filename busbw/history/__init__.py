@@ -5,7 +5,7 @@ Append-only files, as strict at the door as baselines; one session's lines are w
 """
 
 from .acknowledged import Acknowledged, acknowledged
-from .files import HistoryError, Read, append, check, read, read_all
+from .files import Appended, HistoryError, Read, append, append_from, check, read, read_all
 from .levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from .lines import SCHEMA, Line, new_session, parsed
 from .sessions import earlier, of_reference
@@ -13,6 +13,7 @@ from .sessions import earlier, of_reference
 __all__ = [
     "SCHEMA",
     "Acknowledged",
+    "Appended",
     "CaseHistory",
     "HistoryError",
     "LevelChange",
@@ -21,6 +22,7 @@ __all__ = [
     "Read",
     "acknowledged",
     "append",
+    "append_from",
     "check",
     "earlier",
     "machine_history",

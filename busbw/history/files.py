@@ -50,6 +50,36 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> tuple[Path
             return path, _append(path, content)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appended:
+    """How many lines were appended to the file at `path`, and notes on what was repaired before."""
+
+    path: Path
+    lines: int
+    notes: tuple[str, ...] = ()
+
+
+def append_from(root: Path, other: Path) -> tuple[Appended, ...]:
+    """Append what the history `other` has and `root` lacks, file by file.
+
+    A line is there if its very bytes are, so that doing it again appends nothing. Raises
+    HistoryError; what `other` has is read first, and nothing is appended if it cannot be.
+    """
+    found = {path.relative_to(other): _texts(path) for path in _files(other)}
+    return tuple(_append_missing(root / name, lines) for name, lines in found.items())
+
+
+def _append_missing(path: Path, lines: Sequence[bytes]) -> Appended:
+    with _errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
+            there = set(_texts(path)) if path.exists() else set()
+            missing = [line for line in dict.fromkeys(lines) if line not in there]
+            content = b"".join(line + b"\n" for line in missing)
+            notes = _append(path, content) if missing else ()
+            return Appended(path=path, lines=len(missing), notes=notes)
+
+
 def _append(path: Path, content: bytes) -> tuple[str, ...]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
     try:
@@ -102,10 +132,14 @@ def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
 
 def read_all(root: Path) -> dict[str, Read]:
     """All lines by machine, its folder below `root` as text. Raises HistoryError."""
+    folders = dict.fromkeys(path.parent for path in _files(root))
+    return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
+
+
+def _files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    folders = sorted({path.parent for path in root.glob("*/*/*.jsonl")})
-    return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
+    return sorted(root.glob("*/*/*.jsonl"))
 
 
 def _read_folder(folder: Path, since: int = 0) -> Read:
@@ -119,6 +153,17 @@ def _read_folder(folder: Path, since: int = 0) -> Read:
 
 
 def _read_file(path: Path) -> Read:
+    lines, is_torn = _whole_lines(path)
+    note = f"{path}: the last line is torn; the next session that measures here removes it"
+    return Read(lines=tuple(line for _, line in lines), notes=(note,) if is_torn else ())
+
+
+def _texts(path: Path) -> list[bytes]:
+    return [text for text, _ in _whole_lines(path)[0]]
+
+
+def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
+    """The whole lines with their bytes, and whether the last is torn. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     with _errors(path):
@@ -127,11 +172,10 @@ def _read_file(path: Path) -> Read:
     lines = []
     for number, text in enumerate(whole, 1):
         try:
-            lines.append(parsed(text, f"line {number}"))
+            lines.append((text, parsed(text, f"line {number}")))
         except wire.WireError as error:
             raise HistoryError(f"{path}: {error}") from error
-    note = f"{path}: the last line is torn; the next session that measures here removes it"
-    return Read(lines=tuple(lines), notes=(note,) if torn else ())
+    return lines, bool(torn)
 
 
 @contextlib.contextmanager

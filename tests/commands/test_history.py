@@ -155,3 +155,27 @@ def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(tmp_path: P
     file.write_text("[[change]]\n")
     answer = command("history", str(tmp_path), f"--baselines={reviewed}")
     assert answer.code == 2 and f"{file}: file.change[0].since: missing" in answer.err
+
+
+def test_the_nights_of_another_folder_are_appended_once(folder: Path, tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    asked = ["history", str(ours), f"--append-from={folder}"]
+    path = ours / "tpu-v5-lite" / "4r" / "2026.jsonl"
+    assert command(*asked).out == f"{path}: 6 lines appended\n"
+    assert command(*asked).out == f"{path}: 0 lines appended\n"
+    assert "tpu-v5-lite/4r: 3 sessions (3 FINE)" in command("history", str(ours)).out
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv=x.csv", "--machine=tpu-v5-lite/4r"])
+def test_appending_shows_nothing(folder: Path, tmp_path: Path, option: str) -> None:
+    refused = command("history", str(tmp_path / "ours"), f"--append-from={folder}", option)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"--append-from: {option.partition('=')[0]} is for showing a history" in refused.err
+
+
+def test_nothing_is_appended_from_what_is_no_history(folder: Path, tmp_path: Path) -> None:
+    refused = command("history", str(folder), f"--append-from={tmp_path / 'none'}")
+    assert (refused.code, refused.err) == (
+        2,
+        f"busbw history: there is no folder {tmp_path / 'none'}\n",
+    )

@@ -151,3 +151,58 @@ def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path
     assert len(said) == len(set(said))
     assert {name: names.count(name) for name in said} == dict.fromkeys(said, 40)
     assert max(names.count(name) for name in set(names)) == 40
+
+
+def _appended(ours: Path, other: Path) -> dict[Path, int]:
+    """How many lines of `other` were appended to each file of `ours`."""
+    return {one.path.relative_to(ours): one.lines for one in history.append_from(ours, other)}
+
+
+def test_a_torn_end_of_ours_is_repaired_and_said(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    path, _ = history.append(ours, KEY, session(_FIRST))
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    history.append(other, KEY, session(_SECOND))
+    (found,) = history.append_from(ours, other)
+    assert "a torn last line of 6 bytes" in found.notes[0]
+    assert len(history.read(ours, KEY).lines) == 4
+
+
+def test_what_another_history_has_is_appended_once(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for root in (ours, other):
+        history.append(root, KEY, session(_FIRST))
+    path, _ = history.append(other, KEY, session(_SECOND))
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    before = (ours / path.relative_to(other)).read_bytes()
+    assert _appended(ours, other) == {path.relative_to(other): 2}
+    assert history.read(ours, KEY).lines == (*session(_FIRST), *session(_SECOND))
+    assert (ours / path.relative_to(other)).read_bytes().startswith(before)
+    assert _appended(ours, other) == {path.relative_to(other): 0}
+    assert len(history.read(ours, KEY).lines) == 4
+
+
+def test_the_rest_of_a_session_that_was_cut_short_is_appended(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    history.append(ours, KEY, session(_FIRST)[:1])
+    history.append(other, KEY, session(_FIRST))
+    assert list(_appended(ours, other).values()) == [1]
+    assert history.read(ours, KEY).lines == tuple(session(_FIRST))
+
+
+def test_a_machine_that_is_new_gets_its_folder(tmp_path: Path) -> None:
+    history.append(tmp_path / "other", KEY, session(_FIRST))
+    history.append_from(tmp_path / "ours", tmp_path / "other")
+    assert history.read_all(tmp_path / "ours") == history.read_all(tmp_path / "other")
+
+
+def test_nothing_is_appended_of_a_history_that_is_damaged(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    history.append(other, KEY, session(_FIRST))
+    late = other / KEY.folder / "2027.jsonl"
+    late.write_text("{}\n")
+    with pytest.raises(HistoryError, match=r"2027\.jsonl: line 1\.session: missing"):
+        history.append_from(ours, other)
+    assert not ours.exists()
+    with pytest.raises(HistoryError, match="there is no folder"):
+        history.append_from(ours, tmp_path / "nowhere")
