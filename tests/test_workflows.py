@@ -44,13 +44,16 @@ def _case(**changes: Any) -> dict[str, Any]:
     }
 
 
-def _summary(path: Path, *cases: dict[str, Any]) -> list[str]:
-    """The lines that the summary script prints for results with these cases."""
-    document = {
+def _summary(
+    path: Path, *cases: dict[str, Any], answers: dict[str, Any] | None = None
+) -> list[str]:
+    """The lines that the summary script prints for results with these cases and `answers`."""
+    document: dict[str, Any] = {
         "environment": {"key": {"device_kind": "TPU v5 lite", "ranks": 8}},
-        "session": {"outcome": "FINE", "text": "measured"},
+        "session": {"outcome": "FINE", "text": "measured", "stack": None, "machine": None},
         "cases": cases,
     }
+    document["session"] |= answers or {}
     path.write_text(json.dumps(document), encoding="utf-8")
     return _summarized(path)
 
@@ -93,6 +96,26 @@ def test_every_job_has_a_deadline_and_no_checkout_keeps_the_token(path: Path) ->
 def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
     tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
     assert f".github/workflows/{path.name}" in tox
+
+
+@each_workflow
+def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    own = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
+    started = re.findall(
+        r"^  (?:pull_request\w*|push|issue_comment|workflow_run):", text, re.MULTILINE
+    )
+    assert not (own and started)
+    assert own or "--against" not in text
+
+
+def test_the_night_measures_by_its_schedule_or_by_hand_alone() -> None:
+    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    asked = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
+    (condition,) = re.findall(
+        r"^    if: (.*)\n    runs-on: \$\{\{ vars\.BUSBW_TPU_RUNNER", text, re.MULTILINE
+    )
+    assert condition == f"vars.BUSBW_TPU_RUNNER != '' && {asked}"
 
 
 def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
@@ -188,6 +211,29 @@ def test_the_summary_shows_the_worst_case_first(tmp_path: Path) -> None:
         "| jax default float32 | 1K | 12.35 | 12.5 | 1.00 | PASS |",
         "| jax default float32 | 8K | 12.35 |  |  | NO_BASELINE |",
     ]
+
+
+def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_did(
+    tmp_path: Path,
+) -> None:
+    answers = {
+        "stack": {"text": "nothing slower", "is_slower": False},
+        "machine": {"text": "1.2 x | of 6 nights", "is_slower": True},
+    }
+    lines = _summary(tmp_path / "r.json", _case(), answers=answers)
+    assert lines[4:9] == [
+        "| | slower? | |",
+        "|---|---|---|",
+        "| the stack | no | nothing slower |",
+        r"| the machine | **yes** | 1.2 x \| of 6 nights |",
+        "",
+    ]
+    lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"stack": None})
+    assert lines[6] == "| the stack | not told | no verdict |"
+
+
+def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None:
+    assert "slower?" not in "".join(_summary(tmp_path / "r.json", _case()))
 
 
 def test_the_text_of_a_failure_stays_within_its_cell(tmp_path: Path) -> None:
