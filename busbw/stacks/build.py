@@ -1,24 +1,26 @@
 """Environments that are built from locks, each whole or not at all, and kept by the lock's digest.
 
-A build holds the lock of its folder, so that a second session waits for it; a mark is written last,
-so that one that was cut short is found and done again. Installed offline, from wheels whose hashes
-are those of the lock: by uv if it is there, by pip else.
+A build holds the lock of its folder, so that a second session waits for it. A mark is written last
+and says what the files were, so that one that was cut short, or that somebody changed, is found and
+done again. Installed offline, from wheels whose hashes are those of the lock: by uv if it is there,
+by pip else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
-import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import locks, writing
 
-from . import wheels
+from . import program, wheels
 from .interpreter import installed
 from .lock import Lock, StackError
 
@@ -28,7 +30,7 @@ _TIMEOUT_S = 1800.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """An environment in the cache; a torn one was cut short while it was built."""
+    """An environment in the cache; a torn one was cut short or changed, and is built again."""
 
     digest: str
     folder: Path
@@ -52,7 +54,23 @@ def all_built(cache: Path) -> tuple[Built, ...]:
 
 
 def _built(folder: Path) -> Built:
-    return Built(digest=folder.name, folder=folder, is_torn=not (folder / _MARK).exists())
+    mark = folder / _MARK
+    is_whole = mark.exists() and mark.read_text() == _files_hash(folder / "venv")
+    return Built(digest=folder.name, folder=folder, is_torn=not is_whole)
+
+
+def _files_hash(venv: Path) -> str:
+    """A hash of the names, sizes and times of all files but those that running Python writes."""
+    found = hashlib.sha256()
+    for folder, folders, names in os.walk(venv):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            # Of what a link leads to: the interpreter may be another one now, or gone.
+            with contextlib.suppress(OSError):
+                state = os.stat(path)
+                found.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return found.hexdigest()
 
 
 def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIMEOUT_S) -> Built:
@@ -81,16 +99,26 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
     python = _fitting(lock, pythons)
     paths = wheels.fetched(cache, lock, python)
     venv = found.folder / "venv"
-    shutil.rmtree(venv, ignore_errors=True)
+    _clear(found.folder)
     try:
         _install(found.folder, lock, python, paths)
     except BaseException:
         # What is left would only fill the disk.
-        shutil.rmtree(venv, ignore_errors=True)
+        _clear(found.folder)
         raise
     writing.write(found.folder / "lock.json", lock.text)
-    writing.write(found.folder / _MARK, "")
+    writing.write(found.folder / _MARK, _files_hash(venv))
     return _built(found.folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a build left in `folder`, first what says that it is whole."""
+    (folder / _MARK).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _fitting(lock: Lock, pythons: Sequence[str]) -> str:
@@ -117,14 +145,10 @@ def _named(lock: Lock) -> list[str]:
     found = [shutil.which(f"python{lock.minor}")]
     uv = uv_command()
     if uv:
-        done = subprocess.run(
-            [*uv, "python", "find", "--no-project", lock.minor],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=_TIMEOUT_S,
-        )
-        found.append(done.stdout.strip() if done.returncode == 0 else None)
+        asked = [*uv, "python", "find", "--no-project", lock.minor]
+        with contextlib.suppress(StackError):
+            said = program.output(asked, problem="uv finds none", timeout_s=_TIMEOUT_S)
+            found.append(said.strip())
     return [one for one in found if one]
 
 
@@ -139,22 +163,18 @@ def _install(folder: Path, lock: Lock, python: str, paths: Sequence[Path]) -> No
         _run(
             [*uv, "venv", "--quiet", "--no-project", "--no-config", f"--python={python}", str(venv)]
         )
-        _run([*uv, "pip", "install", "--quiet", "--no-config", f"--python={there}", *offline])
+        # A cache of its own: uv links files to the user's, where an edit would be in all of them.
+        with tempfile.TemporaryDirectory(dir=folder, prefix="uv.") as unpacked:
+            own = [f"--cache-dir={unpacked}", "--link-mode=hardlink", f"--python={there}"]
+            _run([*uv, "pip", "install", "--quiet", "--no-config", *own, *offline])
         return
     _run([python, "-m", "venv", "--without-pip", str(venv)])
     _run([*wheels.pip_command(), "--python", there, "install", "--quiet", *offline])
 
 
 def _run(command: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise StackError(f"{command[0]} did not end within {_TIMEOUT_S:g} s") from error
-    if done.returncode != 0:
-        name = Path(command[0]).name
-        raise StackError(f"{name} could not build the reference: {wheels.last_words(done.stderr)}")
+    problem = f"{Path(command[0]).name} could not build the reference"
+    program.output(command, problem=problem, timeout_s=_TIMEOUT_S)
 
 
 def uv_command() -> list[str]:
@@ -180,9 +200,8 @@ def _removed(folder: Path, wait_s: float) -> bool:
     """Whether nobody was building it, and it is gone."""
     try:
         with locks.folder(folder.resolve(), wait_s):
-            # First what says that it is whole.
-            (folder / _MARK).unlink(missing_ok=True)
-            shutil.rmtree(folder)
+            _clear(folder)
+            folder.rmdir()
     except locks.Busy:
         return False
     except OSError as error:

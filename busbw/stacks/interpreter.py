@@ -7,7 +7,6 @@ libraries of CUDA extras of the plugins.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from busbw import wire
 
+from . import program
 from .lock import StackError
 
 _LISTING = Path(__file__).with_name("listing.py")
@@ -92,20 +92,12 @@ class Installed:
 
 def installed(python: str) -> Installed:
     """What `python` has. Raises StackError if it does not say."""
-    try:
-        done = subprocess.run(
-            [python, "-I", str(_LISTING)],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StackError(f"{python} does not say what is installed: {error}") from error
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
-        raise StackError(f"{python} does not say what is installed: {last}")
-    document = wire.parsed(done.stdout)
+    said = program.output(
+        [python, "-I", str(_LISTING)],
+        problem=f"{python} does not say what is installed",
+        timeout_s=_TIMEOUT_S,
+    )
+    document = wire.parsed(said)
     if document["implementation"] != "CPython":
         raise StackError(f"{python} is {document['implementation']}; accepted is CPython")
     found = [_distribution(one) for one in document["distributions"]]

@@ -13,7 +13,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -26,12 +25,12 @@ from packaging.utils import canonicalize_name
 
 from busbw import locks, wire, writing
 
+from . import program
 from .interpreter import Distribution
 from .listing import record_hash
 from .lock import Lock, Package, StackError
 
 _TIMEOUT_S = 3600.0
-_SHOWN_LINES = 4
 _CHUNK = 1 << 20
 _WHEELS_ONLY = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
 
@@ -162,19 +161,7 @@ def _keep(new: Path, kept: Path, package: Package) -> None:
 def _run_pip(python: str, command_name: str, *options: str) -> None:
     """Run pip for the interpreter `python`, of wheels alone. Raises StackError with its words."""
     command = [*pip_command(), "--python", python, command_name, "--quiet", *_WHEELS_ONLY, *options]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise StackError(f"pip did not end within {_TIMEOUT_S:g} s") from error
-    if done.returncode != 0:
-        raise StackError(f"pip says: {last_words(done.stderr)}")
-
-
-def last_words(text: str) -> str:
-    """The last lines of what a program said, as one."""
-    return "; ".join(line.strip() for line in text.strip().splitlines()[-_SHOWN_LINES:])
+    program.output(command, problem="pip says", timeout_s=_TIMEOUT_S)
 
 
 def pip_command() -> list[str]:

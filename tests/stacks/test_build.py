@@ -49,11 +49,45 @@ def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> Non
     lock = machine.lock()
     found = build.built(machine.cache, lock, [machine.python])
     (found.folder / "complete").unlink()
+    (found.folder / "uv.left").mkdir()
     next((found.folder / "venv").glob("lib/*/site-packages/core.py")).unlink()
     (torn,) = build.all_built(machine.cache)
     assert torn.is_torn
     assert not build.built(machine.cache, lock, [machine.python]).is_torn
     assert _said(found.python).startswith("2.1 1.0")
+    names = sorted(path.name for path in found.folder.iterdir())
+    assert names == ["complete", "lock.json", "requirements.txt", "venv"]
+
+
+def test_what_uv_keeps_elsewhere_is_not_what_is_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_LINK_MODE", "symlink")
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    other = build.built(machine.cache.with_name("another"), lock, [machine.python])
+    (core,) = (found.folder / "venv").glob("lib/*/site-packages/core.py")
+    core.write_text("VERSION = '6.6'\n")
+    assert _said(other.python).startswith("2.1 1.0")
+
+
+@pytest.mark.parametrize("change", ["edited", "added", "removed"])
+def test_one_that_somebody_changed_is_found_and_done_again(machine: Machine, change: str) -> None:
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    _said(found.python)
+    assert not build.all_built(machine.cache)[0].is_torn
+    (core,) = (found.folder / "venv").glob("lib/*/site-packages/core.py")
+    if change == "edited":
+        core.write_text("VERSION = '6.6'\n")
+    elif change == "added":
+        (core.parent / "plugin.py").write_text("")
+    else:
+        core.unlink()
+    assert build.all_built(machine.cache)[0].is_torn
+    assert build.built(machine.cache, lock, [machine.python]) == found
+    assert _said(found.python).startswith("2.1 1.0")
+    assert not (core.parent / "plugin.py").exists()
 
 
 def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
