@@ -14,6 +14,16 @@ from typing import Any
 
 _LOOK_S = 0.1
 
+# What the results call the phases of a launch that have a row of their own.
+_PHASES = {
+    "compiling and proving": "compiling",
+    "prefaulting memory": "bringing_memory_in",
+    "laying out values": "laying_out",
+    "warming up and calibrating": "warming_up",
+    "sampling": "sampling",
+    "checking values": "checking",
+}
+
 
 def measured(options: Sequence[str]) -> dict[str, Any]:
     """One `pytest perf/` with `options`: its results, wall time, and how often pytest ran."""
@@ -75,13 +85,10 @@ def lines(name: str, found: dict[str, Any]) -> Iterator[str]:
             phases.update(launch["phases_s"])
     spent = Counter(results["spent_s"])
     measuring_s = results["measuring_s"]
+    named = {label: phases[name] for label, name in _PHASES.items()}
     split = {
-        "compiling and proving": phases["compiling"],
-        "prefaulting memory": phases["bringing_memory_in"],
-        "laying out values": phases["laying_out"],
-        "warming up and calibrating": phases["warming_up"],
-        "sampling": phases["sampling"],
-        "checking values": phases["checking"],
+        **named,
+        "recording, injecting, waiting for a turn": sum(phases.values()) - sum(named.values()),
         "starting workers": spent["starting"],
         "ending workers": spent["ending"],
         "releasing memory, channel": spent["measuring"] - sum(phases.values()),
