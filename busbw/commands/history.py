@@ -120,7 +120,7 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     (machine,) = machines
-    writer.writerow([*_ATTRIBUTES, *_names(machine)])
+    writer.writerow([*_ATTRIBUTES, *_columns(machine)])
     for session, line in machine.sessions.items():
         times_s = (one.times_s.get(session) for one in machine.cases)
         cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
@@ -128,12 +128,20 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     return write_file(text.getvalue(), options.csv)
 
 
-def _names(machine: MachineHistory) -> list[str]:
-    """A name for each case, with the protocol where the case was measured by several."""
-    names = [one.case.name for one in machine.cases]
+def _names(cases: Sequence[CaseHistory]) -> list[str]:
+    """A name for each case, with the protocol where one was measured by several."""
+    names = [(one.series, one.case.name) for one in cases]
     return [
-        f"{name} ({one.case.protocol})" if names.count(name) > 1 else name
-        for name, one in zip(names, machine.cases, strict=True)
+        f"{name} ({one.case.protocol})" if names.count((series, name)) > 1 else name
+        for (series, name), one in zip(names, cases, strict=True)
+    ]
+
+
+def _columns(machine: MachineHistory) -> list[str]:
+    """A name for each case of each series."""
+    return [
+        f"{name}, {one.series.text}" if one.series.stack else name
+        for name, one in zip(_names(machine.cases), machine.cases, strict=True)
     ]
 
 
@@ -146,10 +154,29 @@ def _is_ours(text: str) -> bool:
 
 
 def _lines(machine: MachineHistory) -> list[str]:
-    """The machine, its sessions, a table of its cases with their changes, and what they share."""
+    """The machine, its sessions, and of each series of them a table and what its cases share."""
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
     age = machine.baseline_age_days
     baselines = "no baselines" if age is None else f"baselines up to {plural(age, 'day')} old"
+    lines = [
+        f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes}), {baselines}"
+    ]
+    # What was measured by itself is one table, whatever the framework.
+    tables: dict[str, list[CaseHistory]] = {}
+    for one in machine.cases:
+        title = f"{one.series.text}:" if one.series.stack else ""
+        tables.setdefault(title, []).append(one)
+    for title, cases in tables.items():
+        lines += ["", title] if title else []
+        lines += report.rendered("text", _table(cases))
+        for series in dict.fromkeys(one.series for one in cases):
+            changes = map(_change_text, machine.shared.get(series, ()))
+            lines += [f"all cases of {series.text} together: {text}" for text in changes]
+    return [*lines, ""]
+
+
+def _table(cases: Sequence[CaseHistory]) -> report.Table:
+    """A row for each of `cases`, with its changes below it."""
     columns = (
         report.Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
         for head in _HEADS
@@ -159,16 +186,9 @@ def _lines(machine: MachineHistory) -> list[str]:
             dict(zip(_HEADS, _row(name, one), strict=True)),
             notes=tuple(report.TextLine(_change_text(change)) for change in one.changes),
         )
-        for name, one in zip(_names(machine), machine.cases, strict=True)
+        for name, one in zip(_names(cases), cases, strict=True)
     )
-    table = report.Table(columns=tuple(columns), rows=tuple(rows))
-    head = f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes}), {baselines}"
-    shared = [
-        f"all cases of {name} together: {_change_text(change)}"
-        for name, changes in machine.shared.items()
-        for change in changes
-    ]
-    return [head, *report.rendered("text", table), *shared, ""]
+    return report.Table(columns=tuple(columns), rows=tuple(rows))
 
 
 def _change_text(change: LevelChange) -> str:
@@ -219,10 +239,12 @@ def _document(machine: MachineHistory) -> dict[str, object]:
         ],
         "without_verdict": machine.without_verdict,
         "baseline_age_days": machine.baseline_age_days,
-        "shared_changes": {name: _changes(those) for name, those in machine.shared.items()},
+        "shared_changes": {one.text: _changes(those) for one, those in machine.shared.items()},
         "cases": [
             {
                 "case": report.fields_of(StoredCase.of(one.case)),
+                "stack": one.series.stack,
+                "is_reference": one.series.is_reference,
                 "level_s": one.level_s,
                 "spread": one.spread,
                 "times_s": dict(one.times_s),

@@ -8,7 +8,7 @@ from .acknowledged import Acknowledged, acknowledged
 from .files import Appended, HistoryError, Read, append, append_from, check, read, read_all
 from .levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from .lines import SCHEMA, Line, new_session, parsed
-from .sessions import earlier, of_reference
+from .sessions import Series, earlier
 
 __all__ = [
     "SCHEMA",
@@ -20,6 +20,7 @@ __all__ = [
     "Line",
     "MachineHistory",
     "Read",
+    "Series",
     "acknowledged",
     "append",
     "append_from",
@@ -27,7 +28,6 @@ __all__ = [
     "earlier",
     "machine_history",
     "new_session",
-    "of_reference",
     "parsed",
     "read",
     "read_all",

@@ -1,7 +1,7 @@
 """Lines over time: what each case took from session to session, its levels, and how sessions ended.
 
 Pure: lines in, values out. A session that was made slower on purpose says nothing of a level, and
-neither does a side of two stacks in turn.
+neither does a side of two stacks in turn of which none is locked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from busbw.stats import CaseLevel, Expected, Segment
 
 from .acknowledged import Acknowledged
 from .lines import Line
-from .sessions import earlier
+from .sessions import Series, earlier
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class LevelChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
-    """One case: the time of each session in seconds, oldest first, by its name.
+    """One case in one series: the time of each session in seconds, oldest first, by its name.
 
     The time of a session is the median over its launches. `level_s` is the newest level, `spread`
     the relative standard deviation of a session about it, less what all cases share; None without
@@ -49,6 +49,7 @@ class CaseHistory:
     """
 
     case: Case
+    series: Series
     times_s: Mapping[str, float]
     outcomes: Mapping[Outcome, int]
     baseline_date: str
@@ -66,13 +67,13 @@ class CaseHistory:
 class MachineHistory:
     """All cases of one machine, and the first line of each session by its name.
 
-    `shared` are changes of what all cases of a framework have in common.
+    `shared` are changes of what all cases of a series have in common.
     """
 
     folder: str
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
-    shared: Mapping[str, tuple[LevelChange, ...]]
+    shared: Mapping[Series, tuple[LevelChange, ...]]
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -107,33 +108,31 @@ def machine_history(
     `expected` is what is known of such a device; sessions less than `apart` from each other count
     as one; `known` are changes that somebody accepts.
     """
-    by_case: dict[Case, list[Line]] = {}
-    # The reference's own lines say what the machine does, and nothing of tonight's stacks.
-    lines = [line for line in lines if not line.is_reference]
+    by_series: dict[Series, dict[Case, list[Line]]] = {}
     for line in lines:
+        by_case = by_series.setdefault(Series.of(line), {})
         by_case.setdefault(line.case.case, []).append(line)
-    by_framework = {
-        name: merged(earlier(lines, name), apart)
-        for name in dict.fromkeys(line.case.framework for line in lines)
-    }
+    sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
     found = stats.components_of(
-        {name: list(map(_logs, those)) for name, those in by_framework.items() if those},
+        {series: list(map(_logs, those)) for series, those in sessions.items() if those},
         expected,
         {},
-        neighbours(by_case, expected.neighbours),
+        neighbours({line.case.case: None for line in lines}, expected.neighbours),
     )
-    own = {case: one for components in found.values() for case, one in components.cases.items()}
+    levels = {series: found[series].cases if series in found else {} for series in by_series}
     cases = (
-        _case_history(case, its, own.get(case), by_framework[case.framework], folder, known)
+        _case_history(case, series, its, levels[series].get(case), sessions[series], folder, known)
+        for series, by_case in by_series.items()
         for case, its in by_case.items()
     )
     return MachineHistory(
         folder=folder,
         cases=tuple(cases),
-        sessions=_first_lines(lines),
+        # The reference's own lines are of the sessions of tonight's.
+        sessions=_first_lines([line for line in lines if not line.is_reference]),
         shared={
-            name: _changes(one.segments, by_framework[name], [k for k in known if k.case == "*"])
-            for name, one in found.items()
+            series: _changes(one.segments, sessions[series], [k for k in known if k.case == "*"])
+            for series, one in found.items()
         },
     )
 
@@ -152,6 +151,7 @@ def _logs(session: EarlierSession) -> dict[Case, float]:
 
 def _case_history(
     case: Case,
+    series: Series,
     lines: Sequence[Line],
     level: CaseLevel | None,
     sessions: Sequence[EarlierSession],
@@ -161,6 +161,7 @@ def _case_history(
     own = [one for one in known if one.is_of(case.name, folder)]
     return CaseHistory(
         case=case,
+        series=series,
         times_s={
             line.session: 1e-6 * statistics.median(line.times_us) for line in lines if line.is_level
         },

@@ -81,8 +81,12 @@ class Line:
 
     @property
     def is_level(self) -> bool:
-        """Whether its times say what the case takes: not slower on purpose, not side by side."""
-        return bool(self.times_us) and not self.injected and not self.paired
+        """Whether its times say what the case takes.
+
+        Not slower on purpose, and not side by side with whatever was named, which may be another
+        stack each time.
+        """
+        return bool(self.times_us) and not self.injected and (bool(self.stack) or not self.paired)
 
     @property
     def text(self) -> str:

@@ -16,7 +16,7 @@ from .case import (
     Spec,
     Workload,
 )
-from .earlier import EarlierSession, changes, merged, neighbours
+from .earlier import HOST, OWN_CODE, EarlierSession, changes, merged, neighbours
 from .launch import (
     Compiled,
     Failure,
@@ -125,11 +125,13 @@ __all__ = [
     "EXAMPLE_CLASSES",
     "EXAMPLE_SIDE",
     "GIB",
+    "HOST",
     "KIB",
     "LEAST_S",
     "MIB",
     "MOST_BYTES",
     "MOST_S",
+    "OWN_CODE",
     "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
     "Answer",

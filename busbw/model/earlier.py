@@ -8,15 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from .case import Case
 
-# The history has it, a baseline does not.
-_HISTORY_ONLY = {"host"}
+# What surroundings call the machine's name and the hash of our own code that measured. The history
+# has them, a baseline does not.
+HOST = "host"
+OWN_CODE = "busbw's own code"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlierSession:
     """What one session measured before today: seconds of each launch, by case.
 
-    `regressed` are the cases that it found slower. `surroundings` are versions, flags and the host.
+    `regressed` are the cases that it found slower. `surroundings` are versions, flags, the host
+    and the code of ours that measured.
     """
 
     began: datetime.datetime
@@ -39,7 +42,7 @@ class EarlierSession:
 def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """What of `known` is other `now`, such as ``jax 0.10.1 -> 0.10.2``."""
     both = [name for name in now if name in known]
-    gone = [name for name in known if name not in now and name not in _HISTORY_ONLY]
+    gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
     return tuple(
         f"{name} {known[name]} -> {now.get(name, 'none')}"
         for name in both + gone

@@ -13,6 +13,8 @@ from datetime import datetime
 from busbw import baselines, driver, history, judge, stats
 from busbw.judge import Levels, SharedShift, StoredReference
 from busbw.model import (
+    HOST,
+    OWN_CODE,
     Answer,
     Baseline,
     Case,
@@ -58,7 +60,7 @@ def _known(settings: Settings, key: EnvironmentKey) -> dict[str, judge.Known]:
     return {
         name: judge.Known(
             baselines=those,
-            history=history.earlier(lines, name),
+            history=history.earlier(lines, history.Series(framework=name)),
             since=_since(those, accepted, str(key.folder)),
         )
         for name, those in stored.items()
@@ -127,7 +129,12 @@ def today(measured: Measured) -> dict[LevelKey, EarlierSession]:
     """Today's session, as later ones will see it."""
     environment = measured.resolved.environment
     versions = {name: text for one in environment.versions.values() for name, text in one.items()}
-    surroundings = {**versions, **environment.flags, "host": platform.node()}
+    surroundings = {
+        **versions,
+        **environment.flags,
+        HOST: platform.node(),
+        OWN_CODE: driver.worker_hash(),
+    }
     return {
         key: EarlierSession(
             began=measured.resolved.collected.began, times_s=times_s, surroundings=surroundings
@@ -148,8 +155,13 @@ def nights_of(
     for key, framework in dict.fromkeys(map(level_key, jobs)):
         if framework in locks:
             read = history.read(settings.history, key).lines if settings.history else ()
-            found[key, framework] = history.of_reference(
-                read, framework, stack=locks[framework].digest, worker=driver.worker_hash()
+            # Only by the code of ours that measures now: a change of it is none of the machine.
+            own = (line for line in read if line.worker == driver.worker_hash())
+            found[key, framework] = history.earlier(
+                own,
+                history.Series(
+                    framework=framework, stack=locks[framework].digest, is_reference=True
+                ),
             )
     return found
 
@@ -184,7 +196,7 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
             EarlierSession(
                 began=resolved.collected.began,
                 times_s=times_s,
-                surroundings={"host": platform.node()},
+                surroundings={HOST: platform.node(), OWN_CODE: driver.worker_hash()},
             ),
             policy,
             len(found),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw import history
-from busbw.model import EnvironmentKey, StoredCase
+from busbw.model import EnvironmentKey, Outcome, StoredCase
 from tests import build
 from tests.history.lines import KEY, line, session
 
@@ -179,3 +179,20 @@ def test_nothing_is_appended_from_what_is_no_history(folder: Path, tmp_path: Pat
         2,
         f"busbw history: there is no folder {tmp_path / 'none'}\n",
     )
+
+
+def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path: Path) -> None:
+    stack = "0123456789abcdef"
+    tonight = [replace(one, paired=True, stack=stack) for one in session("1" * 16)]
+    theirs = [replace(one, outcome=Outcome.NO_BASELINE, is_reference=True) for one in tonight]
+    history.append(tmp_path, KEY, [*tonight, *theirs])
+    lines = command("history", str(tmp_path)).out.splitlines()
+    assert lines[0].startswith("tpu-v5-lite/4r: 1 session (1 FINE)")
+    assert lines[2] == f"jax in turn with the reference {stack}:"
+    assert lines[7] == f"the reference {stack} of jax:"
+    cases = json.loads(command("history", str(tmp_path), "--json").out)["machines"][0]["cases"]
+    assert [one["is_reference"] for one in cases] == [False, False, True, True]
+    assert {one["stack"] for one in cases} == {stack}
+    path = tmp_path / "nights.csv"
+    assert command("history", str(tmp_path), f"--csv={path}").code == 0
+    assert path.read_text().splitlines()[0].count(f"jax in turn with the reference {stack}") == 2

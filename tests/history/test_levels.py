@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.history import Acknowledged, Line, MachineHistory, machine_history
+from busbw.history import Acknowledged, Line, MachineHistory, Series, machine_history
 from busbw.model import Outcome, SessionOutcome, StoredCase
 from busbw.stats import Expected, Variance
 from tests import build
@@ -21,6 +21,7 @@ from .lines import line
 EXPECTED = Expected(
     own=Variance(value=0.01**2, freedom=4), shared=Variance(value=0.005**2, freedom=4)
 )
+JAX = Series(framework="jax")
 TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
 
 
@@ -87,13 +88,13 @@ def test_a_case_that_changed_says_when_by_how_much_and_what_changed_there() -> N
     assert change.reason == ""
     assert found.cases[2].level_s == pytest.approx(41.6e-6, rel=5e-3)
     assert not any(case.changes for case in found.cases if case is not found.cases[2])
-    assert found.shared == {"jax": ()}
+    assert found.shared == {JAX: ()}
 
 
 def test_what_all_cases_share_is_a_change_of_its_own() -> None:
     found = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
     assert not any(case.changes for case in found.cases)
-    (change,) = found.shared["jax"]
+    (change,) = found.shared[JAX]
     assert math.exp(change.log_ratio) == pytest.approx(0.9, abs=0.01)
     assert change.changes == ("jax 0.10.0 -> 0.10.1",)
 
@@ -153,3 +154,25 @@ def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age()
     assert found.baseline_age_days == 12
     bare = [replace(one, baseline_date="") for one in lines]
     assert _history(bare).baseline_age_days is None
+
+
+def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_own() -> None:
+    stack = "0123456789abcdef"
+    tonight = _cases(20, lambda night, case: 1.04 if night >= 12 else 1.0, paired=True, stack=stack)
+    theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)
+    found = _history([*tonight, *theirs])
+    assert len(found.sessions) == 20
+    series = Series(framework="jax", stack=stack)
+    (change,) = found.shared[series]
+    assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.01)
+    assert found.shared[replace(series, is_reference=True)] == ()
+    assert [case.series.is_reference for case in found.cases] == [False] * 8 + [True] * 8
+    assert found.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
+
+
+def test_a_change_of_our_own_code_is_named() -> None:
+    lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
+    new = {"0.10.0": "old", "0.10.1": "new"}
+    lines = [replace(one, worker=new[one.versions["jax"]]) for one in lines]
+    (change,) = _history(lines).shared[JAX]
+    assert change.changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.history import Line, earlier, of_reference
+from busbw.history import Line, Series, earlier
 from busbw.model import FailureKind, Outcome, StoredCase
 from tests import build
 
@@ -25,7 +25,7 @@ def _line(**changes: Any) -> Line:
 
 
 def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
-    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], "jax")
+    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
     assert found.began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
     assert found.times_s.keys() == {CASE, OTHER}
     assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
@@ -33,26 +33,31 @@ def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> No
     assert found.regressed == frozenset()
 
 
-def test_its_surroundings_are_versions_flags_and_the_host() -> None:
-    (found,) = earlier([_line()], "jax")
-    assert found.surroundings == {"jax": "0.10.0", "XLA_FLAGS": "--xla_one=1", "host": "tpu-vm-7"}
+def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
+    (found,) = earlier([_line()], Series(framework="jax"))
+    assert found.surroundings == {
+        "jax": "0.10.0",
+        "XLA_FLAGS": "--xla_one=1",
+        "host": "tpu-vm-7",
+        "busbw's own code": "fedcba9876543210",
+    }
 
 
 def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
-    found = earlier([lines[0], lines[2], lines[1], lines[3]], "jax")
+    found = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
     assert [len(one.times_s) for one in found] == [2, 2]
 
 
 def test_a_case_of_another_framework_is_none_of_its_session() -> None:
     lines = [_line(), _line(case=build.case(framework="tensorflow"))]
-    assert [list(one.times_s) for one in earlier(lines, "jax")] == [[CASE]]
-    assert earlier(lines, "fake") == []
+    assert [list(one.times_s) for one in earlier(lines, Series(framework="jax"))] == [[CASE]]
+    assert earlier(lines, Series(framework="fake")) == []
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_regressed_is_said(outcome: Outcome) -> None:
-    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], "jax")
+    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
     assert found.regressed == ({CASE} if outcome is Outcome.REGRESSED else frozenset())
 
 
@@ -65,8 +70,8 @@ def test_what_regressed_is_said(outcome: Outcome) -> None:
     ],
 )
 def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
-    assert earlier([_line(**changes)], "jax") == []
-    (found,) = earlier([_line(**changes), _line(case=OTHER)], "jax")
+    assert earlier([_line(**changes)], Series(framework="jax")) == []
+    (found,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
     assert list(found.times_s) == [OTHER]
 
 
@@ -74,18 +79,25 @@ REFERENCE: dict[str, Any] = {
     "paired": True,
     "stack": "0123456789abcdef",
     "is_reference": True,
-    "worker": "w",
 }
 
 
-def test_the_nights_of_a_reference_are_those_of_its_stack_and_of_our_code() -> None:
+def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their_own() -> None:
     lines = [
         replace(_line(), **REFERENCE),
         replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
-        replace(_line(), **REFERENCE | {"session": "2" * 16, "worker": "another"}),
-        replace(_line(), **REFERENCE | {"session": "3" * 16, "is_reference": False}),
+        replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
     ]
-    (found,) = of_reference(lines, "jax", stack="0123456789abcdef", worker="w")
+    own = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
+    (found,) = earlier(lines, own)
     assert found.began == lines[0].began
-    assert of_reference(lines, "tensorflow", stack="0123456789abcdef", worker="w") == []
-    assert earlier(lines, "jax") == []
+    assert len(earlier(lines, replace(own, is_reference=False))) == 1
+    assert earlier(lines, replace(own, framework="tensorflow")) == []
+    assert earlier(lines, Series(framework="jax")) == []
+
+
+def test_a_series_says_what_it_is() -> None:
+    series = Series(framework="jax", stack="0123456789abcdef")
+    assert series.text == "jax in turn with the reference 0123456789abcdef"
+    assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
+    assert replace(series, stack="").text == "jax"

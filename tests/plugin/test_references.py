@@ -152,7 +152,8 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         observed=measured,
     )
     assert not appended(Written(judged=judged)).errors
-    (later,) = history.earlier(history.read(tmp_path / "history", KEY).lines, "jax")
+    lines = history.read(tmp_path / "history", KEY).lines
+    (later,) = history.earlier(lines, history.Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
     assert key == (KEY, "jax")
     assert later.began == today.began == BEGAN
