@@ -123,16 +123,18 @@ def _clear(folder: Path) -> None:
 
 def _fitting(lock: Lock, pythons: Sequence[str]) -> str:
     """An interpreter of the lock's Python and platform."""
-    there = []
+    there, advice = [], ""
     for python in dict.fromkeys([*pythons, *_named(lock)]):
         with contextlib.suppress(StackError):
             one = installed(python)
             if (_minor(one.python), one.platform) == (lock.minor, lock.platform):
                 return python
             there.append(f"{python} is {one.python} for {one.platform}")
+            if one.platform == lock.platform:
+                advice = f"install Python {lock.minor}, or "
     raise StackError(
         f"the reference needs Python {lock.minor} for {lock.platform}, and {'; '.join(there)}; "
-        f"install Python {lock.minor}, or accept tonight's stack with --update-baselines"
+        f"{advice}accept tonight's stack with --update-baselines"
     )
 
 
@@ -160,20 +162,19 @@ def _install(folder: Path, lock: Lock, python: str, paths: Sequence[Path]) -> No
     offline += ["--requirement", str(requirements)]
     there, uv = str(venv / "bin" / "python"), uv_command()
     if uv:
-        _run(
-            [*uv, "venv", "--quiet", "--no-project", "--no-config", f"--python={python}", str(venv)]
-        )
+        made = ["venv", "--quiet", "--no-project", "--no-config", f"--python={python}", str(venv)]
+        _run("uv", [*uv, *made])
         # A cache of its own: uv links files to the user's, where an edit would be in all of them.
         with tempfile.TemporaryDirectory(dir=folder, prefix="uv.") as unpacked:
             own = [f"--cache-dir={unpacked}", "--link-mode=hardlink", f"--python={there}"]
-            _run([*uv, "pip", "install", "--quiet", "--no-config", *own, *offline])
+            _run("uv", [*uv, "pip", "install", "--quiet", "--no-config", *own, *offline])
         return
-    _run([python, "-m", "venv", "--without-pip", str(venv)])
-    _run([*wheels.pip_command(), "--python", there, "install", "--quiet", *offline])
+    _run("venv", [python, "-m", "venv", "--without-pip", str(venv)])
+    _run("pip", [*wheels.pip_command(), "--python", there, "install", "--quiet", *offline])
 
 
-def _run(command: Sequence[str]) -> None:
-    problem = f"{Path(command[0]).name} could not build the reference"
+def _run(name: str, command: Sequence[str]) -> None:
+    problem = f"{name} could not build the reference"
     program.output(command, problem=problem, timeout_s=_TIMEOUT_S)
 
 

@@ -24,6 +24,12 @@ def output(command: Sequence[str], *, problem: str, timeout_s: float) -> str:
     except OSError as error:
         raise StackError(f"{problem}: {error}") from error
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()[-_SHOWN_LINES:] or ["no word of why"]
-        raise StackError(f"{problem}: {'; '.join(line.strip() for line in lines)}")
+        raise StackError(f"{problem}: {_last_words(done.stderr)}")
     return done.stdout
+
+
+def _last_words(text: str) -> str:
+    """The last lines as one; of a traceback the last alone."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = 1 if any(line.startswith("Traceback ") for line in lines) else _SHOWN_LINES
+    return "; ".join(lines[-shown:]) or "no word of why"
