@@ -38,12 +38,22 @@ def with_stacks(
     pythons: dict[str, str] = {}
     for framework in frameworks:
         with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
-            locks[framework] = lock = stacks.read(lock_path(settings, target, framework), framework)
+            locks[framework] = lock = _lock_at(lock_path(settings, target, framework), framework)
             say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
             ours = settings.pythons.get(framework, sys.executable)
             pythons[framework] = stacks.built(settings.stack_cache, lock, [ours]).python
     found = replace(against, pythons=pythons, locks=locks)
     return replace(collected, settings=replace(settings, against=found))
+
+
+def _lock_at(path: Path, framework: str) -> Lock:
+    """The lock at `path`. Raises StackError."""
+    if not path.exists():
+        raise stacks.StackError(
+            f"no stack is locked: there is no {path}; "
+            "--update-baselines locks the one that it accepts"
+        )
+    return stacks.read(path, framework)
 
 
 def lock_path(settings: Settings, target: Target, framework: str) -> Path:
