@@ -221,9 +221,43 @@ def _red_nights(nights: int, noise: Noise, seed: int, trial: int) -> float:
     return sum(device.night().is_red for _ in range(nights)) / nights
 
 
+def machine_rows(trials: Trials, seed: int) -> Iterator[str]:
+    """The table of nights on which the reference says that the machine is slower."""
+    yield row("launches / sessions differ by", "nights", "the machine", "MACHINE_SHIFT (95 %)")
+    yield row(*["---"] * 4)
+    for noise in (QUIET, MOODY):
+        for number, (nights, text, _, _) in enumerate(_MACHINES):
+            one = functools.partial(_has_shifted, number, noise, seed)
+            share = _share(sum(trials.run(one)), trials.count)
+            yield row(noise.text, str(nights), text, share)
+
+
+# Earlier nights, what the machine does, that as a loss, within how many nights it is looked for.
+_MACHINES: tuple[tuple[int, str, _Loss, int], ...] = (
+    *((nights, "unchanged", _all(0.0), 1) for nights in (1, 3, 10, 30, 100)),
+    (3, "+3 % in all cases", _all(0.03), 1),
+    (7, "+5 % in one case: within 5 nights", _one(0.05), 5),
+    (7, "+0.3 % a night in all cases: within 20", _all_more(0.003), 20),
+)
+
+
+def _has_shifted(number: int, noise: Noise, seed: int, trial: int) -> bool:
+    """Whether it does, in one trial."""
+    nights, text, loss, within = _MACHINES[number]
+    device = QuietDevice(noise, f"{seed} machine {text} {noise.text} {nights} {trial}")
+    device.quiet_nights(nights)
+    lost = loss(trial)
+    return any(device.machine(lost, since=nights).is_slower for _ in range(within))
+
+
 def _share(found: int, among: int) -> str:
     interval = clopper_pearson(found, among)
     return f"{percent(found / among)} ({percent(interval.lower)} to {percent(interval.upper)})"
 
 
-TABLES = {"detected": detection_rows, "unchanged": unchanged_rows, "years": year_rows}
+TABLES = {
+    "detected": detection_rows,
+    "unchanged": unchanged_rows,
+    "years": year_rows,
+    "machine": machine_rows,
+}

@@ -17,6 +17,7 @@ from busbw import judge
 from busbw.judge import Known
 from busbw.model import (
     KIB,
+    Answer,
     Baseline,
     BaselineSession,
     Case,
@@ -106,6 +107,21 @@ class QuietDevice:
         }
         found = night(self._began, times_s, known, POLICY, self._launches)
         self._keep([found.session(self._began, name) for name in FRAMEWORKS])
+        return found
+
+    def machine(self, loss: Loss = no_loss, *, since: int = 0) -> Answer:
+        """What a reference that takes the times of one night more says of the machine."""
+        times_s = self._begun(lambda night, case: loss(night - since, case))
+        tonight = {name: session(self._began, times_s, name) for name in FRAMEWORKS}
+        groups = len(FRAMEWORKS)
+        found = judge.all_answers(
+            [
+                judge.machine_answer(name, self._history[name], one, POLICY, groups)
+                for name, one in tonight.items()
+            ]
+        )
+        assert found is not None
+        self._keep(list(tonight.values()))
         return found
 
     @property

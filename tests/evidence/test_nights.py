@@ -60,3 +60,13 @@ def test_processes_share_trials_and_find_the_same() -> None:
         for processes in (1, 2)
     )
     assert one == two
+
+
+def test_a_reference_tells_of_the_machine_it_is_on() -> None:
+    device = QuietDevice(QUIET, "e")
+    assert "not told yet" in device.machine().text
+    device.quiet_nights(5)
+    assert not device.machine().is_slower
+    assert device.machine(lambda night, case: math.log(1.1)).is_slower
+    rows = list(nights.machine_rows(Trials(count=1), 1))
+    assert len(rows) == 2 + 2 * 8
