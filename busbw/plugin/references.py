@@ -167,7 +167,9 @@ def nights_of(
 
 
 def stack_changes(measured: Measured) -> tuple[str, ...]:
-    """What the stacks of tonight have other than the references: versions, flags of the stack."""
+    """What the stacks of tonight have other than the locked references: versions and flags."""
+    if not measured.resolved.nights:
+        return ()
     found: dict[str, None] = {}
     for spec, reference in measured.references.items():
         ours, theirs = measured.measurements[spec].runs, reference.runs

@@ -36,7 +36,12 @@ COMPILED = {
 }
 SESSION = {"outcome": "FINE", "text": "measured"}
 ENVIRONMENT = {"key": {"device_kind": "TPU v5 lite", "ranks": 8}}
-MEASURED: dict[str, Any] = {"environment": ENVIRONMENT, "session": SESSION, "cases": [CASE]}
+ANSWER = {"text": "nothing slower", "is_slower": False}
+MEASURED: dict[str, Any] = {
+    "environment": ENVIRONMENT,
+    "session": {**SESSION, "stack": ANSWER, "machine": ANSWER},
+    "cases": [CASE],
+}
 OF_COMPILERS: dict[str, Any] = {"session": SESSION, "compilers": [], "cases": [COMPILED]}
 
 
