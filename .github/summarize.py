@@ -52,7 +52,8 @@ def _answers(session: dict[str, Any] | None) -> list[str]:
 def _answer(name: str, found: dict[str, Any] | None) -> str:
     if found is None:
         return f"| the {name} | not told | no verdict |"
-    return f"| the {name} | {'**yes**' if found['is_slower'] else 'no'} | {_cell(found['text'])} |"
+    word = {True: "**yes**", False: "no", None: "not told"}[found["is_slower"]]
+    return f"| the {name} | {word} | {_cell(found['text'])} |"
 
 
 def compiled_summary(document: dict[str, Any]) -> str:

@@ -180,7 +180,7 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
         session=model.SessionVerdict(
             outcome=model.SessionOutcome.MACHINE_SHIFT,
             text="measured",
-            stack=model.Answer(text="nothing slower"),
+            stack=model.Answer(text="nothing slower", is_slower=None),
             machine=model.Answer(text="1.1 x", is_slower=True),
         )
         if session

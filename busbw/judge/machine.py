@@ -22,7 +22,7 @@ from .stored import SharedShift, shared_shift
 
 def machine_answer(
     framework: str,
-    nights: Sequence[EarlierSession],
+    nights: Sequence[EarlierSession] | None,
     today: EarlierSession,
     policy: Policy,
     groups: int,
@@ -30,18 +30,22 @@ def machine_answer(
     """The answer from the reference's earlier `nights`, of one of `groups` frameworks.
 
     Slower is what all cases together lost beyond the limit of a session, and a level that rose over
-    the nights. Nothing is slower without an earlier night.
+    the nights. Not told without an earlier night, without a history that could have one (`nights`
+    is None), and of too few cases to compare them together unless one of them rose.
     """
+    if nights is None:
+        return Answer(text=f"{framework}: not told without --history", is_slower=None)
     earlier = merged(nights, policy.session_apart)
     if not earlier:
-        return Answer(text=f"{framework}: not told yet: this reference has no earlier night here")
+        text = f"{framework}: not told yet: this reference has no earlier night here"
+        return Answer(text=text, is_slower=None)
     levels = _levels(earlier, policy)
     shift = shared_shift(today.times_s, levels, policy)
     drifted = [replace(one, than="at first") for one in drifts(levels, today, policy)]
     text = f"{framework}: {_together(shift, len(earlier), policy, groups)}"
     return Answer(
         text="; ".join(filter(None, (text, drift_text(drifted)))),
-        is_slower=bool(drifted) or _is_beyond(shift, policy, groups),
+        is_slower=True if drifted else _is_beyond(shift, policy, groups),
     )
 
 
@@ -60,8 +64,11 @@ def _levels(nights: Sequence[EarlierSession], policy: Policy) -> Levels:
     )
 
 
-def _is_beyond(shift: SharedShift, policy: Policy, groups: int) -> bool:
-    return shift.log_ratio is not None and shift.log_ratio > limit_of_all(shift, policy, groups)
+def _is_beyond(shift: SharedShift, policy: Policy, groups: int) -> bool | None:
+    """Whether all cases together are slower; None for too few of them."""
+    if shift.log_ratio is None:
+        return None
+    return shift.log_ratio > limit_of_all(shift, policy, groups)
 
 
 def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> str:
@@ -76,10 +83,14 @@ def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> s
 
 
 def all_answers(answers: Sequence[Answer]) -> Answer | None:
-    """One for the session, of the frameworks' own; None without any."""
+    """One for the session, of the frameworks' own; None without any.
+
+    Slower if one framework's is; not slower only if that is told for each.
+    """
     if not answers:
         return None
+    found = {one.is_slower for one in answers}
     return Answer(
         text="; ".join(one.text for one in answers),
-        is_slower=any(one.is_slower for one in answers),
+        is_slower=True if True in found else None if None in found else False,
     )

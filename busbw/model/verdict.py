@@ -129,11 +129,11 @@ class Answer:
     """What a reference stack that was measured in turn says to one question, in a sentence.
 
     The question is whether something is slower: the stack than the reference, or the machine than
-    it was; `is_slower` says that it is.
+    it was. `is_slower` answers it; None where nothing could be compared, and `text` says why.
     """
 
     text: str
-    is_slower: bool = False
+    is_slower: bool | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

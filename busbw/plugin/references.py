@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from busbw import baselines, driver, history, judge, stats
 from busbw.judge import Levels, SharedShift, StoredReference
@@ -145,25 +146,32 @@ def today(measured: Measured) -> dict[LevelKey, EarlierSession]:
 
 def nights_of(
     settings: Settings, jobs: Iterable[TimedJob]
-) -> dict[LevelKey, Sequence[EarlierSession]]:
+) -> dict[LevelKey, Sequence[EarlierSession] | None]:
     """What the locked reference stacks took in earlier nights where `jobs` are measured.
+
+    None without a history, which could tell.
 
     Raises HistoryError for a history that cannot be read.
     """
     locks = settings.against.locks if settings.against is not None else {}
-    found: dict[LevelKey, Sequence[EarlierSession]] = {}
+    found: dict[LevelKey, Sequence[EarlierSession] | None] = {}
     for key, framework in dict.fromkeys(map(level_key, jobs)):
         if framework in locks:
-            read = history.read(settings.history, key).lines if settings.history else ()
-            # Only by the code of ours that measures now: a change of it is none of the machine.
-            own = (line for line in read if line.worker == driver.worker_hash())
-            found[key, framework] = history.earlier(
-                own,
-                history.Series(
-                    framework=framework, stack=locks[framework].digest, is_reference=True
-                ),
+            series = history.Series(
+                framework=framework, stack=locks[framework].digest, is_reference=True
             )
+            folder = settings.history
+            found[key, framework] = None if folder is None else _own_nights(folder, key, series)
     return found
+
+
+def _own_nights(
+    folder: Path, key: EnvironmentKey, series: history.Series
+) -> Sequence[EarlierSession]:
+    """Those measured by our code of today: a change of it is none of the machine."""
+    lines = history.read(folder, key).lines
+    own = (line for line in lines if line.worker == driver.worker_hash())
+    return history.earlier(own, series)
 
 
 def stack_changes(measured: Measured) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ def _levels(
 
 def _nights(
     settings: Settings, jobs: Iterable[TimedJob]
-) -> dict[LevelKey, Sequence[EarlierSession]]:
+) -> dict[LevelKey, Sequence[EarlierSession] | None]:
     with usage_error(history.HistoryError, OSError):
         return references.nights_of(settings, jobs)
 

@@ -117,7 +117,7 @@ class Resolved:
     plan: Plan
     levels: Mapping[LevelKey, Levels] = field(default_factory=dict)
     lockable: Mapping[str, Lockable] = field(default_factory=dict)
-    nights: Mapping[LevelKey, Sequence[EarlierSession]] = field(default_factory=dict)
+    nights: Mapping[LevelKey, Sequence[EarlierSession] | None] = field(default_factory=dict)
     examples: str = ""
     stored_frameworks: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ ENVIRONMENT = {"key": {"device_kind": "TPU v5 lite", "ranks": 8}}
 ANSWER = {"text": "nothing slower", "is_slower": False}
 MEASURED: dict[str, Any] = {
     "environment": ENVIRONMENT,
-    "session": {**SESSION, "stack": ANSWER, "machine": ANSWER},
+    "session": {**SESSION, "stack": ANSWER, "machine": {**ANSWER, "is_slower": None}},
     "cases": [CASE],
 }
 OF_COMPILERS: dict[str, Any] = {"session": SESSION, "compilers": [], "cases": [COMPILED]}

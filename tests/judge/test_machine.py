@@ -15,7 +15,7 @@ from .nightly import FIRST, Device, cases
 POLICY = judge.POLICIES[Class.TPU]
 
 
-def _answer(nights: list[EarlierSession], today: EarlierSession) -> Answer:
+def _answer(nights: list[EarlierSession] | None, today: EarlierSession) -> Answer:
     return judge.machine_answer("jax", nights, today, POLICY, 1)
 
 
@@ -23,7 +23,7 @@ def _answer(nights: list[EarlierSession], today: EarlierSession) -> Answer:
 def test_a_machine_as_fast_as_before_is_not_slower(seed: int) -> None:
     device = Device(seed)
     found = _answer(device.nights(6), device.night(6))
-    assert not found.is_slower
+    assert found.is_slower is False
     assert found.text.startswith("jax: the reference takes ")
     assert " x the time of its 6 earlier nights (limit 1.0" in found.text
 
@@ -39,7 +39,7 @@ def test_a_machine_that_slows_every_case_of_the_reference_is_slower(seed: int) -
 def test_a_machine_that_got_faster_is_told_and_not_slower() -> None:
     device = Device(1)
     found = _answer(device.nights(6), device.night(6, 0.8))
-    assert not found.is_slower
+    assert found.is_slower is False
     assert found.text.startswith("jax: the reference takes 0.")
 
 
@@ -56,10 +56,39 @@ def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
 
 def test_without_an_earlier_night_nothing_is_told() -> None:
     found = _answer([], Device(1).night(0))
-    assert found == Answer(text="jax: not told yet: this reference has no earlier night here")
+    text = "jax: not told yet: this reference has no earlier night here"
+    assert found == Answer(text=text, is_slower=None)
+
+
+def test_without_a_history_nothing_is_told_and_why() -> None:
+    found = _answer(None, Device(1).night(0))
+    assert found == Answer(text="jax: not told without --history", is_slower=None)
 
 
 def test_a_few_cases_share_nothing_that_could_be_told() -> None:
     device = Device(1, measured=cases(3))
     found = _answer(device.nights(6), device.night(6, 1.5))
     assert found.text.startswith("jax: not told from fewer than 6 cases")
+    assert found.is_slower is None
+
+
+@pytest.mark.parametrize(
+    ("told", "whole"),
+    [
+        ([False, False], False),
+        ([False, True], True),
+        ([None, True], True),
+        ([None, False], None),
+        ([None], None),
+    ],
+)
+def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
+    told: list[bool | None], whole: bool | None
+) -> None:
+    answers = [Answer(text=str(one), is_slower=one) for one in told]
+    found = judge.all_answers(answers)
+    assert found == Answer(text="; ".join(map(str, told)), is_slower=whole)
+
+
+def test_without_a_reference_there_is_no_answer() -> None:
+    assert judge.all_answers([]) is None

@@ -150,7 +150,8 @@ def test_what_no_single_case_shows_fails_the_session(
 
 
 TOLD = "jax: the reference takes 1.001 x the time of its 6 earlier nights (limit 1.015 x)"
-SAME, SLOW = Answer(text=TOLD), Answer(text=TOLD, is_slower=True)
+SAME, SLOW = Answer(text=TOLD, is_slower=False), Answer(text=TOLD, is_slower=True)
+UNTOLD = Answer(text="jax: not told without --history", is_slower=None)
 
 
 def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:
@@ -160,18 +161,20 @@ def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdic
     return _session(found, measured, expecting=False, machine=machine, **about)
 
 
-def test_a_reference_answers_for_the_stack_and_for_the_machine() -> None:
-    found = _in_turn(SAME)
+@pytest.mark.parametrize("machine", [SAME, UNTOLD])
+def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) -> None:
+    found = _in_turn(machine)
     assert (found.outcome, found.failed) == (SessionOutcome.FINE, False)
-    told = f"the stack (the same versions): nothing slower; the machine: {TOLD}"
+    told = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
     assert found.text == f"1 case measured in 3 launches each; {told}"
-    assert (found.stack, found.machine) == (Answer(text="nothing slower"), SAME)
+    same = Answer(text="nothing slower", is_slower=False)
+    assert (found.stack, found.machine) == (same, machine)
 
 
 def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
     found = _in_turn(SLOW)
     assert (found.outcome, found.failed) == (SessionOutcome.MACHINE_SHIFT, True)
-    assert (found.stack, found.machine) == (Answer(text="nothing slower"), SLOW)
+    assert (found.stack, found.machine) == (Answer(text="nothing slower", is_slower=False), SLOW)
 
 
 @pytest.mark.parametrize("machine", [SAME, SLOW])
@@ -199,7 +202,7 @@ def test_the_answer_for_the_stack_names_the_cases_that_failed_worst_first() -> N
 def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
     found = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
     text = "OUT_OF_MEMORY jax.all_reduce.psum.float32.4K"
-    assert found.stack == Answer(text=text)
+    assert found.stack == Answer(text=text, is_slower=False)
 
 
 def test_without_a_verdict_only_the_machine_is_told_of() -> None:

@@ -191,7 +191,7 @@ def test_a_cache_folder_is_a_folder(night: Night) -> None:
 SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 
-def _slower(ran: Ran) -> dict[str, bool]:
+def _slower(ran: Ran) -> dict[str, bool | None]:
     """What the results answer to both questions."""
     assert ran.results is not None, ran.text
     session = ran.results["session"]
@@ -205,7 +205,7 @@ def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_
     first = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the stack (the same versions): nothing slower; " in first.text
     assert "; the machine: fake: not told yet: " in first.text
-    assert _slower(first) == {"stack": False, "machine": False}
+    assert _slower(first) == {"stack": False, "machine": None}
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: fake: the reference takes 1.0" in second.text
     assert " x the time of its 1 earlier night (limit " in second.text
@@ -227,3 +227,10 @@ def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
     assert "the stack (the same versions): nothing slower; " in ran.text
     assert "; the machine: fake: the reference takes " in ran.text
     assert _slower(ran) == {"stack": False, "machine": True}
+
+
+def test_without_a_history_the_machine_is_not_told(night: Night) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
+    assert "; the machine: fake: not told without --history" in ran.text
+    assert _slower(ran) == {"stack": False, "machine": None}
