@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES, DTYPES
 from busbw.frameworks import FRAMEWORKS
@@ -182,12 +182,16 @@ def _check_elements(asked: Asked) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The devices a session measures on, one set per framework that reaches them, and why."""
+    """The devices a session measures on, one set per framework that reaches them, and why.
+
+    `not_found` says of each class of device that was looked for first why it is not measured on.
+    """
 
     device: Device
     why: str
-    sets: Mapping[str, DeviceSet]
-    unreached: Mapping[str, str]
+    not_found: tuple[str, ...] = ()
+    sets: Mapping[str, DeviceSet] = field(default_factory=dict)
+    unreached: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, spec: Spec) -> EnvironmentKey:
         """The Environment key of `spec`'s case; by default it runs on all devices."""
@@ -212,15 +216,24 @@ def choose_target(
     `named` frameworks were asked for by name and must reach the device; others that do not are
     listed in `Target.unreached`. Raises GridError with what was found.
     """
-    tried: list[str] = []
+    tried: dict[Device, str] = {}
     for candidate in (device,) if device else AUTO_ORDER:
         target, reason = _try_device(candidate, ranks, probes)
         if target is not None:
             _check_named(target, named)
-            found = "; ".join([*tried, "the first with two ranks or more"])
-            return replace(target, why="asked for" if device else found)
-        tried.append(reason)
-    raise GridError("; ".join(tried))
+            why = "asked for" if device else _why(candidate, tried, probes)
+            return replace(target, why=why, not_found=tuple(tried.values()))
+        tried[candidate] = reason
+    raise GridError("; ".join(tried.values()))
+
+
+def _why(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
+    """Such as ``using CPU: no TPU or GPU found``; a device that is there and cannot be is named."""
+    there = {found.device for probe in probes for found in probe.devices}
+    absent = [device.value.upper() for device in tried if device not in there]
+    refused = [reason for device, reason in tried.items() if device in there]
+    reasons = [f"no {' or '.join(absent)} found"] if absent else []
+    return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
 
 def _try_device(

@@ -6,6 +6,7 @@ No test lives here, and nothing here reads a file, a clock or a device.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from busbw.model import (
@@ -43,6 +44,7 @@ from busbw.workloads import WORKLOADS, Collective, DenseStep, Layer
 _OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes")
 
 DATE = "2026-01-02"
+BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 VERSIONS = {"jax": "0.10.0"}
 
 

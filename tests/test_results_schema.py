@@ -165,6 +165,7 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
     specs = [build.spec(payload_bytes=1024 << index) for index in range(len(kinds))]
     pairs = [kind(spec) for kind, spec in zip(kinds, specs)]
     document = report.results(
+        began=build.BEGAN,
         environment=model.Environment(
             key=model.EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4"),
             device=model.Device.TPU,

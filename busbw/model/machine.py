@@ -132,7 +132,11 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Where a session measured. Only `key` is ever matched; the rest is recorded and printed."""
+    """Where a session measured. Only `key` is ever matched; the rest is recorded and printed.
+
+    `why` is why this device was chosen, `not_found` why each that was looked for before was not.
+    `host` is the name of the host that measured.
+    """
 
     key: EnvironmentKey
     device: Device
@@ -140,6 +144,8 @@ class Environment:
     versions: Mapping[str, Mapping[str, str]]
     flags: Mapping[str, str] = field(default_factory=dict)
     framework_paths: Mapping[str, str] = field(default_factory=dict)
+    not_found: tuple[str, ...] = ()
+    host: str = ""
     commit: str = ""
     load: float | None = None
     clock_mhz: float | None = None

@@ -3,12 +3,15 @@
 The only package that imports pytest. Nothing imports it; `conftest.py` names it.
 """
 
+from .benchmark import (
+    pytest_benchmark_group_stats,
+    pytest_benchmark_update_json,
+    pytest_collection_modifyitems,
+)
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
 from .items import (
     SessionItem,
     compiled,
-    pytest_benchmark_update_json,
-    pytest_collection_modifyitems,
     pytest_report_teststatus,
     pytest_runtest_makereport,
     verdict,
@@ -22,6 +25,7 @@ __all__ = [
     "SessionItem",
     "compiled",
     "pytest_addoption",
+    "pytest_benchmark_group_stats",
     "pytest_benchmark_update_json",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",

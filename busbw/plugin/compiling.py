@@ -131,7 +131,7 @@ def judged(programs: Programs, skip: str) -> Judged:
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
     )
     return Judged(
-        settings=resolved.settings,
+        collected=resolved.collected,
         session=session,
         compiled=verdicts,
         observed=programs,

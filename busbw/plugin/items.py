@@ -2,10 +2,7 @@
 
 A verdict has its own letter and word, and only what fails is counted as a failure. A case that was
 measured but not judged (noisy, no baseline, not comparable) is reported as skipped: it is no
-failure, and it is not a pass either. Its numbers are properties of the report, as in JUnit XML, and
-its samples are replayed through pytest-benchmark's public fixture: a recorder, which shows its
-table, writes its JSON and judges nothing. Whether that plugin is installed, disabled or told to
-skip changes no verdict.
+failure, and it is not a pass either. Its numbers are properties of the report, as in JUnit XML.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from busbw.model import (
     CaseVerdict,
     CompiledVerdict,
     CompileSpec,
-    Measurement,
     Outcome,
     SessionOutcome,
     SessionVerdict,
@@ -31,7 +27,8 @@ from busbw.model import (
     plural,
 )
 
-from .session import SESSION, VERDICT, Measured, judged_of, spec_of, under_xdist
+from .benchmark import replay
+from .session import SESSION, TOLD, VERDICT, Measured, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "
@@ -47,13 +44,20 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
         found = Verdict(spec=spec, **_unread(request, "measured"))
-    _record(request, found, _properties(found))
     measured = judged.observed if judged else None
-    if isinstance(measured, Measured) and spec in measured.measurements:
-        measurement = measured.measurements[spec]
-        runs = [run.training for run in measurement.runs if run.training is not None]
-        _record(request, found, report.training_medians(runs))
-        _replay(request, measurement)
+    if not isinstance(measured, Measured) or spec not in measured.measurements:
+        _record(request, found, _properties(found))
+        return found
+    measurement, environment = measured.measurements[spec], measured.resolved.environment
+    runs = [run.training for run in measurement.runs if run.training is not None]
+    known = {
+        **_properties(found),
+        "device": environment.key.device_kind,
+        "versions": report.versions_text(environment.versions.get(spec.framework, {})),
+        **report.training_medians(runs),
+    }
+    _record(request, found, known)
+    replay(request, measurement, known)
     return found
 
 
@@ -89,8 +93,10 @@ def _properties(verdict: Verdict) -> dict[str, object]:
     rated = verdict.now if verdict.spec.workload.is_bare else None
     return {
         "outcome": verdict.outcome.value,
-        **report.attributes(verdict.case, "payload_bytes", "ranks"),
-        **report.attributes(verdict.now, "median_s", "best_s"),
+        "provisional": verdict.provisional,
+        **report.attributes(verdict.spec, "framework", "collective", "dtype"),
+        **report.attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **report.attributes(verdict.now, "median_s", "best_s", "spread"),
         **report.attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
         **report.attributes(verdict.now, "dispatch_s"),
         "ceiling_share": verdict.ceiling_share,
@@ -106,6 +112,7 @@ def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
         "outcome": verdict.outcome.value,
         "topology": verdict.spec.topology,
         "compiler": verdict.release or None,
+        **report.attributes(verdict.spec.spec, "framework", "collective", "dtype"),
         **report.attributes(verdict.case, "payload_bytes", "ranks"),
         "algorithm": verdict.now.algorithm_text if verdict.now else None,
         **report.attributes(verdict.now, "temporary_bytes", "peak_bytes"),
@@ -183,9 +190,11 @@ def pytest_runtest_makereport(
     if call.when != "call" or found is None:
         return report
     vars(report)[_OUTCOME] = found.outcome.value
+    vars(report)[TOLD] = found.failed and report.failed
     if isinstance(found, SessionVerdict):
         return report
     if found.failed:
+        vars(report)[TOLD] = True
         report.outcome = "failed"
         report.longrepr = found.explain()
         vars(report).pop("wasxfail", None)
@@ -206,72 +215,3 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
     if report.failed:
         return "failed", letter, (name, {"red": True})
     return category, letter, (name, {"green" if report.passed else "yellow": True})
-
-
-class _ReplayClock:
-    """Moves only when told, by the time of the next recorded sample."""
-
-    def __init__(self, samples_s: list[float]) -> None:
-        self._samples_s = iter(samples_s)
-        self._now_s = 0.0
-
-    def __call__(self) -> float:
-        """Now, in seconds."""
-        return self._now_s
-
-    def step(self) -> None:
-        """Let one sample's time pass."""
-        self._now_s += next(self._samples_s)
-
-
-def _replay(request: pytest.FixtureRequest, measurement: Measurement) -> None:
-    """Pass every sample of `measurement` to pytest-benchmark, if it is installed and enabled."""
-    samples_s = [sample for run in measurement.runs for sample in run.samples_s]
-    config, case = request.config, measurement.case
-    is_off = any(config.getoption(f"benchmark_{name}", False) for name in ("skip", "disable"))
-    if not samples_s or is_off or not config.pluginmanager.hasplugin("benchmark"):
-        return
-    clock = _ReplayClock(samples_s)
-    what = case.workload.word or case.strategy
-    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
-    request.node.add_marker(marker)
-    benchmark = request.getfixturevalue("benchmark")
-    benchmark.extra_info.update(
-        **report.attributes(case, "framework", "strategy", "payload_bytes", "ranks"),
-        iterations_per_sample=measurement.runs[0].iterations,
-    )
-    benchmark.pedantic(clock.step, rounds=len(samples_s), iterations=1)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> Generator[None]:
-    """--benchmark-only keeps perf items: they request pytest-benchmark's fixture while they run.
-
-    It looks for the fixture's name among the parameters of the test.
-    """
-    asked = bool(config.getoption("benchmark_only", False))
-    measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
-    perf = [item for item in measured if isinstance(item, pytest.Function)]
-    names = [item.fixturenames for item in perf]
-    for item in perf:
-        item.fixturenames = [*item.fixturenames, "benchmark"]
-    yield
-    for item, before in zip(perf, names):
-        item.fixturenames = before
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_benchmark_update_json(
-    config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
-) -> None:
-    """Add GB/s to every benchmark of a perf item: the table itself has only times."""
-    judged = judged_of(config)
-    verdicts = [one for one in (judged.verdicts if judged else {}).values() if one.now is not None]
-    for row in output_json["benchmarks"]:
-        name = row["name"]
-        found = next((one for one in verdicts if name.endswith(f"[{one.spec.id}]")), None)
-        if found is not None:
-            rates = report.attributes(found.now, "algbw_gb_per_s", "busbw_gb_per_s")
-            row["extra_info"].update(rates)

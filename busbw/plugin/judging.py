@@ -21,7 +21,7 @@ from busbw.model import (
 )
 
 from . import accepting, references
-from .session import Judged, LevelKey, Measured, Resolved, TimedJob
+from .session import Collected, Judged, LevelKey, Measured, Resolved, TimedJob
 from .settings import Settings
 
 _Rule = Callable[[Spec, TimedJob], judge.Ruling]
@@ -139,7 +139,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         ),
     )
     return Judged(
-        settings=resolved.settings,
+        collected=resolved.collected,
         session=session,
         verdicts=verdicts,
         observed=measured,
@@ -187,11 +187,11 @@ def _moved(measured: Measured, drifted: Sequence[judge.Drift], *, slower: bool) 
 
 
 def given_up(
-    settings: Settings, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
+    collected: Collected, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
 ) -> Judged:
     """The probe was cut short: every case fails, and the session has no verdict."""
     return Judged(
-        settings=settings,
+        collected=collected,
         session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
         verdicts={
             spec: Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import re
 import statistics
 import subprocess
@@ -152,6 +153,8 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
         versions={probe.framework: probe.versions for probe in reached},
         flags={name: value for probe in reached for name, value in probe.flags.items()},
         framework_paths={probe.framework: probe.framework_path for probe in reached},
+        not_found=target.not_found,
+        host=platform.node(),
         commit=_commit(),
         load=os.getloadavg()[0],
         clock_mhz=_clock_mhz(target.device),

@@ -110,11 +110,11 @@ def _measure_undecided(
         budget_s = resolved.settings.time_budget_s
         if time.monotonic() - begun_s > budget_s:
             return [
-                f"--time-budget of {budget_s:g} s for further launches is spent; still undecided: "
+                f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
                 f"{', '.join(spec.id for spec in wanted.specs)}"
             ]
         shown = ", ".join(spec.id for spec in wanted.specs[:3])
         more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
-        display.say(f"busbw: {plural(wanted.passes, 'further launch')} of {shown}{more}")
+        display.say(f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}")
         again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
         schedule.passes(again, wanted.passes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -72,7 +73,7 @@ class _Loop:
         except driver.BusyError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         except driver.ProbeCutShort as error:
-            judged = judging.given_up(settings, specs, compiled, str(error))
+            judged = judging.given_up(self._collected, specs, compiled, str(error))
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
     def _measured(self, specs: tuple[Spec, ...]) -> Measured:
@@ -132,7 +133,11 @@ def _write_results(judged: Judged) -> tuple[str, ...]:
     else:
         compilers = found.resolved.compilers if found else {}
         document = report.compiled_document(
-            tuple(judged.compiled.values()), judged.session, tuple(compilers.values())
+            tuple(judged.compiled.values()),
+            judged.session,
+            tuple(compilers.values()),
+            began=judged.collected.began,
+            host=platform.node(),
         )
     shown = report.without_homes(document, os.path.expanduser("~"))
     try:
@@ -144,6 +149,7 @@ def _write_results(judged: Judged) -> tuple[str, ...]:
 
 def _measured_document(judged: Judged, measured: Measured) -> dict[str, object]:
     return report.results(
+        began=judged.collected.began,
         environment=measured.resolved.environment,
         plan=measured.resolved.plan,
         session=judged.session,

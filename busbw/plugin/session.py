@@ -189,7 +189,7 @@ class Judged:
     `moved` are the cases whose level is not the accepted one any more.
     """
 
-    settings: Settings
+    collected: Collected
     session: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     compiled: Mapping[CompileSpec, CompiledVerdict] = field(default_factory=dict)
@@ -197,6 +197,11 @@ class Judged:
     groups: tuple[SizeGroup, ...] = ()
     moved: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> Settings:
+        """What the user asked for."""
+        return self.collected.settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,6 +218,9 @@ class Written:
 Session = Collected | Measured | Programs | Judged | Written
 
 SESSION = pytest.StashKey[Session]()
+
+# The attribute of a failed report whose failure is said in the section of busbw.
+TOLD = "busbw_told"
 
 
 def collected_of(config: pytest.Config) -> Collected:

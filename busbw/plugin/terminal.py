@@ -1,23 +1,37 @@
-"""What the terminal shows: header, progress while measuring, one line per case at the end.
+"""What the terminal shows: header, progress while measuring, tables, and the answer at the end.
 
-The lines are made in `busbw.report`; here they are only written to the terminal.
+The lines are made in `busbw.report`; here they are only written to the terminal. What failed is in
+the answer and not in pytest's own sections, which other tests keep.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import pytest
 
 from busbw import judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import Compiler, payload_text
+from busbw.model import CompiledVerdict, Compiler, Verdict, payload_text
 
 from .compilers import FAMILIES, CompileSettings, missing
-from .session import SESSION, Collected, Judged, Measured, Programs, Resolved, Written, collected_of
+from .session import (
+    SESSION,
+    TOLD,
+    Collected,
+    Judged,
+    Measured,
+    Programs,
+    Resolved,
+    Written,
+    collected_of,
+)
 
+# A line this often, in seconds, where nothing can be overwritten and there are no passes.
 QUIET_STEP_S = 10.0
 
 
@@ -46,13 +60,15 @@ def _compile_header(asked: CompileSettings, payloads: int) -> str:
 
 
 class Display:
-    """Progress: on a terminal one line that is overwritten, elsewhere a line every few seconds."""
+    """Progress: on a terminal one line that is overwritten, elsewhere a line for each pass."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin(
             "terminalreporter"
         )
+        self._verbose = config.get_verbosity() > 0
         self._last_s = 0.0
+        self._last_pass = 0
         self._open = False
 
     def line(self, text: str) -> None:
@@ -70,6 +86,7 @@ class Display:
             None if resolved.paired else settings.baselines,
             environment.key.folder,
             resolved.machine.target.unreached,
+            verbose=self._verbose,
         )
         home = os.path.expanduser("~")
         for text in (
@@ -78,7 +95,7 @@ class Display:
         ):
             self.line(text)
         if settings.injection is not None:
-            self.line(f"busbw injected: {settings.injection.text}; these are no true times")
+            self.line(f"busbw injected: {settings.injection.text}; the times are not real")
 
     def say(self, text: str) -> None:
         """A line of its own that interrupts the progress line."""
@@ -89,20 +106,24 @@ class Display:
         """Which pass, which case, how long to go."""
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        self._progressed(
-            f"busbw: pass {progress.pass_number}/{progress.passes}, "
-            f"{progress.done + 1}/{progress.total}: {progress.case.name}{left}"
-        )
+        number = f"busbw: pass {progress.pass_number}/{progress.passes}"
+        if self._can_overwrite:
+            count = f"{progress.done + 1}/{progress.total}"
+            self._overwrite(f"{number}{left}: {count} {progress.case.name}")
+        elif progress.pass_number != self._last_pass:
+            self._last_pass = progress.pass_number
+            self.line(f"{number}{left}")
 
-    def _progressed(self, text: str) -> None:
-        if self._reporter is None:
-            return
-        if self._reporter.isatty:
-            self._reporter.rewrite(text, erase=True)
+    @property
+    def _can_overwrite(self) -> bool:
+        return self._reporter is not None and bool(self._reporter.isatty)
+
+    def _overwrite(self, text: str) -> None:
+        """Show `text`, as much of it as one line holds, in place of the progress line."""
+        if self._reporter is not None:
+            width = shutil.get_terminal_size().columns - 1
+            self._reporter.rewrite(text[:width], erase=True)
             self._open = True
-        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
-            self._last_s = time.monotonic()
-            self.line(text)
 
     def compilers(self, compilers: Sequence[Compiler]) -> None:
         """Which compilers there are, and for what."""
@@ -111,7 +132,12 @@ class Display:
 
     def compiled(self, done: int, total: int, job: Job) -> None:
         """How many of the cases are compiled; called by one thread at a time."""
-        self._progressed(f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}")
+        text = f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}"
+        if self._can_overwrite:
+            self._overwrite(text)
+        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
+            self._last_s = time.monotonic()
+            self.line(text)
 
     def done(self, what: str, seconds: float) -> None:
         """Close the progress line, and say how long it took."""
@@ -124,70 +150,113 @@ class Display:
             self._open = False
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """One line per case, then what was written; after an interrupt, what there is."""
+) -> Generator[None]:
+    """Tables and the answer, below all other sections; after an interrupt, what there is."""
     found = config.stash.get(SESSION, None)
     if found is None or isinstance(found, Collected):
-        return
-    judged = found.judged if isinstance(found, Written) else found
-    observed = judged.observed if isinstance(judged, Judged) else judged
-    if isinstance(observed, Measured):
-        _section(terminalreporter, _timed_tables(judged, observed), [], found)
-    elif isinstance(judged, Programs) or (isinstance(judged, Judged) and judged.compiled):
-        compiled = judged.compiled if isinstance(judged, Judged) else judged.resolved.skipped
-        verdicts = tuple(compiled.values())
-        tables, releases = report.compiled_tables(verdicts), report.release_lines(verdicts)
-        _section(terminalreporter, tables, releases, found)
+        return (yield)
+    failed = terminalreporter.stats.get("failed", [])
+    told = [one for one in failed if getattr(one, TOLD, False)]
+    # They count as failed, and are shown once: below.
+    failed[:] = [one for one in failed if one not in told]
+    try:
+        yield
+    finally:
+        failed += told
+    _Section(terminalreporter, config).write(found)
 
 
-def _section(
-    reporter: pytest.TerminalReporter,
-    tables: Sequence[report.Table],
-    texts: Sequence[str],
-    found: Measured | Programs | Judged | Written,
-) -> None:
-    """Tables, notes, what was written, the session's verdict, errors."""
-    reporter.section("busbw")
-    _write_tables(reporter, tables)
-    for text in texts:
-        reporter.write_line(text)
-    written = found if isinstance(found, Written) else None
-    judged = found.judged if isinstance(found, Written) else found
-    for note in (*judged.notes, *(written.notes if written else ())):
-        reporter.write_line(f"note: {note}", yellow=True)
-    if written is not None:
-        _write_changes(reporter, written)
-    if isinstance(judged, Judged):
-        session = judged.session
-        reporter.write_line(session.headline(), red=session.failed or session.failed_cases > 0)
-    for error in written.errors if written else ():
-        reporter.write_line(f"ERROR: {error}", red=True)
+class _Section:
+    """The section of busbw at the end of a session."""
+
+    def __init__(self, reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        self._reporter = reporter
+        self._verbose = config.get_verbosity() > 0
+        # A log keeps whole lines, which can be searched.
+        self._width = shutil.get_terminal_size().columns if reporter.isatty else 0
+
+    def write(self, found: Measured | Programs | Judged | Written) -> None:
+        """Tables, notes, what is known of failures, what was written, and the answer."""
+        written = found if isinstance(found, Written) else None
+        judged = found.judged if isinstance(found, Written) else found
+        self._reporter.section("busbw")
+        verdicts = self._write_verdicts(judged)
+        for note in (*judged.notes, *(written.notes if written else ())):
+            self._line(report.TextLine(f"note: {note}", {"yellow": True}))
+        for text in report.failure_lines(verdicts):
+            # Logs stay as they were written.
+            self._reporter.write_line(text)
+        if written is not None:
+            self._write_changes(written)
+        for error in written.errors if written else ():
+            self._line(report.TextLine(f"ERROR: {error}", {"red": True}))
+        if isinstance(judged, Judged):
+            self._reporter.write_line("")
+            for line in report.answer_lines(verdicts, judged.session):
+                self._line(line)
+
+    def _write_verdicts(
+        self, judged: Measured | Programs | Judged
+    ) -> Sequence[Verdict | CompiledVerdict]:
+        """The tables of all verdicts that there are; the verdicts."""
+        observed = judged.observed if isinstance(judged, Judged) else judged
+        if isinstance(observed, Measured):
+            verdicts, tables = _timed_tables(judged, observed, verbose=self._verbose)
+            self._tables(tables)
+            for text in report.legend(verdicts):
+                self._line(report.TextLine(text))
+            return verdicts
+        if isinstance(judged, Judged):
+            programs, timed = tuple(judged.compiled.values()), tuple(judged.verdicts.values())
+        else:
+            assert isinstance(judged, Programs)
+            programs, timed = tuple(judged.resolved.skipped.values()), ()
+        self._tables(report.compiled_tables(programs))
+        for text in report.release_lines(programs):
+            self._line(report.TextLine(text))
+        return programs or timed
+
+    def _write_changes(self, written: Written) -> None:
+        changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
+        self._tables(report.change_tables(changes))
+        compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
+        for text in report.compiled_change_lines(compiled):
+            self._line(report.TextLine(text))
+
+    def _tables(self, tables: Sequence[report.Table]) -> None:
+        for table in tables:
+            for line in report.RENDERERS["text"](table):
+                self._line(line)
+
+    def _line(self, line: report.TextLine) -> None:
+        """Write a line; on a terminal it is broken between words, below where its text begins."""
+        for text in _broken(line.text, self._width):
+            self._reporter.write_line(text, **line.markup)
 
 
-def _write_tables(reporter: pytest.TerminalReporter, tables: Sequence[report.Table]) -> None:
-    for table in tables:
-        for line in report.RENDERERS["text"](table):
-            reporter.write_line(line.text, **line.markup)
+def _broken(text: str, width: int) -> Sequence[str]:
+    if not 0 < width < len(text):
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
-def _write_changes(reporter: pytest.TerminalReporter, written: Written) -> None:
-    changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
-    _write_tables(reporter, report.change_tables(changes))
-    compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
-    for text in report.compiled_change_lines(compiled):
-        reporter.write_line(text)
-
-
-def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> list[report.Table]:
+def _timed_tables(
+    judged: Judged | Measured | Programs, measured: Measured, *, verbose: bool
+) -> tuple[Sequence[Verdict], list[report.Table]]:
     found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
+    verdicts = tuple(found.values())
     curves = [
         report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
         for group in (judged.groups if isinstance(judged, Judged) else ())
         if group.now is not None
     ]
-    tables = report.session_tables(tuple(found.values()), measured.measurements, curves)
+    tables = report.session_tables(verdicts, measured.measurements, curves, verbose=verbose)
     if measured.interrupted:
         summaries = [
             (one.case, judge.summary_of(one.case, [stats.launch_time_s(run) for run in one.runs]))
@@ -195,4 +264,4 @@ def _timed_tables(judged: Judged | Measured | Programs, measured: Measured) -> l
             if one.runs
         ]
         tables.append(report.measured_table(summaries, measured.resolved.plan.launches))
-    return tables
+    return verdicts, tables

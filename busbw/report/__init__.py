@@ -4,6 +4,7 @@ Takes values and returns Tables, which `renderers` turn into lines, and lines wh
 table; prints nothing, writes no file, judges nothing.
 """
 
+from .answer import answer_lines, failure_lines
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
@@ -17,6 +18,7 @@ from .session import (
     measured_table,
     reference_lines,
     session_tables,
+    versions_text,
 )
 from .table import (
     Column,
@@ -31,7 +33,7 @@ from .table import (
 )
 from .traces import RATES, Problem, Times, TraceCell, Unknown, trace_document, trace_lines
 from .training import training_medians
-from .verdicts import compiled_tables, release_lines
+from .verdicts import compiled_tables, legend, release_lines
 
 __all__ = [
     "RATES",
@@ -46,17 +48,20 @@ __all__ = [
     "Times",
     "TraceCell",
     "Unknown",
+    "answer_lines",
     "attributes",
     "change_tables",
     "compiled_change_lines",
     "compiled_document",
     "compiled_tables",
     "compiler_lines",
+    "failure_lines",
     "fields_of",
     "filled",
     "header_lines",
     "is_results",
     "item",
+    "legend",
     "measured_table",
     "percent_text",
     "reference_lines",
@@ -71,5 +76,6 @@ __all__ = [
     "trace_document",
     "trace_lines",
     "training_medians",
+    "versions_text",
     "without_homes",
 ]

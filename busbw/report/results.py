@@ -1,6 +1,6 @@
 """A session as one JSON document, measured or compiled; the schemas are published in docs/.
 
-Schema history of results.schema.json (compiled.schema.json has had one only):
+Schema history of results.schema.json:
 1  the first.
 2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
 3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
@@ -11,7 +11,12 @@ Schema history of results.schema.json (compiled.schema.json has had one only):
    what training under a strategy gave (`training`).
 7  what would have been flagged (`detectable`), sessions that are SLOWER as a whole or that DRIFT;
    no anchors, which are no longer measured.
-8  what a locked reference says of the stack and of the machine (`stack`, `machine`).
+8  what a locked reference says of the stack and of the machine (`stack`, `machine`); when the
+   session began, by which busbw, on which host; which devices were not found.
+
+Schema history of compiled.schema.json:
+1  the first.
+2  when the session began, by which busbw, on which host.
 """
 
 from __future__ import annotations
@@ -20,9 +25,11 @@ import dataclasses
 import enum
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import busbw
 from busbw.model import (
     Case,
     CompiledVerdict,
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 SCHEMA = 8
-_COMPILED_SCHEMA = 1
+_COMPILED_SCHEMA = 2
 
 # What the schema calls by another name than the code.
 _KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
@@ -70,15 +77,18 @@ def results(
     measuring_s: float,
     spent_s: Mapping[str, float],
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
+    began: datetime,
     references: Mapping[Spec, Measurement] = MappingProxyType({}),
 ) -> dict[str, object]:
-    """The document: plain dicts, lists, strings, numbers and None.
+    """The document of a session that `began` then: dicts, lists, strings, numbers and None.
 
     `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
     `references` is what was measured in turn with the cases, if anything was.
     """
     return {
         "schema": SCHEMA,
+        "busbw": busbw.__version__,
+        "began": began.isoformat(timespec="seconds"),
         "environment": fields_of(environment),
         "plan": fields_of(plan),
         "measuring_s": measuring_s,
@@ -135,10 +145,16 @@ def compiled_document(
     verdicts: Sequence[CompiledVerdict],
     session: SessionVerdict | None,
     compilers: Sequence[Compiler],
+    *,
+    began: datetime,
+    host: str,
 ) -> dict[str, object]:
-    """The session as plain dicts, lists, strings, numbers and None; docs/compiled.schema.json."""
+    """The session that `began` then on `host`, as plain data; docs/compiled.schema.json."""
     return {
         "schema": _COMPILED_SCHEMA,
+        "busbw": busbw.__version__,
+        "began": began.isoformat(timespec="seconds"),
+        "host": host,
         "session": _picked(session, "outcome", "text") if session else None,
         "compilers": [fields_of(one) for one in compilers],
         "cases": [{"id": one.spec.id, **_picked(one, *_COMPILED_FIELDS)} for one in verdicts],

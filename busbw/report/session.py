@@ -26,6 +26,7 @@ from busbw.model import (
     Summary,
     Verdict,
     payload_text,
+    plural,
     rate_text,
     seconds_text,
     variables,
@@ -56,24 +57,42 @@ def header_lines(
     baselines: Path | None,
     folder: PurePath,
     unreached: Mapping[str, str],
+    *,
+    verbose: bool = False,
 ) -> Sequence[str]:
-    """A few lines, each beginning with its subject. Without `baselines` no folder is named."""
+    """A few lines, each beginning with its subject. Without `baselines` no folder is named.
+
+    `verbose` adds why each device that was looked for is not there, as the frameworks say it.
+    """
     key = environment.key
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
-    kind += f", {key.cores} cores, virtual devices)" if environment.device is Device.CPU else ")"
-    shape = f"{key.ranks} ranks" + (f" in a {key.mesh} mesh" if key.mesh else "")
+    kind += f", {key.cores} cores), " if environment.device is Device.CPU else "), "
+    kind += f"{key.ranks} virtual devices" if _is_virtual(environment) else f"{key.ranks} ranks"
+    shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {key.hosts} hosts, {key.processes} processes"
-    lines = [f"busbw device: {kind}, {shape}; {environment.why}"]
+    lines = [f"busbw device: {kind}{shape}; {environment.why}"]
+    lines += [f"busbw device: {why}" for why in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():
-        lines.append(f"busbw {framework}: {_versions_text(versions)}")
+        lines.append(f"busbw {framework}: {versions_text(versions)}")
     for framework, reason in unreached.items():
         lines.append(f"busbw {framework}: does not reach the device: {reason}")
     if baselines is None:
         return lines
     there = "" if (baselines / folder).is_dir() else " (none yet)"
-    lines.append(f"busbw baselines: {baselines / folder}{there}")
+    lines.append(f"busbw baselines: {_shown(baselines / folder)}{there}")
     return lines
+
+
+def _is_virtual(environment: Environment) -> bool:
+    """Whether the framework made the devices: on a CPU, unless each process has one."""
+    return environment.device is Device.CPU and environment.key.processes == 1
+
+
+def _shown(path: Path) -> str:
+    """Relative to the working directory where it lies in it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def reference_lines(
@@ -84,7 +103,7 @@ def reference_lines(
     ``~`` stands for homes.
     """
     return [
-        f"busbw reference {probe.framework}: {_versions_text(probe.versions)}, "
+        f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
         + "".join(f", {text}" for text in _other_flags(probe.flags, flags))
         for probe in probes
@@ -98,7 +117,8 @@ def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator
             yield f"{name}={theirs[name]}" if name in theirs else f"without {name}"
 
 
-def _versions_text(versions: Mapping[str, str]) -> str:
+def versions_text(versions: Mapping[str, str]) -> str:
+    """Such as ``jax 0.10.2, jaxlib 0.10.2``."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
@@ -118,10 +138,12 @@ def session_tables(
     verdicts: Sequence[Verdict],
     measured: Mapping[Spec, Measurement],
     curves: Sequence[CurveGroup] = (),
+    *,
+    verbose: bool = False,
 ) -> list[Table]:
     """The verdicts, then training of each kind, then curves; no empty table."""
     return [
-        *verdict_tables(verdicts),
+        *verdict_tables(verdicts, verbose=verbose),
         *step_tables(verdicts, measured),
         *strategy_tables(verdicts, measured),
         *curve_tables(curves),
@@ -175,7 +197,8 @@ def _baseline_text(case: Case, baseline: Baseline | None) -> str:
         return "out of memory"
     bare = case.workload.is_bare
     rate = f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, " if bare else ""
-    counts = f"{len(baseline.times_s)} launches of {len(baseline.sessions)} sessions"
+    launches, sessions = len(baseline.times_s), len(baseline.sessions)
+    counts = f"{plural(launches, 'launch')} of {plural(sessions, 'session')}"
     pin = f"pinned {seconds_text(pinned_s)}"
     return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"
 

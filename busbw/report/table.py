@@ -104,3 +104,8 @@ def span_text(payloads: Sequence[int]) -> str:
 def percent_text(share: float) -> str:
     """A share in whole per cent, without the unit."""
     return f"{100 * share:.0f}"
+
+
+def ratio_text(ratio: float) -> str:
+    """Two digits after the point, or three below 1.1."""
+    return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}"

@@ -42,14 +42,14 @@ _STEP_NOTES = (
     "hidden: how much of it the rank computed meanwhile; empty where the recording does not tell",
 )
 _STRATEGY_COLUMNS = (
-    Column("strategy", "strategy", width=21, left=True),
-    Column("ranks", "ranks", width=6),
+    Column("strategy", "strategy", width=8, fits=True, left=True),
+    Column("ranks", "ranks", width=5),
     Column("step_s", "step", text=seconds_text, width=10),
-    Column("one_device_ratio", "one_device", unit="x", text="{:.2f}".format, width=11),
+    Column("one_device_ratio", "one_device", unit="x", text="{:.2f}".format, width=10),
     Column("epoch_s", "epoch", text=seconds_text, width=10),
-    Column("first_epoch_s", "first", text=seconds_text, width=11),
-    Column("accuracy", "accuracy", unit="%", text=lambda share: f"{100 * share:.1f}", width=9),
-    Column("agree", "agree", width=6),
+    Column("first_epoch_s", "first", text=seconds_text, width=10),
+    Column("accuracy", "accuracy", unit="%", text=lambda share: f"{100 * share:.1f}", width=8),
+    Column("agree", "agree", width=5),
 )
 _STRATEGY_NOTES = (
     "step: all ranks together over one batch. first: the epoch that holds tracing and connecting.",

@@ -20,14 +20,45 @@ from busbw.model import (
     bytes_text,
     payload_text,
     rate_text,
-    seconds_text,
 )
 
-from .table import Column, Row, Table, TextLine, attributes, percent_text, span_text
+from .table import Column, Row, Table, TextLine, attributes, percent_text, ratio_text, span_text
 
-_RATE = "{:.4g}".format
+_RATE = "{:.3f}".format
 _BOLD = {"bold": True}
 _RED = {"red": True, "bold": True}
+
+
+def _us_text(seconds: float) -> str:
+    """Microseconds, a tenth of them at least."""
+    return f"{seconds * 1e6:.1f}"
+
+
+def _share_text(share: float) -> str:
+    """Per cent of the ceiling, two significant digits below ten."""
+    return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
+
+
+_LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
+_COLUMNS = (
+    Column("median_s", "time", unit="us", text=_us_text, width=7, fits=True),
+    Column("best_s", "best", unit="us", text=_us_text, width=7, fits=True),
+    Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_RATE, width=7, fits=True),
+    Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_RATE, width=7, fits=True),
+    Column("ceiling_share", "ceil", unit="%", text=_share_text, width=4),
+    Column("spread", "spread", unit="%", text=percent_text, width=6),
+    Column("dispatch_s", "per call", unit="us", text=_us_text, width=8, fits=True),
+    Column("baseline_s", "baseline", unit="us", text=_us_text, width=8, fits=True),
+    Column("ratio", "ratio", text="{:.2f}".format, width=5, fits=True),
+    Column("detectable", "flags", text=ratio_text, width=5, fits=True),
+    Column("outcome", "outcome", left=True, gap=2),
+)
+_OF_STRATEGIES = (Column("strategy", "strategy", width=8, fits=True), *_COLUMNS)
+# Shown where a row of the group has one.
+_OPTIONAL = frozenset(
+    {"algbw_gb_per_s", "busbw_gb_per_s", "ceiling_share", "baseline_s", "ratio", "detectable"}
+)
+_VERBOSE = frozenset({"best_s", "dispatch_s"})
 _COMPILED_COLUMNS = (
     Column("payload_bytes", "payload", text=payload_text, width=8),
     Column("temporary_bytes", "temporary", text=bytes_text, width=11),
@@ -37,7 +68,16 @@ _COMPILED_COLUMNS = (
 )
 _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
+# Marks right of an outcome, explained below the tables.
+_PROVISIONAL, _EXPECTED = "*", "+"
+_LEGEND = (
+    (_PROVISIONAL, "* provisional: of fewer sessions than the limit is made for, which is wide"),
+    (_EXPECTED, "+ expected: the baseline says so"),
+)
+
 _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
+    Outcome.PASS: {"green": True},
+    Outcome.NOISY: {"yellow": True},
     Outcome.REGRESSED: _RED,
     Outcome.FAILED: _RED,
     Outcome.OUT_OF_MEMORY: {"yellow": True},
@@ -48,50 +88,50 @@ _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
 }
 
 
-def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """The verdicts by framework, strategy and dtype, a table for each group."""
-    return [_table(name, list(alike)) for name, alike in itertools.groupby(verdicts, key=_group)]
+def verdict_tables(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[Table]:
+    """The verdicts by framework, strategy and dtype, a table for each group.
+
+    The columns are in the order of nccl-tests and fit 80 characters. `verbose` adds the best launch
+    and the overhead of a call, and below a failed case its whole reason, which else is left to the
+    answer.
+    """
+    return [
+        _table(name, list(alike), verbose)
+        for name, alike in itertools.groupby(verdicts, key=_group)
+    ]
 
 
-def _table(name: str, group: Sequence[Verdict]) -> Table:
-    bounded = any(verdict.ceiling is not None for verdict in group)
-    compared = any(verdict.detectable is not None for verdict in group)
-    of_strategies = bool(group[0].spec.workload.own_strategies)
+def legend(verdicts: Sequence[Verdict]) -> list[str]:
+    """What the columns and marks of the tables mean that need it; nothing without a time."""
+    if not any(verdict.now for verdict in verdicts):
+        return []
+    lines = ["spread: of the launches, 1.4826 x median absolute deviation / median"]
+    if any(verdict.detectable for verdict in verdicts):
+        lines.append("flags: the ratio from which a loss is flagged with 95 % probability")
+    marks = "".join(map(_marks, verdicts))
+    return lines + [text for mark, text in _LEGEND if mark in marks]
+
+
+def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
+    rows = tuple(_row(verdict, verbose) for verdict in group)
+    given = {id for row in rows for id, value in row.values.items() if value is not None}
+    columns = (_LABEL, *_COLUMNS) if not group[0].spec.workload.own_strategies else _OF_STRATEGIES
     return Table(
         title=TextLine(name, _BOLD),
-        columns=_columns(of_strategies=of_strategies, bounded=bounded, compared=compared),
-        rows=tuple(map(_row, group)),
+        columns=tuple(
+            one
+            for one in columns
+            if (one.id in given or one.id not in _OPTIONAL) and (verbose or one.id not in _VERBOSE)
+        ),
+        rows=rows,
         notes=(*_ceiling_notes(group), *_source_notes(group)),
     )
 
 
-def _columns(*, of_strategies: bool, bounded: bool, compared: bool) -> tuple[Column, ...]:
-    """Only groups that have a ceiling show the share of it, and what would have been flagged."""
-    label = Column("payload_bytes", "payload", text=payload_text, width=8, fits=True)
-    if of_strategies:
-        label = Column("strategy", "strategy", width=8, fits=True)
-    share = Column("ceiling_share", "of ceiling", unit="%", text=_share_text, width=10)
-    detectable = Column("detectable", "flags", text=_ratio_text, width=6)
-    return (
-        label,
-        Column("best_s", "best", text=seconds_text, width=10),
-        Column("median_s", "median", text=seconds_text, width=10),
-        Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_RATE, width=9),
-        Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_RATE, width=9),
-        *([share] if bounded else []),
-        Column("spread", "spread", unit="%", text=percent_text, width=7),
-        Column("dispatch_s", "per call", text=seconds_text, width=10),
-        Column("baseline_s", "baseline", text=seconds_text, width=10),
-        Column("ratio", "ratio", text="{:.2f}".format, width=6),
-        *([detectable] if compared else []),
-        Column("outcome", "outcome", left=True, gap=2),
-    )
-
-
-def _row(verdict: Verdict) -> Row:
+def _row(verdict: Verdict, verbose: bool) -> Row:
     markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
-    if verdict.outcome not in _QUIET:
+    if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.reference is not None:
         notes.append(TextLine(_reference_text(verdict.reference)))
@@ -104,12 +144,16 @@ def _values(verdict: Verdict) -> dict[str, object]:
     rated = verdict.now if spec.workload.is_bare else None
     return {
         **attributes(spec, "strategy", "payload_bytes"),
-        **attributes(verdict.now, "best_s", "median_s", "spread", "dispatch_s"),
+        **attributes(verdict.now, "median_s", "best_s", "spread", "dispatch_s"),
         **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
         **attributes(verdict, "ceiling_share", "ratio", "detectable"),
         "baseline_s": verdict.baseline.median_s if verdict.baseline else None,
-        "outcome": _outcome(verdict),
+        "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
+
+
+def _marks(verdict: Verdict) -> str:
+    return _PROVISIONAL * verdict.provisional + _EXPECTED * verdict.expected
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
@@ -141,8 +185,8 @@ def _source_notes(group: Sequence[Verdict]) -> list[str]:
 def _group(verdict: Verdict) -> str:
     case = verdict.case
     if verdict.spec.workload.own_strategies:
-        gradient = f"{verdict.spec.payload_bytes} bytes of gradient in {verdict.spec.dtype}"
-        return f"{verdict.spec.framework} training under strategies, {gradient}, a step is timed"
+        gradient = f"{verdict.spec.payload_bytes} bytes of {verdict.spec.dtype} gradient"
+        return f"{verdict.spec.framework} training under strategies, steps of {gradient}"
     if case is None:
         return f"{verdict.spec.framework} {verdict.spec.collective} {verdict.spec.dtype}"
     parts = [f"{case.framework} {case.collective} ({case.strategy})", f"{case.ranks} ranks"]
@@ -153,27 +197,8 @@ def _group(verdict: Verdict) -> str:
     parts += [case.placement.replace("_", " ")] if unusual else []
     parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
     if not case.workload.is_bare:
-        parts.append(f"in a {case.workload.kind} step, which is what is timed")
+        parts.append(f"time of a whole {case.workload.kind} step")
     return ", ".join(parts)
-
-
-def _share_text(share: float) -> str:
-    """Per cent of the ceiling, two significant digits below ten."""
-    return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
-
-
-def _ratio_text(ratio: float) -> str:
-    """Two digits after the point, or three below 1.1."""
-    return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}"
-
-
-def _outcome(verdict: Verdict) -> str:
-    word = verdict.outcome.value
-    if verdict.provisional:
-        word += " (provisional)"
-    if verdict.expected:
-        word += " (expected)"
-    return word
 
 
 def _reference_text(reference: Reference) -> str:

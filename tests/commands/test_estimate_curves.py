@@ -32,6 +32,7 @@ def results(tmp_path: Path) -> Path:
         for size, time_s in TIMES.items()
     ]
     document = report.results(
+        began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),
         session=None,

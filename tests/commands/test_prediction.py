@@ -50,6 +50,7 @@ def _written(
     path: Path, verdicts: Sequence[Verdict], inside: Mapping[Spec, Measurement] | None = None
 ) -> Path:
     document = report.results(
+        began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),
         session=None,

@@ -94,6 +94,7 @@ def _judged(found: Run | Failure) -> None:
         assert verdict.explain()
         assert report.rendered("text", *report.session_tables([verdict], {}))
         document = report.results(
+            began=build.BEGAN,
             environment=build.environment(),
             plan=build.plan(),
             session=None,

@@ -58,7 +58,7 @@ def judged(
     )
     measurements = {spec: build.measurement(*times_s)}
     return Judged(
-        settings=asked,
+        collected=resolved.collected,
         session=SessionVerdict(outcome=session, text="because"),
         verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
         observed=Measured(resolved=resolved, measurements=measurements),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from .folder import Folder
 
 
@@ -36,10 +38,42 @@ def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> No
 
 def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
-    ran = folder.run("--payloads=1K,1M", exit_code=0)
+    ran = folder.run("--payloads=1K,1M", "--benchmark-verbose", exit_code=0)
     table = ran.text.split("benchmark 'fake.fake'")[1]
     assert "float32-1M]" in table
     assert "float32-1K]" not in table
+
+
+@pytest.mark.parametrize(
+    "option", ["--benchmark-columns=min,max", "--benchmark-sort=name", "--benchmark-only"]
+)
+def test_its_table_is_shown_where_an_option_asks_for_it(folder: Folder, option: str) -> None:
+    assert "benchmark 'fake.fake'" in folder.run(option, exit_code=0).text
+
+
+def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) -> None:
+    own = "def test_own(benchmark):\n    benchmark(sum, (1, 2))\n"
+    (folder.path / "test_own.py").write_text(own)
+    ran = folder.run("test_own.py", exit_code=0)
+    table = ran.text.split("- benchmark: 1 tests -")[1]
+    assert "test_own" in table
+    assert "test_collective[" not in table
+
+
+def test_its_json_says_what_was_measured_and_holds_no_objects(folder: Folder) -> None:
+    path = folder.path / "benchmark.json"
+    ran = folder.run(f"--benchmark-json={path}", exit_code=0)
+    (row,) = rows(folder)
+    assert row["params"] == {"case": "fake-default-float32-1M"}
+    extra, case = row["extra_info"], ran.case()
+    assert extra["collective"] == "all_reduce" and extra["dtype"] == "float32"
+    assert extra["outcome"] == case["outcome"] == "NO_BASELINE"
+    assert extra["provisional"] is False and extra["spread"] == case["measured"]["spread"]
+    assert ran.results is not None
+    assert extra["device"] == ran.results["environment"]["key"]["device_kind"]
+    assert extra["versions"] == "fake 1"
+    text = path.read_text()
+    assert "UNSERIALIZABLE" not in text and " object at 0x" not in text
 
 
 def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:

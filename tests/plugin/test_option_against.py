@@ -51,7 +51,7 @@ def test_six_launches_of_each_side_are_the_default(folder: Folder) -> None:
 
 def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> None:
     ran = folder.run(AGAINST, exit_code=0)
-    assert "busbw: 1 further launch of fake-default-float32-1M" in ran.text
+    assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
     assert len(ran.case()["launches"]) == 2
 
 

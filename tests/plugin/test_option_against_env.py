@@ -35,7 +35,7 @@ def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder:
     assert "1.100 x the reference's time in turn" in words
     assert "seen again" in words
     assert len(ran.case()["launches"]) == 5
-    assert "busbw: 3 further launches of fake-default-float32-1K" in ran.text
+    assert "busbw: 3 more launches of fake-default-float32-1K" in ran.text
 
 
 def test_what_is_faster_than_the_reference_has_improved(folder: Folder) -> None:

@@ -29,10 +29,14 @@ def test_a_device_with_one_rank_is_a_usage_error_that_says_so(folder: Folder) ->
 
 def test_auto_says_what_was_looked_for_first(folder: Folder) -> None:
     ran = folder.run(exit_code=0)
-    assert (
-        "4 ranks; no TPU to measure on (fake: not found); no GPU to measure on "
-        "(fake: not found); the first with two ranks or more" in ran.text
-    )
+    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
+    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
+
+
+def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) -> None:
+    ran = folder.run("-v", exit_code=0)
+    for name in ("TPU", "GPU"):
+        assert f"busbw device: no {name} to measure on (fake: not found)" in ran.text
 
 
 def test_a_named_device_that_is_there_is_measured_and_the_header_names_it(folder: Folder) -> None:

@@ -24,7 +24,7 @@ def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Fol
 def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder: Folder) -> None:
     folder.script(**SLOW, injected_more=2.0)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
-    assert "busbw injected: delay:10%@1M+4M; these are no true times" in ran.text
+    assert "busbw injected: delay:10%@1M+4M; the times are not real" in ran.text
     assert "note: injected delay:10%@1M+4M: measured +20.0 % at 1M, +20.0 % at 4M" in ran.text
     (note,) = (one for one in ran.case()["notes"] if one.startswith("injected"))
     assert note.startswith("injected delay:10%@1M+4M: measured +20.0 % (2")

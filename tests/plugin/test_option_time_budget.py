@@ -9,7 +9,7 @@ from .test_option_against_env import PAIRS, junit_failures, reference
 
 NONE = "--time-budget=1e-9"
 SPENT = (
-    "note: --time-budget of 1e-09 s for further launches is spent; "
+    "note: --time-budget of 1e-09 s for more launches is spent; "
     "still undecided: fake-default-float32-1M"
 )
 STANDS = "NO_VERDICT: suspected and not seen again in the time: fake-default-float32-1M"
@@ -27,7 +27,7 @@ def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> No
     ran = folder.run("--time-budget=60", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert len(ran.case()["launches"]) == 4
-    assert "busbw: 3 further launches of fake-default-float32-1M" in ran.text
+    assert "busbw: 3 more launches of fake-default-float32-1M" in ran.text
     assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
 
 

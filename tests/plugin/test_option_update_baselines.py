@@ -44,7 +44,7 @@ def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
     assert ran.outcomes == {"1M": "PASS"}
     assert len(stored(folder)["1M"]) == 6
     (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
-    assert "3 launches of 1 sessions, pinned" in line.split(" -> ")[0]
+    assert "3 launches of 1 session, pinned" in line.split(" -> ")[0]
     assert "6 launches of 2 sessions, pinned" in line.split(" -> ")[1]
 
 

@@ -57,6 +57,15 @@ def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -
     assert float(found["baseline_median_s"]) == case["baseline"]["median_s"]
     assert found["payload_bytes"] == str(2**20)
     assert found["ranks"] == "4"
+    assert float(found["spread"]) == case["measured"]["spread"]
+    assert found["provisional"] == str(case["provisional"])
+    kinds = {"framework": "fake", "collective": "all_reduce", "dtype": "float32"}
+    assert {name: found[name] for name in kinds} == kinds
+    assert ran.results is not None
+    environment = ran.results["environment"]
+    assert found["device"] == environment["key"]["device_kind"]
+    versions = environment["versions"]["fake"]
+    assert found["versions"] == ", ".join(f"{name} {one}" for name, one in versions.items())
     assert "test_collective[fake-default-float32-1M] REGRESSED" in ran.text
 
 

@@ -146,7 +146,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         flags={"XLA_FLAGS": "--a"},
     )
     judged = Judged(
-        settings=measured.resolved.settings,
+        collected=measured.resolved.collected,
         session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
         verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
         observed=measured,
@@ -177,7 +177,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         occasion = baselines.Occasion(date="2026-03-04", at="2026-03-04T03:05:07Z")
         baselines.save(draft, [accepted], occasion=occasion, rules=baselines.Rules(budget=0.1))
     judged = Judged(
-        settings=measured.resolved.settings,
+        collected=measured.resolved.collected,
         session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
         verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
         observed=measured,

@@ -103,6 +103,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     )
     judged = judging.judged(measured, given["skip"])
     return report.results(
+        began=BEGAN,
         environment=environment,
         plan=resolved.plan,
         session=judged.session,
@@ -195,7 +196,9 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         skipped=skipped,
     )
     judged = compiling.judged(Programs(resolved=resolved, results=found), given["skip"])
-    return report.compiled_document(tuple(judged.compiled.values()), judged.session, compilers)
+    return report.compiled_document(
+        tuple(judged.compiled.values()), judged.session, compilers, began=COMPILED, host="here"
+    )
 
 
 def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:

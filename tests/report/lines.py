@@ -14,6 +14,6 @@ def marked(tables: Sequence[Table]) -> list[TextLine]:
     return [line for table in tables for line in RENDERERS["text"](table)]
 
 
-def verdict_lines(verdicts: Sequence[Verdict]) -> list[TextLine]:
+def verdict_lines(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[TextLine]:
     """The tables of verdicts as lines."""
-    return marked(verdict_tables(verdicts))
+    return marked(verdict_tables(verdicts, verbose=verbose))

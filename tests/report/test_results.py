@@ -52,6 +52,7 @@ def _document(
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] | None = None,
 ) -> dict[str, Any]:
     return report.results(
+        began=build.BEGAN,
         environment=build.environment(flags={"XLA_FLAGS": "--x"}, clock_mhz=2400.0),
         plan=build.plan(),
         session=session,

@@ -55,11 +55,10 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
         "baselines written: a.json",
         "baselines written: b.json",
     ]
-    assert "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 sessions, pinned 2 ms)" in lines[2]
+    assert "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 session, pinned 2 ms)" in lines[2]
     assert "float32 1M" in lines[2]
     assert (
-        "1 ms (1.573 GB/s busbw, 1 launches of 1 sessions, pinned 1 ms) -> out of memory"
-        in lines[3]
+        "1 ms (1.573 GB/s busbw, 1 launch of 1 session, pinned 1 ms) -> out of memory" in lines[3]
     )
     assert "out of memory -> 1 ms" in lines[-1]
 

@@ -26,9 +26,19 @@ def _on_tpu(**key: Any) -> Environment:
 
 
 def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
-    assert _header()[0] == (
-        "busbw device: AMD EPYC (CPU, 2 cores, virtual devices), 4 ranks; asked for"
-    )
+    assert _header()[0] == ("busbw device: AMD EPYC (CPU, 2 cores), 4 virtual devices; asked for")
+
+
+def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
+    found = build.environment(key=build.key(processes=4))
+    assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 hosts, ")
+
+
+def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() -> None:
+    found = build.environment(not_found=("no TPU to measure on (jax: no libtpu)",))
+    assert "libtpu" not in "".join(_header(found))
+    lines = header_lines(found, None, FOLDER, {}, verbose=True)
+    assert lines[1] == "busbw device: no TPU to measure on (jax: no libtpu)"
 
 
 @pytest.mark.parametrize(

@@ -72,5 +72,5 @@ def test_a_step_that_gave_no_time_has_no_line() -> None:
 
 def test_the_table_shows_no_rates_of_a_step() -> None:
     lines = verdict_lines([_step()])
-    assert lines[1].text.endswith("in a dense step, which is what is timed")
-    assert _cells(lines[4].text) == ["4K", "900", "us", "1", "ms", "15", "PASS"]
+    assert lines[1].text.endswith(", time of a whole dense step")
+    assert _cells(lines[4].text) == ["4K", "1000.0", "15", "PASS"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.model import Ceiling, Outcome, Reference, Verdict
-from busbw.report import TextLine
+from busbw.report import TextLine, legend
 from tests import build
 
 from .lines import verdict_lines
@@ -44,12 +44,47 @@ def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> Non
 
 def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
     (row,) = _rows(build.verdict())
-    assert row.text.split() == ["4K", "900", "us", "1", "ms", "4", "6", "15", "PASS"]
+    assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "15", "PASS"]
+
+
+def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
+    found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5))
+    head, _, row = (line.text for line in verdict_lines([found], verbose=True)[2:])
+    assert head.split() == [
+        *("size", "time", "best", "algbw", "busbw", "spread", "per", "call", "outcome")
+    ]
+    assert row.split()[1:3] == ["1000.0", "900.0"]
+    assert row.split()[-2:] == ["50.0", "PASS"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": Outcome.OUT_OF_MEMORY, "expected": True},
+        {"outcome": Outcome.REGRESSED, "provisional": True},
+    ],
+)
+def test_the_widest_tables_fit_80_columns(changes: dict[str, Any]) -> None:
+    slow = build.summary(median_s=0.9876543, algbw_gb_per_s=12.345, busbw_gb_per_s=18.765)
+    fast = build.summary(median_s=0.0654321, algbw_gb_per_s=432.109, busbw_gb_per_s=987.654)
+    for now, ceiling in ((slow, None), (fast, LINKS)):
+        found = build.verdict(
+            spec=build.spec(payload_bytes=2**30),
+            now=now,
+            ceiling=ceiling,
+            baseline=now,
+            ratio=12.34,
+            detectable=10.01,
+            text="",
+            **changes,
+        )
+        widths = {len(line.text) for line in verdict_lines([found]) if "published" not in line.text}
+        assert max(widths) <= 80, verdict_lines([found])
 
 
 def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
     (row,) = _rows(build.verdict(baseline=build.summary(median_s=2e-3), ratio=0.5))
-    assert row.text.split()[-4:] == ["2", "ms", "0.50", "PASS"]
+    assert row.text.split()[-3:] == ["2000.0", "0.50", "PASS"]
 
 
 @pytest.mark.parametrize(
@@ -96,24 +131,49 @@ def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
     assert reason.text.strip() == "because"
 
 
+def test_the_reason_of_a_failure_is_left_to_the_answer_unless_more_is_asked_for() -> None:
+    found = build.verdict(Outcome.REGRESSED, failed=True, text="because")
+    assert len(_rows(found)) == 1
+    assert verdict_lines([found], verbose=True)[-1].text.strip() == "because"
+
+
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
     assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
 
 
-def test_what_passes_is_not_marked() -> None:
-    assert _rows(build.verdict())[0].markup == {}
+@pytest.mark.parametrize(
+    ("outcome", "markup"),
+    [
+        (Outcome.PASS, {"green": True}),
+        (Outcome.NOISY, {"yellow": True}),
+        (Outcome.NO_BASELINE, {}),
+    ],
+)
+def test_an_outcome_has_its_colour(outcome: Outcome, markup: dict[str, bool]) -> None:
+    assert _rows(build.verdict(outcome))[0].markup == markup
 
 
 @pytest.mark.parametrize(
-    ("one", "words"),
+    ("one", "words", "meaning"),
     [
-        (build.verdict(provisional=True), "PASS (provisional)"),
-        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY (expected)"),
+        (build.verdict(provisional=True), "PASS *", "* provisional: "),
+        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY +", "+ expected: "),
     ],
 )
-def test_a_provisional_or_expected_outcome_says_so(one: Verdict, words: str) -> None:
+def test_a_provisional_or_expected_outcome_has_a_mark_that_is_explained(
+    one: Verdict, words: str, meaning: str
+) -> None:
     assert _rows(one)[0].text.endswith(words)
+    assert legend([one, build.verdict()])[-1].startswith(meaning)
+
+
+def test_only_what_is_shown_is_explained() -> None:
+    assert legend([]) == legend([build.verdict(Outcome.SKIPPED, now=None)]) == []
+    (spread,) = legend([build.verdict()])
+    assert spread.startswith("spread: ")
+    _, flags = legend([build.verdict(detectable=1.1)])
+    assert flags.startswith("flags: ")
 
 
 @pytest.mark.parametrize(
@@ -158,10 +218,10 @@ def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
 
 def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
     head, units, row, last = (line.text for line in verdict_lines([_of(4096, LINKS)])[2:])
-    assert row.split() == ["4K", "900", "us", "1", "ms", "4", "6", "75", "15", "PASS"]
-    end = head.index("of ceiling") + len("of ceiling")
+    assert row.split() == ["4K", "1000.0", "4.000", "6.000", "75", "15", "PASS"]
+    end = head.index("ceil") + len("ceil")
     assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
-    assert head.index("busbw") < head.index("of ceiling") < head.index("spread")
+    assert head.index("busbw") < head.index("ceil") < head.index("spread")
     assert head.index("outcome") == row.index("PASS")
     assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
 
@@ -173,7 +233,7 @@ def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> 
 def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
     now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
     row, _ = _rows(_of(4096, LINKS, now=now))
-    assert row.text.split()[7] == words
+    assert row.text.split()[4] == words
 
 
 def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
@@ -193,10 +253,8 @@ def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
 
 def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
     other = build.verdict(case=build.case(framework="tensorflow"))
-    heads = [
-        line.text for line in verdict_lines([_of(4096, LINKS), other]) if "payload" in line.text
-    ]
-    assert ["of ceiling" in head for head in heads] == [True, False]
+    heads = [line.text for line in verdict_lines([_of(4096, LINKS), other]) if "size" in line.text]
+    assert ["ceil" in head for head in heads] == [True, False]
 
 
 @pytest.mark.parametrize(

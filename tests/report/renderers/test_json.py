@@ -18,7 +18,7 @@ def test_each_row_is_an_object_with_raw_values_by_ids_that_hold_the_units() -> N
 
 
 def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
-    (table,) = session_tables([build.verdict()], {})
+    (table,) = session_tables([build.verdict(ratio=1.5)], {}, verbose=True)
     (row,) = json.loads("\n".join(rendered("json", table)))
     assert (row["payload_bytes"], row["best_s"], row["median_s"]) == (4096, 9e-4, 1e-3)
-    assert (row["ratio"], row["outcome"]) == (None, "PASS")
+    assert (row["ratio"], row["outcome"]) == (1.5, "PASS")
