@@ -16,13 +16,29 @@ from busbw.driver import Job, Progress
 from busbw.model import Compiler, payload_text
 
 from .compilers import FAMILIES, CompileSettings, missing
-from .session import SESSION, Collected, Judged, Measured, Programs, Resolved, Written, collected_of
+from .session import (
+    SESSION,
+    Collected,
+    Judged,
+    Measured,
+    Programs,
+    Refused,
+    Resolved,
+    Written,
+    collected_of,
+    spec_of,
+)
 
 QUIET_STEP_S = 10.0
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """What will be measured; the device is not known before the probe."""
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> str:
+    """What will be measured, if anything is; the device is not known before the probe."""
+    shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
+    return _header(config) if shown and any(map(spec_of, items)) else ""
+
+
+def _header(config: pytest.Config) -> str:
     settings = collected_of(config).settings
     sizes = settings.asked.payloads
     if settings.compile is not None:
@@ -129,7 +145,7 @@ def pytest_terminal_summary(
 ) -> None:
     """One line per case, then what was written; after an interrupt, what there is."""
     found = config.stash.get(SESSION, None)
-    if found is None or isinstance(found, Collected):
+    if found is None or isinstance(found, (Refused, Collected)):
         return
     judged = found.judged if isinstance(found, Written) else found
     observed = judged.observed if isinstance(judged, Judged) else judged
