@@ -28,9 +28,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         return
     early_config.pluginmanager.register(_Promises(folder), "busbw promises")
     if not named:
-        # Files: the user's python_files need not match them.
+        # Files: the user's python_files need not match them. At the front: what stands behind an
+        # option such as --update-baselines would be its value.
         named = sorted(str(path) for path in folder.glob("test_*.py"))
-        args += named
+        args[:0] = named
     # The conftest.py of the current directory and of those above it; none of other tests.
     here = early_config.invocation_params.dir
     own = [path / "conftest.py" for path in (here, *here.parents)]

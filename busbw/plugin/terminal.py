@@ -32,10 +32,12 @@ from .session import (
 QUIET_STEP_S = 10.0
 
 
-def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> str:
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: Sequence[pytest.Item]
+) -> list[str]:
     """What will be measured, if anything is; the device is not known before the probe."""
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    return _header(config) if shown and any(map(spec_of, items)) else ""
+    return [_header(config)] if shown and any(map(spec_of, items)) else []
 
 
 def _header(config: pytest.Config) -> str:
