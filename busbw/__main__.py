@@ -1,22 +1,29 @@
-"""`python -m busbw COMMAND`: runs a command, and nothing else."""
+"""`busbw COMMAND`, and `python -m busbw COMMAND`: runs a command, and nothing else."""
 
 import io
 import os
 import sys
 
-from busbw.commands import main
+from busbw import commands
 
 # The exit code that a shell gives to a program killed by SIGPIPE, as before `| head`.
 _READER_LEFT = 141
 
-# Names of files need not be valid text.
-if isinstance(sys.stdout, io.TextIOWrapper):
-    sys.stdout.reconfigure(errors="backslashreplace")
-try:
-    code = main()
-    sys.stdout.flush()
-except BrokenPipeError:
-    # Else Python would report it again when it flushes at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    code = _READER_LEFT
-sys.exit(code)
+
+def main() -> int:
+    """Run the command that the process's arguments name; the exit code."""
+    # Names of files need not be valid text.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = commands.main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Else Python would report it again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _READER_LEFT
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

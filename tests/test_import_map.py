@@ -34,6 +34,7 @@ _PURE: Mapping[str, set[str]] = {
     "traces": {"model", "collectives"},
     "judge": {"model", "metrics", "hardware", "stats"},
     "locks": set(),
+    "shipped": set(),
     "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
     "history": {"model", "workloads", "wire", "stats", "inputs", "writing", "locks"},
     "stacks": {"model", "wire", "inputs", "writing", "locks"},

@@ -1,4 +1,4 @@
-"""Commands that need no pytest: `python -m busbw COMMAND`.
+"""Commands: `busbw COMMAND`, which `python -m busbw COMMAND` is, too.
 
 A command is a module in this room or a folder in `studies` that has `add_to`, and is found by being
 there. It reads options and files, passes values to other rooms, prints the results, and returns an
@@ -16,16 +16,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from busbw import __version__
+
 from .command import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (the process's own if None) name; its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m busbw",
-        description="what busbw can do without pytest",
+        prog="busbw",
+        description="measures all-reduce, and says whether it got slower",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for command in found():
         command.add_to(commands)

@@ -19,7 +19,7 @@ from .items import (
 from .options import pytest_addoption
 from .phases import pytest_runtestloop, pytest_sessionfinish
 from .session import pytest_configure
-from .terminal import pytest_report_header, pytest_terminal_summary
+from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 
 __all__ = [
     "SessionItem",
@@ -32,7 +32,7 @@ __all__ = [
     "pytest_configure",
     "pytest_generate_tests",
     "pytest_pycollect_makeitem",
-    "pytest_report_header",
+    "pytest_report_collectionfinish",
     "pytest_report_teststatus",
     "pytest_runtest_makereport",
     "pytest_runtestloop",

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, grid, judge
+from busbw import baselines, driver, grid, judge, shipped
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Capability,
@@ -208,10 +209,13 @@ def _with_stored(
         if settings.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
             baselines.check_writable(root, keyed, compiled=True)
-        return {
-            spec: replace(job, stored=baselines.find_compiled(root, job.key, job.case))
-            for spec, job in jobs.items()
-        }
+        return {spec: replace(job, stored=_stored(root, job)) for spec, job in jobs.items()}
+
+
+def _stored(root: Path, job: ProgramJob) -> CompiledBaseline | None:
+    """What is stored below `root`; else what busbw ships."""
+    found = (baselines.find_compiled(one, job.key, job.case) for one in (root, shipped.baselines()))
+    return next((one for one in found if one is not None), None)
 
 
 def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerms:

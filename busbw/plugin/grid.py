@@ -6,7 +6,7 @@ Asks no hardware and starts no process; reports what the selected tests cannot d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -28,11 +28,12 @@ from busbw.model import (
 )
 from busbw.workloads import WORKLOADS
 
-from .items import SessionItem
-from .session import SESSION, Collected, collected_of, spec_of, under_xdist
+from . import items
+from .session import SESSION, Collected, Refused, begun, spec_of, under_xdist
 from .settings import Settings, how_to_get
 
 # pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
+# It has none either for which fixture a name means at a node: hence `_fixturemanager`.
 
 # The fixtures that are parametrized: one reads what was measured, one what was compiled.
 MEASURED, COMPILED = "verdict", "compiled"
@@ -43,13 +44,16 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """Collect tests of what is measured or, with --topology, of what is compiled; never both.
 
     Training steps are collected only when asked for: other sessions take no longer than before.
+    Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
-    if not (inspect.isfunction(obj) and SESSION in collector.config.stash):
+    read = _read_by(collector, name, obj)
+    if not read:
         return None
-    collected = collected_of(collector.config)
+    collected = begun(collector.config)
+    if isinstance(collected, Refused):
+        return _refused(collector.config, collected)
     settings = collected.settings
     other = MEASURED if settings.compile is not None else COMPILED
-    parameters = inspect.signature(obj).parameters
     own = list(getattr(obj, "pytestmark", []))
     marks = [mark for mark in own if mark.name == "training"]
     everywhere = [*own, *collector.iter_markers()]
@@ -58,10 +62,55 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if marks:
         nothing = _has_no_training(settings, marks[0])
     else:
-        nothing = MEASURED in parameters and _has_no_collective(settings)
+        nothing = MEASURED in read and _has_no_collective(settings)
     if nothing:
         collector.config.stash[SESSION] = replace(collected, nothing_asked=True)
-    return [] if nothing or other in parameters else None
+    return [] if nothing or other in read else None
+
+
+def _read_by(collector: pytest.Collector, name: str, obj: object) -> frozenset[str]:
+    """Which of our fixtures the test `obj` has as parameters; none if it is no test."""
+    if not (inspect.isfunction(obj) and isinstance(collector, (pytest.Module, pytest.Class))):
+        return frozenset()
+    if not collector.istestfunction(obj, name):
+        return frozenset()
+    there = {MEASURED, COMPILED}.intersection(inspect.signature(obj).parameters)
+    marks = [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
+    return frozenset(one for one in there if _is_ours(collector, one, marks))
+
+
+def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[pytest.Mark]) -> bool:
+    """Whether `name` means our fixture in a test at `node`, and no fixture or parameter of its own.
+
+    One of the same name that asks for ours, to change it, is a way to read ours.
+    """
+    if any(name in _parametrized(mark) for mark in marks):
+        return False
+    found = node.session._fixturemanager.getfixturedefs(name, node) or ()
+    for one in reversed(found):
+        if one.func.__module__ == items.__name__:
+            return True
+        if name not in one.argnames:
+            return False
+    return False
+
+
+def _parametrized(mark: pytest.Mark) -> Sequence[str]:
+    """The names that `mark` gives values to."""
+    if mark.name != "parametrize":
+        return ()
+    names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+    return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+
+
+def _refused(config: pytest.Config, refused: Refused) -> list[pytest.Item]:
+    """Nothing is collected: `refused` is reported when all is collected.
+
+    Under pytest-xdist it is raised, for want of anything better.
+    """
+    if under_xdist(config):
+        raise pytest.UsageError(refused.error)
+    return []
 
 
 def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
@@ -107,9 +156,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     An impossible grid is only noted: an error raised here would look like a broken test file.
     Under pytest-xdist it is raised, for want of anything better.
     """
-    collected = collected_of(metafunc.config)
+    marks = list(metafunc.definition.iter_markers())
+    there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames)
+    read = {one for one in there if _is_ours(metafunc.definition, one, marks)}
+    collected = begun(metafunc.config) if read else None
+    if collected is None or isinstance(collected, Refused):
+        return
     name = MEASURED if collected.settings.compile is None else COMPILED
-    if name not in metafunc.fixturenames:
+    if name not in read:
         return
     specs: tuple[Spec, ...] | tuple[CompileSpec, ...] = ()
     try:
@@ -168,23 +222,33 @@ def _asked(settings: Settings) -> Asked:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The session's verdict is the last item, whatever -k, --lf and --ff made of the others."""
+    if SESSION not in session.config.stash:
+        return
     measured = [item for item in session.items if spec_of(item)]
     error = _selection_error(session.config, measured)
     # Here an error would end pytest-xdist's process, which reports that nothing ran anyway.
     if error and not under_xdist(session.config):
-        raise pytest.UsageError(f"busbw: {error}")
+        raise pytest.UsageError(error)
     if measured:
         module = measured[-1].getparent(pytest.Module)
         assert module is not None
-        session.items.append(SessionItem.from_parent(module, name="session"))
+        session.items.append(items.SessionItem.from_parent(module, name="session"))
 
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
     """What is wrong with the selection, before anything is started; empty if nothing is."""
-    collected = collected_of(config)
-    settings = collected.settings
-    if collected.error:
+    collected = begun(config)
+    if isinstance(collected, Refused):
         return collected.error
+    error = collected.error or _unmeasurable(config, collected, measured)
+    return f"busbw: {error}" if error else ""
+
+
+def _unmeasurable(
+    config: pytest.Config, collected: Collected, measured: Sequence[pytest.Item]
+) -> str:
+    """Why what is selected cannot be measured or judged; empty if it can."""
+    settings = collected.settings
     if collected.nothing_asked and not collected.grid:
         # Strategies can be those of collectives or of training, and of one framework alone.
         return (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, grid, history, judge
+from busbw import baselines, driver, grid, history, judge, shipped
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Case,
@@ -25,6 +25,7 @@ from busbw.model import (
     OwnProcesses,
     Plan,
     Probe,
+    Reference,
     Spec,
     Verdict,
 )
@@ -171,13 +172,21 @@ def _jobs(
             spec: replace(
                 job,
                 stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
-                published=baselines.find_published(root, job.key, job.case),
+                published=_published(root, job),
             )
             for spec, job in jobs.items()
         }
         if settings.writes_baselines:
             baselines.check_writable(root, [(job.key, job.case) for job in jobs.values()])
     return jobs
+
+
+def _published(root: Path, job: TimedJob) -> Reference | None:
+    """What was published, by a file below `root` or by one that busbw ships."""
+    found = (
+        baselines.find_published(one, job.key, job.case) for one in (root, shipped.baselines())
+    )
+    return next((one for one in found if one is not None), None)
 
 
 def _levels(

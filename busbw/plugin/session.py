@@ -2,7 +2,8 @@
 
 Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
 CompileResolved and Programs instead of Resolved and Measured. pytest's config holds the last value
-under one key; a test item names the Spec whose verdict it reads.
+under one key; a test item names the Spec whose verdict it reads. A session without such items has
+no value.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ LevelKey = tuple[EnvironmentKey, str]
 
 # By the compiler's label and the topology's name.
 Described = Mapping[tuple[str, str], Compiler]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """The options ask for what cannot be; `error` is the usage error that says so."""
+
+    error: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,7 +223,7 @@ class Written:
     errors: tuple[str, ...] = ()
 
 
-Session = Collected | Measured | Programs | Judged | Written
+Session = Refused | Collected | Measured | Programs | Judged | Written
 
 SESSION = pytest.StashKey[Session]()
 
@@ -241,15 +249,29 @@ def judged_of(config: pytest.Config) -> Judged | None:
 VERDICT = pytest.StashKey[Verdict | CompiledVerdict | SessionVerdict]()
 
 
+def begun(config: pytest.Config) -> Refused | Collected:
+    """What the options ask for, read when the first test is collected that reads a verdict.
+
+    A session of other tests alone is left as it is, whatever is wrong with options or ini file.
+    """
+    if SESSION not in config.stash:
+        try:
+            config.stash[SESSION] = Collected(settings=settings_of(config))
+        except pytest.UsageError as error:
+            config.stash[SESSION] = Refused(error=str(error))
+    found = config.stash[SESSION]
+    assert isinstance(found, (Refused, Collected))
+    return found
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the options; a wrong one is a usage error before anything else happens."""
+    """Say what our marks mean."""
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
     config.addinivalue_line(
         "markers",
         "training(step, alone): training steps, or with alone=True their collectives by "
         "themselves; there only where -m asks for training",
     )
-    config.stash[SESSION] = Collected(settings=settings_of(config))
 
 
 def under_xdist(config: pytest.Config) -> bool:

@@ -1,7 +1,7 @@
 """Settings: what the options and the ini file ask for, checked.
 
-A wrong option is a usage error before anything is collected, started or written; the folder of
-baselines and the file of results are checked, too.
+A wrong option is a usage error before anything is started or written; the folder of baselines and
+the file of results are checked, too.
 """
 
 from __future__ import annotations

@@ -26,17 +26,26 @@ from .session import (
     Judged,
     Measured,
     Programs,
+    Refused,
     Resolved,
     Written,
     collected_of,
+    spec_of,
 )
 
 # A line this often, in seconds, where nothing can be overwritten and there are no passes.
 QUIET_STEP_S = 10.0
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """What will be measured; the device is not known before the probe."""
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: Sequence[pytest.Item]
+) -> list[str]:
+    """What will be measured, if anything is; the device is not known before the probe."""
+    shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
+    return [_header(config)] if shown and any(map(spec_of, items)) else []
+
+
+def _header(config: pytest.Config) -> str:
     settings = collected_of(config).settings
     sizes = settings.asked.payloads
     if settings.compile is not None:
@@ -156,7 +165,7 @@ def pytest_terminal_summary(
 ) -> Generator[None]:
     """Tables and the answer, below all other sections; after an interrupt, what there is."""
     found = config.stash.get(SESSION, None)
-    if found is None or isinstance(found, Collected):
+    if found is None or isinstance(found, Refused | Collected):
         return (yield)
     failed = terminalreporter.stats.get("failed", [])
     told = [one for one in failed if getattr(one, TOLD, False)]

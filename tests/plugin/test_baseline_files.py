@@ -221,7 +221,17 @@ def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) 
     assert "published: algbw 9999 GB/s" in ran.text
     assert "published: out of memory" in ran.text
     assert ran.case("1M")["published"]["algbw_gb_per_s"] == 9999.0
-    assert ran.case("4M")["published"] is None
+    assert ran.case("1M")["published"]["source"] == "v2-8: a paper"
+
+
+def test_figures_that_busbw_ships_are_shown_where_one_s_own_folder_has_none(
+    folder: Folder,
+) -> None:
+    publish(folder, {"payload": "1M", "payload_bytes": 2**20, "status": "oom"})
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--payloads=1M:2M", exit_code=0)
+    assert ran.case("1M")["published"]["source"] == "v2-8: a paper"
+    assert "marsggbo/TPU_All_reduce" in ran.case("2M")["published"]["source"]
 
 
 def test_published_figures_are_not_touched_by_an_update_and_are_no_baseline(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import baselines, driver, grid, hardware, metrics, writing
+from busbw import baselines, driver, grid, hardware, metrics, shipped, writing
 from busbw.commands.command import (
     CommandError,
     Commands,
@@ -96,9 +96,9 @@ def add_to(commands: Commands) -> None:
     add(
         "--baselines",
         type=Path,
-        default=Path("baselines"),
+        default=shipped.baselines(),
         metavar="DIR",
-        help="where the published figures lie (default: baselines)",
+        help="where the published figures lie (default: those that busbw ships)",
     )
 
 

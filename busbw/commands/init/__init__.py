@@ -1,0 +1,165 @@
+"""`busbw init [DIR]`: what a repository needs to measure with busbw; overwrites nothing.
+
+The files are those beside this one, with a few words filled in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from busbw import writing
+from busbw.commands.command import Commands, UsageError, add_command
+
+ORDER = 0
+
+_HERE = Path(__file__).parent
+_CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
+
+# The extra of busbw that brings a framework, by device.
+_EXTRAS = {
+    "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
+    "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
+}
+_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
+_ASK_FOR_VARIABLE = """
+# - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
+#   busbw[{extra}] @ git+https://HOST/OWNER/busbw@COMMIT; busbw is not on PyPI."""
+_OF_GITHUB = """
+# - Decide where it runs. GitHub's own machines have one CPU today and another tomorrow, each with
+#   baselines of its own; a machine of your own (runs-on) gives times that can be compared."""
+_OF_YOUR_OWN = """
+# - Set the repository variable BUSBW_RUNNER to the label of a self-hosted runner with the device.
+#   Without it the run is red: there is no such device on GitHub's own machines."""
+
+
+def add_to(commands: Commands) -> None:
+    """The command's options."""
+    parser = add_command(
+        commands,
+        "init",
+        run,
+        help="write a conftest.py, a workflow and a folder for baselines into a repository",
+        description="Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a "
+        "repository. What is there already is left as it is.",
+    )
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="its root (default: .)")
+    add(
+        "--device",
+        choices=("cpu", "gpu", "tpu"),
+        default="cpu",
+        help="what the workflow measures on (default: cpu)",
+    )
+    add(
+        "--framework",
+        choices=tuple(_EXTRAS),
+        default="jax",
+        help="what the workflow measures (default: jax)",
+    )
+    add(
+        "--requirement",
+        metavar="TEXT",
+        help="what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: "
+        "the URL that this busbw was installed from, where it is no file of this machine; else "
+        "the repository variable BUSBW_REQUIREMENT)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write what is missing, and name each file; the exit code."""
+    root: Path = options.folder
+    if os.path.lexists(root) and not root.is_dir():
+        raise UsageError(f"{root} is no folder; accepted is the root of a repository")
+    done = [_put(root / name, text) for name, text in _files(options).items()]
+    _say_notes(root)
+    return 0 if all(done) else 1
+
+
+def _files(options: argparse.Namespace) -> dict[str, str]:
+    return {
+        _CONFTEST: _text("conftest.txt"),
+        _WORKFLOW: _workflow(options),
+        "baselines/README.md": _text("baselines.md"),
+    }
+
+
+def _text(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _workflow(options: argparse.Namespace) -> str:
+    device: str = options.device
+    extra = _EXTRAS[options.framework][device]
+    requirement = options.requirement or _installed_from(extra)
+    is_ours = device == "cpu"
+    words = {
+        "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
+        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_ours else _OF_YOUR_OWN,
+        "@RUNNER@": "ubuntu-latest" if is_ours else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
+        "@REQUIREMENT@": json.dumps(requirement) if requirement else _VARIABLE,
+        "@EXTRA@": extra,
+        "@DEVICE@": device,
+        "@FRAMEWORK@": options.framework,
+    }
+    text = _text("workflow.yml")
+    for mark, word in words.items():
+        text = text.replace(mark, word)
+    return text
+
+
+def _installed_from(extra: str) -> str:
+    """The requirement for the URL that pip recorded, with the commit; empty for a local file."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
+        url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
+        if url.startswith("file:"):
+            return ""
+        if vcs:
+            return f"busbw[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+        return f"busbw[{extra}] @ {url}" if url else ""
+    return ""
+
+
+def _put(path: Path, text: str) -> bool:
+    """Write a new file, and say so; False, with a sentence, if that cannot be."""
+    if path.is_file():
+        print(f"already there, left as it is: {path}")
+        return True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_new(path, text)
+    except OSError as error:
+        print(f"busbw init: {writing.reason(error)}", file=sys.stderr)
+        return False
+    print(f"wrote {path}")
+    return True
+
+
+def _write_new(path: Path, text: str) -> None:
+    """A file that is there at this moment is an error, and a part of one is not left."""
+    with path.open("x", encoding="utf-8") as new, contextlib.ExitStack() as undo:
+        undo.callback(path.unlink, missing_ok=True)
+        new.write(text)
+        new.flush()
+        undo.pop_all()
+
+
+def _say_notes(root: Path) -> None:
+    """What a user should know of what was there before."""
+    conftest = root / _CONFTEST
+    with contextlib.suppress(OSError):
+        if conftest.is_file() and b"busbw.plugin" not in conftest.read_bytes():
+            print(
+                f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
+                "pytest --pyargs busbw.perf asks for it, busbw run does not"
+            )
+    whole = root.absolute()
+    above = next((one for one in whole.parents if (one / ".git").exists()), None)
+    if above is not None and not (whole / ".git").exists():
+        print(f"note: GitHub runs the workflows in {above / '.github'} only")

@@ -1,0 +1,60 @@
+"""A plugin of its own, for `busbw run`: without paths, the tests are the promises that busbw ships.
+
+They lie outside of the user's repository. The root directory and the ini file are nevertheless
+those that pytest finds from the current directory, where it looked before any hook here is called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw import shipped
+
+# How the tests are named, wherever busbw is installed.
+_NAME = "busbw/perf"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Add the promises to `args` where they name no test, and find those that they name."""
+    folder, known = shipped.promises(), early_config.known_args_namespace
+    for index, one in enumerate(args):
+        if one.startswith(f"{_NAME}/") and not Path(one.partition("::")[0]).exists():
+            args[index] = f"{folder}{one.removeprefix(_NAME)}"
+    named = [one for one in args if one.startswith(str(folder))]
+    if known.file_or_dir and not named:
+        return
+    early_config.pluginmanager.register(_Promises(folder), "busbw promises")
+    if not named:
+        # Files: the user's python_files need not match them. At the front: what stands behind an
+        # option such as --update-baselines would be its value.
+        named = sorted(str(path) for path in folder.glob("test_*.py"))
+        args[:0] = named
+    # The conftest.py of the current directory and of those above it; none of other tests.
+    here = early_config.invocation_params.dir
+    own = [path / "conftest.py" for path in (here, *here.parents)]
+    known.file_or_dir = [*(str(path) for path in own if path.is_file()), *named]
+
+
+class _Promises:
+    """How the promises in `folder` are collected."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Pass over what lies beside the promises, such as all of site-packages."""
+        return None if collection_path.parent == self._folder else True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makemodule(
+        self, module_path: Path, parent: pytest.Collector
+    ) -> pytest.Module | None:
+        """A module is named as in the package, not by its path."""
+        if module_path.parent != self._folder:
+            return None
+        name = f"{_NAME}/{module_path.name}"
+        return pytest.Module.from_parent(parent, path=module_path, nodeid=name)

@@ -1,0 +1,1 @@
+"""The promises: tests without any logic."""

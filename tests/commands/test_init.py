@@ -1,0 +1,163 @@
+"""`busbw init`: what is written into a repository, and what is left as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import folder, forked, written
+from tests.plugin.folder import Folder
+
+from .asked import asked_here
+
+__all__ = ["folder", "forked", "written"]
+
+FILES = ("conftest.py", ".github/workflows/busbw.yml", "baselines/README.md")
+
+
+def workflow(root: Path) -> str:
+    return (root / FILES[1]).read_text()
+
+
+def test_every_file_is_written_and_named(tmp_path: Path) -> None:
+    answer = asked_here("init", tmp_path / "new")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+
+
+def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("theirs = 1\n")
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    first, *rest, note = answer.out.splitlines()
+    assert first == f"already there, left as it is: {tmp_path / 'conftest.py'}"
+    assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
+    assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
+    assert (tmp_path / "conftest.py").read_text() == "theirs = 1\n"
+    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    again = asked_here("init", tmp_path, "--device=tpu")
+    assert again.code == 0
+    assert again.out.count("already there, left as it is: ") == len(FILES)
+    assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+
+
+def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Path) -> None:
+    (tmp_path / "baselines").write_text("a file")
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 1
+    assert answer.errors == [f"busbw init: {tmp_path / 'baselines'}: File exists"]
+    assert answer.out.splitlines() == [f"wrote {tmp_path / name}" for name in FILES[:2]]
+    (tmp_path / "baselines").unlink()
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1] == f"wrote {tmp_path / FILES[2]}"
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_what_is_no_file_is_not_taken_for_one(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "conftest.py"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 1
+    assert answer.errors == [f"busbw init: {path}: File exists"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = asked_here("init", tmp_path / "file")
+    assert answer.code == 2
+    assert "is no folder; accepted is the root of a repository" in answer.err
+
+
+def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    answer = asked_here("init", tmp_path / "below")
+    assert answer.out.splitlines()[-1].endswith(f"workflows in {tmp_path / '.github'} only")
+    assert "note:" not in asked_here("init", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "runner"),
+    [
+        ([], "jax", "ubuntu-latest"),
+        (["--device=gpu"], "cuda", "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}"),
+        (["--device=tpu"], "tpu", "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}"),
+        (["--framework=tensorflow"], "tf", "ubuntu-latest"),
+        (
+            ["--framework=tensorflow", "--device=gpu"],
+            "tf-cuda",
+            "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
+        ),
+    ],
+)
+def test_the_workflow_installs_and_measures_what_is_asked_for(
+    options: list[str], extra: str, runner: str, tmp_path: Path
+) -> None:
+    assert asked_here("init", tmp_path, *options).code == 0
+    text = workflow(tmp_path)
+    assert f"busbw[{extra}] @ git+https://" in text
+    assert f"    runs-on: {runner}\n" in text
+    device = next((o.removeprefix("--device=") for o in options if "device" in o), "cpu")
+    framework = "tensorflow" if "--framework=tensorflow" in options else "jax"
+    assert text.count(f'busbw" run --device={device} --frameworks={framework} \\\n') == 2
+
+
+def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_path: Path) -> None:
+    asked_here("init", tmp_path / "variable")
+    assert "BUSBW_REQUIREMENT: ${{ vars.BUSBW_REQUIREMENT }}\n" in workflow(tmp_path / "variable")
+    named = "busbw[jax] @ git+https://example.com/o/busbw@abc"
+    asked_here("init", tmp_path / "option", "--requirement", named)
+    text = workflow(tmp_path / "option")
+    assert f'BUSBW_REQUIREMENT: "{named}"\n' in text
+    assert "vars.BUSBW_REQUIREMENT" not in text and "#@" not in text
+
+
+def test_the_workflow_is_pinned_and_has_no_permission_but_to_read(tmp_path: Path) -> None:
+    asked_here("init", tmp_path)
+    text = workflow(tmp_path)
+    uses = re.findall(r"\buses:\s*(.*)", text)
+    pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert uses and not [use for use in uses if not pinned.fullmatch(use)]
+    assert re.findall(r"^ *permissions:.*\n.*$", text, re.MULTILINE) == [
+        "permissions: {}\n",
+        "    permissions:\n      contents: read # the checkout",
+    ]
+    assert "persist-credentials: false" in text and "|| true" not in text
+
+
+def test_the_actions_are_those_of_busbw_s_own_workflows(tmp_path: Path) -> None:
+    asked_here("init", tmp_path)
+    own = (Path(__file__).parents[2] / ".github" / "workflows" / "nightly.yml").read_text()
+    for use in re.findall(r"\buses:\s*(.*)", workflow(tmp_path)):
+        assert use in own
+
+
+def test_tests_of_the_repository_and_busbw_s_run_with_what_was_written(folder: Folder) -> None:
+    (folder.path / "conftest.py").unlink()
+    assert asked_here("init", folder.path).code == 0
+    (folder.path / "test_theirs.py").write_text("def test_theirs(): pass\n")
+    ran = folder.pytest("test_theirs.py", exit_code=0, reports=False)
+    assert "busbw" not in ran.text.split("collected")[1]
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_a_file_is_written_whole_or_not_at_all(folder: Folder) -> None:
+    """On a disk that fills up, what was begun is removed, so that the next try writes it."""
+    script = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
+        "from busbw.commands import main\n"
+        "sys.exit(main(['init', 'new']))\n"
+    )
+    done = folder.pytester.runpython_c(script)
+    assert done.ret == 1
+    assert "File too large" in done.stderr.str()
+    assert not [name for name in FILES if os.path.lexists(folder.path / "new" / name)]

@@ -1,0 +1,126 @@
+"""What busbw ships: the wheel and the sdist are whole, and hold nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from busbw import __version__, shipped
+
+ROOT = Path(__file__).parents[1]
+NO_SOURCES = shutil.ignore_patterns("__pycache__")
+INPUTS = ("busbw", "perf", "baselines", "docs")
+WHEEL = f"busbw-{__version__}-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is built, with what a user leaves in it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in INPUTS:
+        shutil.copytree(ROOT / name, folder / name, ignore=NO_SOURCES)
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", ".gitignore"):
+        shutil.copy(ROOT / name, folder)
+    left = (
+        "baselines/amd-epyc-2c/4r/jax.all_reduce.psum.json",
+        "baselines/acknowledged.toml",
+        "busbw/__pycache__/grid.cpython-311.pyc",
+        "perf/__pycache__/test_collectives.cpython-311-pytest-9.2.0.pyc",
+        "perf/.pytest_cache/README.md",
+        "tests/test_grid.py",
+    )
+    for name in left:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    return folder
+
+
+def built(source: Path, target: str, folder: Path) -> Path:
+    """The sdist or the wheel of `source`."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory"]
+    subprocess.run([*command, str(folder)], cwd=source, check=True, capture_output=True)
+    (path,) = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(checkout, "wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def contents(wheel: Path) -> Mapping[str, bytes]:
+    with zipfile.ZipFile(wheel) as files:
+        return {name: files.read(name) for name in files.namelist()}
+
+
+def expected() -> dict[str, bytes]:
+    """Every file of the package, the promises and what is shipped of baselines, as it lies here."""
+    sources = {
+        "busbw": [path for path in (ROOT / "busbw").rglob("*") if "__pycache__" not in path.parts],
+        "perf": list((ROOT / "perf").glob("*.py")),
+        "baselines": [
+            *(ROOT / "baselines" / "compiled").rglob("*.json"),
+            *(ROOT / "baselines").glob("*/*/published.*.json"),
+        ],
+    }
+    below = {"busbw": "busbw", "perf": "busbw/perf", "baselines": "busbw/shipped_baselines"}
+    return {
+        f"{below[name]}/{path.relative_to(ROOT / name).as_posix()}": path.read_bytes()
+        for name, paths in sources.items()
+        for path in paths
+        if path.is_file()
+    }
+
+
+def test_the_wheel_has_all_of_the_package_the_promises_and_shipped_baselines_and_no_more(
+    wheel: Path,
+) -> None:
+    assert wheel.name == WHEEL
+    found = {name: text for name, text in contents(wheel).items() if ".dist-info/" not in name}
+    assert sorted(found) == sorted(expected())
+    assert found == expected()
+    assert "busbw/py.typed" in found and "busbw/studies/tpu_v2/page.md" in found
+
+
+def test_the_wheel_adds_a_command_and_no_plugin_to_other_sessions(wheel: Path) -> None:
+    (text,) = (text for name, text in contents(wheel).items() if name.endswith("entry_points.txt"))
+    assert text.decode().split() == ["[console_scripts]", "busbw", "=", "busbw.__main__:main"]
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < 2**20
+
+
+def test_the_sdist_builds_the_same_wheel(checkout: Path, wheel: Path, tmp_path: Path) -> None:
+    for name in ("sdist", "unpacked", "again"):
+        (tmp_path / name).mkdir()
+    with tarfile.open(built(checkout, "sdist", tmp_path / "sdist")) as files:
+        files.extractall(tmp_path / "unpacked", filter="data")
+    (source,) = (tmp_path / "unpacked").iterdir()
+    assert contents(built(source, "wheel", tmp_path / "again")) == contents(wheel)
+
+
+def test_an_editable_install_is_a_path(checkout: Path, tmp_path: Path) -> None:
+    build = f"from hatchling import build; build.build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=checkout, check=True, capture_output=True)
+    (path,) = tmp_path.iterdir()
+    found = {name: text for name, text in contents(path).items() if ".dist-info/" not in name}
+    assert found == {"_busbw.pth": str(checkout).encode()}
+
+
+def test_in_a_checkout_what_is_shipped_lies_beside_the_package() -> None:
+    assert shipped.promises() == ROOT / "perf"
+    assert shipped.baselines() == ROOT / "baselines"
+
+
+def test_no_word_of_what_is_shipped_says_where_it_was_written() -> None:
+    texts = [text.decode() for name, text in expected().items() if not name.endswith(".py")]
+    assert not [text for text in texts if re.search(r"/(root|home)/", text)]
