@@ -42,6 +42,7 @@ from .machine import (
     extents_of,
     slug,
 )
+from .nearest import listed, nearest, refusal
 from .stored import (
     LEAST_S,
     MOST_BYTES,
@@ -205,13 +206,16 @@ __all__ = [
     "check_seconds",
     "converted",
     "extents_of",
+    "listed",
     "merged",
     "moment_of",
     "moment_text",
+    "nearest",
     "neighbours",
     "payload_text",
     "plural",
     "rate_text",
+    "refusal",
     "seconds_text",
     "slug",
 ]
