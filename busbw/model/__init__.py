@@ -40,6 +40,7 @@ from .machine import (
     Topology,
     check_axes,
     extents_of,
+    groups_of,
     slug,
 )
 from .nearest import listed, nearest, refusal
@@ -206,6 +207,7 @@ __all__ = [
     "check_seconds",
     "converted",
     "extents_of",
+    "groups_of",
     "listed",
     "merged",
     "moment_of",

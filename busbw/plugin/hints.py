@@ -1,13 +1,14 @@
 """What is said beside pytest's words about options that it does not know: which are ours.
 
 For options of nccl-tests, and for those that are nearly ours. pytest shows a hint only where it
-refuses the command line, so that nothing here can refuse one.
+refuses the command line, except for paths that are sizes.
 """
 
 from __future__ import annotations
 
 import difflib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,6 +36,7 @@ _OF_OTHERS = ("factor",)
 # What nccl-tests begins and ends with where that is not said.
 _USUAL = "32M"
 _SHORT = re.compile(r"(-[befigw])=?(\w+)")
+_SIZE = re.compile(r"\d+[KMGkmg]")
 # Nearer than this, a word is taken for a mistyped option of ours.
 _LIKENESS = 0.8
 
@@ -46,6 +48,16 @@ def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
     """
     hints = [*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)]
     return {"busbw": "; ".join(hints)} if hints else {}
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raise ValueError for a size among the paths of tests: lists were written with spaces."""
+    for path in paths:
+        if _SIZE.fullmatch(path) and not os.path.exists(path):
+            raise ValueError(
+                f"{path!r} is no file or folder of tests; a list of sizes is one word, such as "
+                "--payloads=1K,64K"
+            )
 
 
 def _asked(arguments: Sequence[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of, nearest
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
+from . import hints
 from .compilers import CompileSettings, compile_settings_of
 from .options import OPTIONS, UPDATES, Option
 from .parsing import (
@@ -107,10 +108,12 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise pytest.UsageError(f"busbw: {where}{error}") from error
+        words = writing.reason(error) if isinstance(error, OSError) else error
+        raise pytest.UsageError(f"busbw: {where}{words}") from error
 
 
 def _settings(config: pytest.Config) -> Settings:
+    hints.check_paths(config.args)
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
@@ -161,7 +164,7 @@ def _asked(
         dtypes=_words("dtypes", texts, tuple(DTYPES)),
         payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
         ranks=ranks,
-        mesh=_mesh(texts["mesh"]),
+        mesh=_mesh(texts["mesh"], ranks),
         axes=_axes(texts["axes"], texts["mesh"]),
         clock=texts["clock"],
     )
@@ -219,11 +222,15 @@ def _ranks(text: str) -> int | None:
     return whole("ranks", text, least=2)
 
 
-def _mesh(text: str) -> str:
-    """The shape as given; a single rank is no mesh."""
+def _mesh(text: str, ranks: int | None) -> str:
+    """The shape as given, of all `ranks` if these are known; a single rank is no mesh."""
     extents = checked("mesh", extents_of, text) if text else ()
     if extents and math.prod(extents) < 2:
         raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
+    if extents and ranks is not None and math.prod(extents) != ranks:
+        raise ValueError(
+            f"--mesh: {text} has {math.prod(extents)} ranks, --ranks={ranks} asks for {ranks}"
+        )
     return "x".join(map(str, extents))
 
 

@@ -80,6 +80,14 @@ def test_nothing_is_said_of_an_option_that_is_like_none_of_ours(folder: Folder) 
     assert "busbw: " not in ran.text
 
 
+def test_sizes_with_spaces_between_them_are_a_usage_error(folder: Folder) -> None:
+    ran = folder.pytest("perf", "--payloads", "1K", "64K", exit_code=4, reports=False)
+    assert ran.sentence.endswith(
+        "busbw: '64K' is no file or folder of tests; a list of sizes is one word, such as "
+        "--payloads=1K,64K"
+    )
+
+
 @pytest.mark.parametrize("path", ["perf/", "perf", "perf/test_collectives.py::test_collective"])
 def test_a_path_that_is_taken_for_the_value_of_update_baselines_is_named(
     folder: Folder, path: str
