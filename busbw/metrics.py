@@ -13,24 +13,30 @@ from busbw.model import Case, payload_text
 GB = 1e9
 GIB = 2**30
 
+# A size of MB would be ambiguous: 10^6 bytes or 2^20.
+SIZE_GRAMMAR = (
+    "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3 (or k, m, g), and no B"
+)
 PAYLOAD_GRAMMAR = (
     "a comma list of sizes and of begin:end ranges that double, such as 1K:1024M or 4K,64K,1M:16M; "
-    "a size is a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3"
+    f"a size is {SIZE_GRAMMAR}"
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # More digits than the size of any memory has.
-_SIZE = re.compile(r"([0-9]{1,15})([KMG]?)B?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
+_WITH_B = re.compile(r"([0-9]{1,15}) ?([KMG]?)i?B", re.IGNORECASE)
+_WITH_HYPHEN = re.compile(r"([0-9]{1,15}[KMG]?)(?:-|\.\.)([0-9]{1,15}[KMG]?)", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
     """Bytes of a size such as ``1K`` (1024), ``1024M`` (2^30) or ``1536``.
 
-    Raises ValueError, naming the grammar, for anything else and for zero.
+    Raises ValueError, with what is accepted, for anything else and for zero.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text[:60]!r} is not a size; accepted is {PAYLOAD_GRAMMAR}")
+        raise ValueError(f"{text[:60]!r} is not a size; {_meant(text.strip())}")
     return int(match[1]) * _FACTOR[match[2].upper()]
 
 
@@ -38,7 +44,7 @@ def parse_payloads(text: str) -> tuple[int, ...]:
     """Payload sizes in bytes, ascending and without repeats, from ``1K:1024M`` or a comma list.
 
     ``begin:end`` doubles from begin and ends with the last size that is not above end.
-    Raises ValueError, naming the grammar, for anything else.
+    Raises ValueError, with what is accepted, for anything else.
     """
     sizes: set[int] = set()
     for part in text.split(","):
@@ -46,15 +52,26 @@ def parse_payloads(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
+def _meant(text: str) -> str:
+    """What was probably meant where `text` is not a size, else what is accepted."""
+    unit, range_ = _WITH_B.fullmatch(text), _WITH_HYPHEN.fullmatch(text)
+    if unit:
+        size = f"{unit[1]}{unit[2].upper()}"
+        return f"did you mean {size}? accepted is {SIZE_GRAMMAR}"
+    if range_:
+        return f"did you mean {f'{range_[1]}:{range_[2]}'.upper()}? such a range doubles"
+    return f"accepted is {SIZE_GRAMMAR}, such as 64K"
+
+
 def _payload_range(text: str) -> list[int]:
     ends = text.split(":")
     if len(ends) != 2:
-        raise ValueError(f"{text!r} is not a range; accepted is {PAYLOAD_GRAMMAR}")
+        raise ValueError(f"{text[:60]!r} is not a range; accepted is begin:end, such as 1K:1024M")
     size, end = parse_payload(ends[0]), parse_payload(ends[1])
     if size > end:
         raise ValueError(
-            f"{text!r} begins above its end ({payload_text(size)} > {payload_text(end)}); "
-            f"accepted is {PAYLOAD_GRAMMAR}"
+            f"{text[:60]!r} begins above its end ({payload_text(size)} > {payload_text(end)}); "
+            f"did you mean {ends[1].strip()}:{ends[0].strip()}?"
         )
     sizes = []
     while size <= end:

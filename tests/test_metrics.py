@@ -21,7 +21,6 @@ KIB, MIB = 1024, 1024**2
         ("1536", 1536),
         ("1K", KIB),
         ("1k", KIB),
-        ("1KB", KIB),
         ("64M", 64 * MIB),
         ("1024M", 2**30),
         ("1G", 2**30),
@@ -32,9 +31,11 @@ def test_a_size_counts_in_powers_of_1024(text: str, payload_bytes: int) -> None:
     assert payload_bytes == metrics.parse_payload(text)
 
 
-@pytest.mark.parametrize("text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "one"])
-def test_what_is_no_size_is_refused_with_the_grammar(text: str) -> None:
-    with pytest.raises(ValueError, match="a comma list of sizes"):
+@pytest.mark.parametrize(
+    "text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"]
+)
+def test_what_is_no_size_is_refused_with_what_is_accepted(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a size; .*accepted is a whole number of bytes"):
         metrics.parse_payload(text)
 
 
@@ -63,7 +64,7 @@ def test_a_comma_list_is_sorted_and_has_no_repeats() -> None:
     assert wanted == metrics.parse_payloads("1M,4K,1K:4K")
 
 
-@pytest.mark.parametrize("text", ["", "4K,", "1K:", ":1K", "1K:2K:4K", "1K-4K", "4K;8K"])
+@pytest.mark.parametrize("text", ["", "4K,", "1K:", ":1K", "1K:2K:4K", "4K;8K"])
 def test_what_is_no_list_of_sizes_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(ValueError, match="accepted is"):
         metrics.parse_payloads(text)

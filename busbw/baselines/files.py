@@ -89,10 +89,15 @@ def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | 
     names = (document.framework, document.collective, document.strategy)
     if document.environment != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
-            f"{path}: document.environment: the file says {document.environment} and "
-            f"{'.'.join(names)}, its place says {key} and {case.key.file_name}"
+            f"{path}: document.environment: the file says {_words(document.environment)} and "
+            f"{'.'.join(names)}, its place says {_words(key)} and {case.key.file_name}"
         )
     return document
+
+
+def _words(key: EnvironmentKey) -> str:
+    """Folders of different keys may have the same name: hence the device kind."""
+    return f"{key.device_kind} in {key.folder}"
 
 
 @contextlib.contextmanager

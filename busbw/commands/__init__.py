@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from busbw import __version__
+from busbw.model import refusal
 
 from .command import CommandError
 
@@ -32,7 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for command in found():
         command.add_to(commands)
-    options = parser.parse_args(arguments)
+    asked = sys.argv[1:] if arguments is None else arguments
+    if asked and not asked[0].startswith("-") and asked[0] not in commands.choices:
+        parser.error(f"there is no command {refusal(asked[0], tuple(commands.choices))}")
+    options = parser.parse_args(asked)
     try:
         code: int = options.run(options)
     except CommandError as error:

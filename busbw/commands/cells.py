@@ -245,7 +245,8 @@ class Gathering:
         for (kind, payload_bytes, name), stretches in sorted(self._stretches.items()):
             devices = {len(stretch.iterations[0].durations_s) for stretch in stretches}
             if len(devices) > 1:
-                self.warnings.append(f"{name}: sessions on {sorted(devices)} devices are joined")
+                counts = " and ".join(map(str, sorted(devices)))
+                self.warnings.append(f"{name}: sessions on {counts} devices are joined")
             found = [one for stretch in stretches for one in stretch.iterations]
             groups = stretches[0].found[0].groups
             recorded = _by_device((one.rank, one.duration_s) for s in stretches for one in s.found)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from busbw import driver, writing
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability
+from busbw.model import Capability, refusal
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -79,14 +79,32 @@ def whole_number(least: int) -> Callable[[str], object]:
     return parsed(parse)
 
 
+def name_of(known: Iterable[str]) -> Callable[[str], object]:
+    """A type for argparse, instead of its choices: one of the `known` names."""
+    accepted = tuple(known)
+
+    def parse(text: str) -> str:
+        if text not in accepted:
+            raise ValueError(refusal(text, accepted))
+        return text
+
+    return parsed(parse)
+
+
+def shown(known: Iterable[str]) -> str:
+    """Names as argparse shows choices."""
+    return f"{{{','.join(known)}}}"
+
+
 def names_of(known: Iterable[str]) -> Callable[[str], object]:
     """A type for argparse: a comma list of `known` names, without repeats."""
+    accepted = tuple(known)
 
     def parse(text: str) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         for name in names:
-            if name not in known:
-                raise ValueError(f"{name!r}; accepted are {', '.join(known)}")
+            if name not in accepted:
+                raise ValueError(refusal(name, accepted))
         return names
 
     return parsed(parse)
@@ -106,7 +124,8 @@ def add_page_options(
     add_document(parser)
     parser.add_argument(
         "--framework",
-        choices=frameworks,
+        type=name_of(frameworks),
+        metavar=shown(frameworks),
         default=frameworks[0],
         help=f"{help}, to try the command (default: {frameworks[0]})",
     )

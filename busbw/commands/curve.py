@@ -102,6 +102,9 @@ class NamedCurve:
     curve: MeasuredCurve
 
 
+# More names of curves do not fit into a sentence.
+_SHOWN_NAMES = 3
+
 _Points = Sequence[tuple[Case, float]]
 
 
@@ -167,7 +170,10 @@ def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
     if not names:
         raise UsageError(f"{path}: holds no time of an all-reduce")
     what = "several curves" if fitting else "none of that name"
-    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(names)}")
+    those = fitting or names
+    some = those[:_SHOWN_NAMES]
+    more = f"; and {len(those) - len(some)} others" if len(those) > len(some) else ""
+    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(some)}{more}")
 
 
 def _curve_of(group: _Points) -> MeasuredCurve:

@@ -15,7 +15,7 @@ from busbw import driver, stacks
 from busbw.model import bytes_text, plural
 from busbw.stacks import Built, Lock
 
-from .command import CommandError, Commands, UsageError, add_command
+from .command import CommandError, Commands, UsageError, add_command, name_of
 
 ORDER = 1
 
@@ -37,7 +37,8 @@ def add_to(commands: Commands) -> None:
         help="reference stacks: which are locked, which are built",
         description=__doc__ or "",
     )
-    parser.add_argument("action", choices=list(_ACTIONS), help="what to do")
+    names = ", ".join(_ACTIONS)
+    parser.add_argument("action", type=name_of(_ACTIONS), metavar="ACTION", help=f"one of {names}")
     parser.add_argument(
         "--baselines",
         type=Path,

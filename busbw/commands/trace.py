@@ -25,8 +25,10 @@ from .command import (
     add_command,
     check_file,
     json_with,
+    name_of,
     names_of,
     parsed,
+    shown,
     whole_number,
     write_file,
 )
@@ -103,7 +105,13 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         help=f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)",
     )
-    add("--rate", choices=report.RATES, default="algbw", help="what is shown (default: algbw)")
+    add(
+        "--rate",
+        type=name_of(report.RATES),
+        metavar=shown(report.RATES),
+        default="algbw",
+        help="what is shown (default: algbw)",
+    )
     add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
     add(
         "--json",

@@ -8,6 +8,7 @@ says in which order they run and how many at once.
 from .bundle import Bundle, worker_hash
 from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
 from .group import Group
+from .interpreter import Interpreter, interpreter
 from .local import LocalTransport, Worker
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
@@ -21,6 +22,7 @@ __all__ = [
     "Ended",
     "Executor",
     "Group",
+    "Interpreter",
     "Job",
     "LocalTransport",
     "Parallel",
@@ -35,6 +37,7 @@ __all__ = [
     "Worker",
     "alone",
     "cache_folder",
+    "interpreter",
     "probe",
     "trained",
     "worker_hash",

@@ -103,7 +103,7 @@ def _command(
     return [*command, f"--requests={requests}", f"--replies={replies}"]
 
 
-def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
+def environment_of(starter: Starter) -> dict[str, str]:
     """The environment of this process, with byte code enabled to import faster.
 
     An interpreter other than `sys.executable` does not get our PYTHONPATH and PYTHONHOME, unless
@@ -121,8 +121,6 @@ def _environment(starter: Starter, bundle: Bundle) -> dict[str, str]:
         environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
-    # Temporary files of a worker that is killed are removed with the bundle.
-    environment["TMPDIR"] = str(bundle.temporary)
     return environment
 
 
@@ -168,7 +166,8 @@ class Worker(Member):
         self._replies, replies_in = os.pipe()
         command = _command(starter, bundle, launch, requests_out, replies_in, member)
         try:
-            environment = _environment(starter, bundle)
+            # Temporary files of a worker that is killed are removed with the bundle.
+            environment = environment_of(starter) | {"TMPDIR": str(bundle.temporary)}
             self._process = self._started(command, environment, (requests_out, replies_in))
         except BaseException:
             self._close_pipes()

@@ -13,6 +13,7 @@ FRAMEWORK = Framework(
     ring="psum",
     extra="jax",
     packages=("jax", "libtpu"),
+    oldest="0.4.30",
     compiles=True,
     environment={
         Capability.MEASURE: {

@@ -28,6 +28,7 @@ FRAMEWORK = Framework(
     ring="ring",
     extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
+    oldest="2.13",
     only_sums=True,
     learns_digits=True,
     injects=False,

@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import KIB, MIB, Device, Topology, extents_of
+from busbw.model import KIB, MIB, Device, Topology, extents_of, nearest, refusal
 
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = (
@@ -224,6 +224,8 @@ USUAL_TOPOLOGIES = (
 )
 
 _USUAL_RANKS = 8
+# What clouds call some chips.
+_OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
 
 _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
@@ -244,17 +246,17 @@ def topology_of(name: str) -> Topology:
         return _slice(name, chip, layout)
     if chip in GPUS:
         return _gpus(name, GPUS[chip], layout)
-    raise ValueError(
-        f"{name!r}: no chip is called {chip!r}; known are {', '.join((*SLICES, *GPUS))}, "
-        "such as v5e:2x4 and h100:8"
-    )
+    raise ValueError(f"{name[:60]!r}: no chip is called {refusal(chip, (*SLICES, *GPUS), _OTHERS)}")
 
 
 def _slice(name: str, chip: str, layout: str) -> Topology:
     generation = SLICES[chip]
     if layout not in generation.shapes:
+        near = nearest(layout, generation.shapes, _turned(generation.shapes))
+        meant = f"did you mean {f'{chip}:{near}'!r}? " if near else ""
         raise ValueError(
-            f"{name!r}: {chip} is known as {', '.join(f'{chip}:{s}' for s in generation.shapes)}"
+            f"{name[:60]!r}: {meant}{chip} is known as "
+            f"{', '.join(f'{chip}:{shape}' for shape in generation.shapes)}"
         )
     return Topology(
         name=name,
@@ -264,6 +266,11 @@ def _slice(name: str, chip: str, layout: str) -> Topology:
         ranks=generation.ranks(layout),
         chip_config=generation.chip_config,
     )
+
+
+def _turned(shapes: Sequence[str]) -> dict[str, str]:
+    """The shapes by their sides in the opposite order."""
+    return {"x".join(reversed(shape.split("x"))): shape for shape in shapes}
 
 
 def _gpus(name: str, gpu: Gpu, layout: str) -> Topology:

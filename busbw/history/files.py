@@ -121,7 +121,7 @@ def check(root: Path) -> None:
     folder = next(one for one in (root, *root.absolute().parents) if one.exists())
     with _errors(root):
         if not folder.is_dir():
-            raise HistoryError(f"{root}: {folder} is no folder")
+            raise HistoryError(f"{folder} is no folder")
         writing.check_folder(folder)
 
 

@@ -40,8 +40,10 @@ from .machine import (
     Topology,
     check_axes,
     extents_of,
+    groups_of,
     slug,
 )
+from .nearest import listed, nearest, refusal
 from .stored import (
     LEAST_S,
     MOST_BYTES,
@@ -205,13 +207,17 @@ __all__ = [
     "check_seconds",
     "converted",
     "extents_of",
+    "groups_of",
+    "listed",
     "merged",
     "moment_of",
     "moment_text",
+    "nearest",
     "neighbours",
     "payload_text",
     "plural",
     "rate_text",
+    "refusal",
     "seconds_text",
     "slug",
 ]

@@ -112,7 +112,8 @@ class Framework:
     over all ranks and nothing else. `workloads` are those that it has besides the bare collective,
     and `ring` the strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf``
     in ``busbw[tf]``, and `packages` are those that it can be installed as, with libraries of chips
-    that nothing asks for. `compiles`: its programs can be compiled for chips that are not attached.
+    that nothing asks for; `oldest` is the first version that is measured. `compiles`: its programs
+    can be compiled for chips that are not attached.
     `learns_digits`: it trains on the digits of scikit-learn. `injects`: extra work can be injected
     into its programs. A `scripted` one is always installed, and measured only when it is named.
     `environment` are variables to set before it starts, by capability; a value that the user has
@@ -126,6 +127,7 @@ class Framework:
     ring: str
     extra: str
     packages: tuple[str, ...]
+    oldest: str = "0"
     only_sums: bool = False
     compiles: bool = False
     learns_digits: bool = False

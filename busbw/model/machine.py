@@ -120,7 +120,10 @@ class DeviceSet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """What one framework's probe found on this machine."""
+    """What one framework's probe found on this machine.
+
+    `least_memory_bytes` is the memory below which no case fits, as the process itself takes it.
+    """
 
     framework: str
     framework_path: str
@@ -128,6 +131,7 @@ class Probe:
     missing: Mapping[str, str]
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
+    least_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

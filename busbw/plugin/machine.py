@@ -28,7 +28,9 @@ from busbw.model import (
     GridError,
     Probe,
     Spec,
+    bytes_text,
     extents_of,
+    payload_text,
     variables,
 )
 from busbw.stacks import Lock
@@ -41,16 +43,23 @@ from .settings import Settings, how_to_get, usage_error
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: driver.Executor) -> Machine:
     """The devices to measure `specs` on. Raises pytest.UsageError if there are none."""
+    probes = tuple(
+        _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
+        for name in frameworks_of(settings, specs)
+    )
+    target = _target(settings, probes)
+    _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
+    return Machine(target=target, probes=probes)
+
+
+def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
+    """The frameworks of `specs` that are installed. Raises pytest.UsageError if none is."""
     selected = dict.fromkeys(spec.framework for spec in specs)
     frameworks = [name for name in selected if name not in settings.absent_frameworks]
     if not frameworks:
         name = next(iter(selected))
         raise pytest.UsageError(f"busbw: {name} is not installed here; {how_to_get(name)}")
-    probes = tuple(
-        _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
-        for name in frameworks
-    )
-    return Machine(target=_target(settings, probes), probes=probes)
+    return frameworks
 
 
 def reference_probes(
@@ -63,7 +72,8 @@ def reference_probes(
         starter = starter_of(settings, name, device, _ranks_asked(settings), side=side)
         found.append(_probed(starter, executor, "the reference: "))
         ours = next(probe for probe in machine.probes if probe.framework == name)
-        _check_stacks(settings, ours, found[-1])
+        check_stacks(settings, name, ours.framework_path, found[-1].framework_path)
+    _check_memory(settings, machine.target.device, found)
     return tuple(found)
 
 
@@ -127,17 +137,30 @@ def _target(settings: Settings, probes: Sequence[Probe]) -> grid.Target:
         )
 
 
-def _check_stacks(settings: Settings, ours: Probe, theirs: Probe) -> None:
+def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -> None:
+    """Under --memory-limit, which is of the host's memory, a worker itself must fit."""
+    limit_bytes = settings.memory_limit_bytes
+    for probe in probes if limit_bytes is not None and device is Device.CPU else ():
+        least_bytes = probe.least_memory_bytes
+        if least_bytes is not None and least_bytes >= (limit_bytes or 0):
+            raise pytest.UsageError(
+                f"busbw: --memory-limit: {payload_text(limit_bytes or 0)}: a worker of "
+                f"{probe.framework} takes {bytes_text(least_bytes)} before it measures anything; "
+                "accepted is more than that"
+            )
+
+
+def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
     """Two interpreters that load the same files are one stack compared with itself."""
-    name, against = ours.framework, settings.against
+    against = settings.against
     one = starter_of(settings, name, None, None)
     other = starter_of(settings, name, None, None, side=Side.REFERENCE)
     differ = one.python != other.python and not (against and against.environment)
     scripted = FRAMEWORKS[name].scripted
-    if differ and not scripted and theirs.framework_path == ours.framework_path:
+    if differ and not scripted and theirs == ours:
         raise pytest.UsageError(
             f"busbw: --against: {other.python} and {one.python} both load {name} from "
-            f"{ours.framework_path}: that is one stack, not two"
+            f"{ours}: that is one stack, not two"
         )
 
 

@@ -5,8 +5,8 @@ They are read and checked in `settings`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -14,19 +14,24 @@ from busbw import metrics
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
+from busbw.workloads import WORKLOADS
 
-from . import parsing
+from . import hints, parsing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """One option with a value: ``--name`` and the ini setting ``busbw_name``."""
+    """One option with a value: ``--name`` and the ini setting ``busbw_name``.
+
+    `names` are what other programs call the accepted words.
+    """
 
     name: str
     help: str
     default: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 OPTIONS = (
@@ -34,6 +39,7 @@ OPTIONS = (
         name="device",
         default="auto",
         choices=("auto", "cpu", "gpu", "tpu"),
+        names={"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"},
         help="what to measure on; auto: a TPU, else a GPU, else the CPU, with two ranks at least",
     ),
     Option(
@@ -45,6 +51,7 @@ OPTIONS = (
         name="frameworks",
         default="auto",
         metavar="LIST",
+        names={"tf": "tensorflow"},
         help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
     ),
     Option(
@@ -52,7 +59,9 @@ OPTIONS = (
         default="default",
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
-        + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items()),
+        + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items())
+        + "; training: "
+        + ", ".join(name for one in WORKLOADS.values() for name in one.own_strategies),
     ),
     Option(
         name="collectives",
@@ -99,6 +108,14 @@ OPTIONS = (
         name="dtypes",
         default="float32",
         metavar="LIST",
+        names={
+            "float": "float32",
+            "fp32": "float32",
+            "half": "float16",
+            "fp16": "float16",
+            "bf16": "bfloat16",
+            "int": "int32",
+        },
         help=f"comma list of {', '.join(DTYPES)}",
     ),
     Option(
@@ -182,6 +199,9 @@ OPTIONS = (
 )
 
 
+# What --update-baselines accepts.
+UPDATES = ("all", "new", "improved")
+
 # Options that may be repeated on the command line, one a line in the ini file.
 _REPEATED = (
     Option(
@@ -205,23 +225,32 @@ _REPEATED = (
 )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Every option in the group `busbw`; all but those that write baselines have an ini setting."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Every option in the group `busbw`; all but those that write baselines have an ini setting.
+
+    pytest shows `extra_info` below its own words about options that nobody knows.
+    """
     group = parser.getgroup("busbw", "busbw: all-reduce performance")
     for option in OPTIONS:
-        extra: dict[str, Any] = {"choices": option.choices} if option.choices else {}
-        extra |= {"metavar": option.metavar} if option.metavar else {}
+        metavar = option.metavar or _one_of(option.choices)
         default = f" (default: {option.default})" if option.default else ""
         flag = parsing.flag(option.name)
-        group.addoption(flag, default=None, help=option.help + default, **extra)
+        group.addoption(flag, default=None, help=option.help + default, metavar=metavar)
         parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
     for option in _REPEATED:
-        extra = {"metavar": option.metavar, "help": option.help}
         flag = parsing.flag(option.name)
-        group.addoption(flag, action="append", default=[], **extra)
+        group.addoption(flag, action="append", default=[], metavar=option.metavar, help=option.help)
         says = f"as {flag}, one a line"
         parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
     _add_writing(group)
+    _add_judging(group)
+    parser.addini("busbw_require_baselines", "as --require-baselines", default="")
+    flags = [name for option in group.options for name in option.names()]
+    parser.extra_info |= hints.of(_arguments(pluginmanager), flags)
+
+
+def _add_judging(group: pytest.OptionGroup) -> None:
+    """Options without a value that say what fails."""
     group.addoption(
         "--accept-compiled-changes",
         action="store_true",
@@ -233,7 +262,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="a case without a baseline fails (default where the environment variable CI is set)",
     )
-    parser.addini("busbw_require_baselines", "as --require-baselines", default="")
+
+
+def _arguments(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
+    """What pytest was called with."""
+    config = pluginmanager.get_plugin("pytestconfig")
+    return tuple(map(str, config.invocation_params.args)) if config is not None else ()
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    """As argparse shows choices, which are checked in `settings`: its own sentence is longer."""
+    return f"{{{','.join(choices)}}}"
 
 
 def _add_writing(group: pytest.OptionGroup) -> None:
@@ -242,8 +281,8 @@ def _add_writing(group: pytest.OptionGroup) -> None:
         "--update-baselines",
         nargs="?",
         const="all",
-        default="",
-        choices=("all", "new", "improved"),
+        default=None,
+        metavar=_one_of(UPDATES),
         help="accept today's times as baselines: all (also slower ones, within the budget against "
         "the pinned level), new: only missing ones, or improved: only of cases that IMPROVED",
     )

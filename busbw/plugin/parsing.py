@@ -15,10 +15,12 @@ from typing import TypeVar
 
 from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import MIB, Extra, Injection
+from busbw.model import MIB, Extra, Injection, refusal
 from busbw.stacks import Lock
 
 T = TypeVar("T")
+
+NO_NAMES: Mapping[str, str] = {}
 
 
 def flag(name: str) -> str:
@@ -26,10 +28,12 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def one_of(name: str, text: str, accepted: Sequence[str]) -> str:
-    """`text`, which must be one of the `accepted`."""
+def one_of(
+    name: str, text: str, accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
+) -> str:
+    """`text`, which must be one of the `accepted`; `names` are what others call these."""
     if text not in accepted:
-        raise ValueError(f"{flag(name)}: {text!r}; accepted are {', '.join(accepted)}")
+        raise ValueError(f"{flag(name)}: {refusal(text, accepted, names)}")
     return text
 
 
@@ -59,13 +63,28 @@ def seconds_of(name: str, text: str) -> float:
     return seconds
 
 
-def words_of(name: str, text: str, accepted: Sequence[str]) -> tuple[str, ...]:
+def words_of(
+    name: str, text: str, accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
+) -> tuple[str, ...]:
     """A comma list of `accepted` words, each once."""
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in accepted:
-            raise ValueError(f"{flag(name)}: {word!r}; accepted are {', '.join(accepted)}")
+    words = [one_of(name, word.strip(), accepted, names) for word in text.split(",")]
     return tuple(dict.fromkeys(words))
+
+
+def updates_of(text: str | None, accepted: Sequence[str]) -> str:
+    """Which baselines are written; empty for None, for none.
+
+    As the option's value is not required, argparse takes a path that follows for it.
+    """
+    if text is None:
+        return ""
+    if "/" in text or "::" in text or (text and text not in accepted and os.path.exists(text)):
+        path = text[:60]
+        raise ValueError(
+            f"--update-baselines: takes {path!r} as its value; write pytest {path} "
+            f"--update-baselines, or --update-baselines=all {path}"
+        )
+    return one_of("update_baselines", text, accepted)
 
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -138,25 +157,31 @@ def injection_of(text: str) -> Injection | None:
         return None
     asked, _, sizes = text.partition("@")
     kind, _, amount = asked.partition(":")
-    if kind not in [extra.value for extra in Extra]:
-        raise _no_injection(text)
+    kinds = [extra.value for extra in Extra]
+    if kind not in kinds:
+        raise ValueError(refusal(kind, kinds))
     payloads = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
     extra = Extra(kind)
     if extra is Extra.MEMORY:
         return Injection(extra=extra, limit_bytes=metrics.parse_payload(amount), payloads=payloads)
     match = _AMOUNT.fullmatch(amount)
     if match is None or float(match[1]) <= 0:
-        raise _no_injection(text)
+        raise _no_injection(text, extra)
     number, unit, each = float(match[1]), match[2], match[3]
     if unit == "%" and not each:
         return Injection(extra=extra, share=number / 100, payloads=payloads)
     if extra is Extra.PAYLOAD or unit == "%":
-        raise _no_injection(text)
+        raise _no_injection(text, extra)
     seconds = number * _UNITS_S[unit]
     if each:
         return Injection(extra=extra, seconds_per_byte=seconds / MIB, payloads=payloads)
     return Injection(extra=extra, seconds=seconds, payloads=payloads)
 
 
-def _no_injection(text: str) -> ValueError:
-    return ValueError(f"{text!r}; accepted is {GRAMMAR}")
+def _no_injection(text: str, extra: Extra) -> ValueError:
+    if extra is Extra.PAYLOAD:
+        return ValueError(f"{text[:60]!r}; accepted is payload:PERCENT, such as payload:15%")
+    return ValueError(
+        f"{text[:60]!r}; accepted is {extra.value}:AMOUNT, where AMOUNT is such as 15%, 20us, 1ms "
+        "or 50us/M (for each MiB)"
+    )

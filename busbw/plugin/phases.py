@@ -18,11 +18,20 @@ import pytest
 from busbw import driver, judge, report, stats, writing
 from busbw.model import CompileSpec, Spec
 
-from . import compiling, judging, machine, measuring, resolving
+from . import checking, compiling, judging, machine, measuring, resolving
 from .accepting import accepted
 from .appending import appended
 from .compilers import CompileSettings
-from .session import SESSION, Judged, Measured, Programs, collected_of, spec_of, under_xdist
+from .session import (
+    SESSION,
+    Collected,
+    Judged,
+    Measured,
+    Programs,
+    collected_of,
+    spec_of,
+    under_xdist,
+)
 from .terminal import Display
 
 
@@ -52,7 +61,7 @@ class _Loop:
     """The phases of one session, each value kept as soon as it exists."""
 
     def __init__(self, config: pytest.Config, bundle: driver.Bundle) -> None:
-        self._collected = collected_of(config)
+        self._asked = collected_of(config)
         self._config = config
         self._folder = bundle.path
         self._notes: list[str] = []
@@ -62,22 +71,23 @@ class _Loop:
 
     def run(self, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
         """All phases; if the probe is cut short, every case fails."""
-        settings = self._collected.settings
+        settings = self._asked.settings
         try:
             if settings.compile is not None and compiled:
                 judged = self._compiled(settings.compile, compiled)
             else:
+                collected = checking.checked(self._asked, specs)
                 with driver.alone(settings.device_wait_s, self._say_waiting):
-                    measured = self._measured(specs)
+                    measured = self._measured(collected, specs)
                 judged = judging.judged(measured, self._skip)
         except driver.BusyError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         except driver.ProbeCutShort as error:
-            judged = judging.given_up(self._collected, specs, compiled, str(error))
+            judged = judging.given_up(self._asked, specs, compiled, str(error))
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
-    def _measured(self, specs: tuple[Spec, ...]) -> Measured:
-        collected, executor = self._collected, self._executor
+    def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:
+        executor = self._executor
         found = machine.machine_of(collected.settings, specs, executor)
         resolved = resolving.resolved(
             collected, found, specs, executor, self._folder, self._display.line
@@ -89,9 +99,9 @@ class _Loop:
         return measured
 
     def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:
-        settings = self._collected.settings
+        settings = self._asked.settings
         parallel = compiling.parallel_of(settings, asked, self._executor, self._display)
-        resolved = compiling.resolved(self._collected, asked, specs, parallel)
+        resolved = compiling.resolved(self._asked, asked, specs, parallel)
         self._display.compilers(tuple(resolved.compilers.values()))
         programs = compiling.compiled(resolved, parallel, self._display, self._keep)
         return compiling.judged(programs, self._skip)

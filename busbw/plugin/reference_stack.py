@@ -46,6 +46,33 @@ def with_stacks(
     return replace(collected, settings=replace(settings, against=found))
 
 
+def check_locked(settings: Settings, framework: str) -> None:
+    """Check that a stack of `framework` is locked for some machine, and can be built here.
+
+    Which of several locks it is, only the devices say. Raises pytest.UsageError.
+    """
+    with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
+        paths = stacks.paths_below(settings.baselines, framework)
+        if not paths:
+            raise stacks.StackError(
+                f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
+                "that it accepts"
+            )
+        ours = settings.pythons.get(framework, sys.executable)
+        problems = [_problem(settings, path, framework, ours) for path in paths]
+        if all(problems):
+            raise stacks.StackError(problems[0])
+
+
+def _problem(settings: Settings, path: Path, framework: str, ours: str) -> str:
+    """Why the stack that is locked at `path` cannot be had here; empty if it may be."""
+    try:
+        stacks.check_buildable(settings.stack_cache, stacks.read(path, framework), [ours])
+    except stacks.StackError as error:
+        return str(error)
+    return ""
+
+
 def _lock_at(path: Path, framework: str) -> Lock:
     """The lock at `path`. Raises StackError."""
     if not path.exists():
@@ -62,17 +89,30 @@ def lock_path(settings: Settings, target: Target, framework: str) -> Path:
     return stacks.path_of(settings.baselines, key, framework)
 
 
-def lockable(settings: Settings, frameworks: Sequence[str]) -> dict[str, Lockable]:
+def lockable(collected: Collected, frameworks: Sequence[str]) -> dict[str, Lockable]:
     """What can be locked if it is accepted, by framework; nothing where nothing will be.
+
+    Raises pytest.UsageError as `lockable_of` does.
+    """
+    known = collected.lockable
+    found = {
+        name: known[name] if name in known else lockable_of(collected.settings, name)
+        for name in frameworks
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def lockable_of(settings: Settings, framework: str) -> Lockable | None:
+    """The stack of `framework` that is locked if it is accepted; None where none will be.
 
     Before anything is measured: raises pytest.UsageError for a stack that no index could give
     again, with what to do. A scripted framework that is no package has no stack.
     """
     if not settings.update_baselines or not settings.locks_reference:
-        return {}
+        return None
     with usage_error(stacks.StackError, where="--update-baselines: "):
-        found = {framework: _lockable(settings, framework) for framework in frameworks}
-    return {framework: one for framework, one in found.items() if one.stack}
+        found = _lockable(settings, framework)
+    return found if found.stack else None
 
 
 def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:

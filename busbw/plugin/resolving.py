@@ -54,14 +54,15 @@ def resolved(
     """
     skipped, case_of = _cases(collected.settings, found.target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-    lockable = reference_stack.lockable(collected.settings, frameworks)
+    jobs = _jobs(collected.settings, found.target, case_of)
+    levels = _levels(collected.settings, jobs.values(), found.target)
+    lockable = reference_stack.lockable(collected, frameworks)
     collected = reference_stack.with_stacks(collected, found.target, frameworks, say)
     settings = collected.settings
     theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
         theirs = machine.reference_probes(settings, found, frameworks, executor)
         _check_same_cases(settings, found.target, case_of, theirs)
-    jobs = _jobs(settings, found.target, case_of)
     # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
@@ -75,7 +76,7 @@ def resolved(
         skipped=skipped,
         environment=environment,
         plan=_plan(settings),
-        levels=_levels(settings, jobs.values(), found.target),
+        levels=levels,
         lockable=lockable,
         nights=_nights(settings, jobs.values()),
         examples=examples_for(case_of.values(), folder),
@@ -149,10 +150,14 @@ def _check_same_cases(
             )
             theirs = grid.resolve(spec, target)
         if theirs != case or target.key(spec) != ours.key(spec):
+            pairs = (
+                ("case", theirs.name, case.name),
+                ("protocol", theirs.protocol.text, case.protocol.text),
+                ("machine", str(target.key(spec).folder), str(ours.key(spec).folder)),
+            )
+            differ = "; ".join(f"{what} {a}, here {b}" for what, a, b in pairs if a != b)
             raise pytest.UsageError(
-                f"busbw: --against: the reference would measure another case: {theirs.name} with "
-                f"protocol {theirs.protocol} on {target.key(spec)}, here {case.name} with "
-                f"{case.protocol} on {ours.key(spec)}"
+                f"busbw: --against: the reference would measure another case: {differ}"
             )
 
 
@@ -211,20 +216,25 @@ def examples_for(cases: Iterable[Case], folder: Path) -> str:
 
     Raises pytest.UsageError if scikit-learn, which ships the digits, is not installed.
     """
-    if not any(
-        isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
-        for case in cases
-    ):
+    if not check_examples(cases):
         return ""
-    if importlib.util.find_spec("sklearn") is None:
-        raise pytest.UsageError(
-            "busbw: training under a strategy learns the handwritten digits that come with "
-            'scikit-learn, which is not installed here; pip install "busbw[tf]", or leave it out: '
-            '-k "not strategy"'
-        )
     path = folder / "digits.bin"
     path.write_bytes(_digits())
     return str(path)
+
+
+def check_examples(cases: Iterable[Case | Spec]) -> bool:
+    """Whether any of `cases` learns examples. Raises pytest.UsageError if these are not here."""
+    learns = any(
+        isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
+        for case in cases
+    )
+    if learns and importlib.util.find_spec("sklearn") is None:
+        raise pytest.UsageError(
+            "busbw: training under a strategy learns the digits of scikit-learn, which is not "
+            'installed here; pip install "busbw[tf]", or leave it out: -k "not strategy"'
+        )
+    return learns
 
 
 def _digits() -> bytes:

@@ -56,16 +56,28 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lockable:
+    """An interpreter, and the `stack` of a framework in it, to be locked if it is accepted."""
+
+    python: str
+    installed: Installed
+    stack: tuple[Distribution, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for. `began` is when the session did, UTC.
+    `nothing_asked`: a test had nothing of what is asked for. `lockable` are stacks by framework
+    that were looked at already, None where nothing will be locked. `began` is when the session did,
+    UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
+    lockable: Mapping[str, Lockable | None] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -96,15 +108,6 @@ class TimedJob:
     slice_key: EnvironmentKey
     stored: FoundBaseline = field(default_factory=FoundBaseline)
     published: Reference | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lockable:
-    """An interpreter, and the `stack` of a framework in it, to be locked if it is accepted."""
-
-    python: str
-    installed: Installed
-    stack: tuple[Distribution, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

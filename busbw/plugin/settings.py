@@ -19,11 +19,12 @@ import pytest
 from busbw import baselines, driver, history, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of
+from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of, nearest
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
+from . import hints
 from .compilers import CompileSettings, compile_settings_of
-from .options import OPTIONS, Option
+from .options import OPTIONS, UPDATES, Option
 from .parsing import (
     Against,
     against_of,
@@ -33,6 +34,7 @@ from .parsing import (
     one_of,
     program,
     seconds_of,
+    updates_of,
     whole,
     words_of,
 )
@@ -106,10 +108,12 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise pytest.UsageError(f"busbw: {where}{error}") from error
+        words = writing.reason(error) if isinstance(error, OSError) else error
+        raise pytest.UsageError(f"busbw: {where}{words}") from error
 
 
 def _settings(config: pytest.Config) -> Settings:
+    hints.check_paths(config.args)
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
@@ -135,7 +139,7 @@ def _settings(config: pytest.Config) -> Settings:
         case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
         device_wait_s=seconds_of("device_wait", texts["device_wait"]),
         baselines=root,
-        update_baselines=config.getoption("update_baselines"),
+        update_baselines=updates_of(config.getoption("update_baselines"), UPDATES),
         accept_regression=_accept_regression(config),
         prune_baselines=config.getoption("prune_baselines"),
         rebase=_reason(config, "rebase"),
@@ -153,14 +157,14 @@ def _asked(
     return Asked(
         frameworks=frameworks,
         named=named,
-        strategies=words_of("strategies", texts["strategies"], _all_strategies()),
-        collectives=words_of("collectives", texts["collectives"], tuple(COLLECTIVES)),
-        reduce_ops=words_of("reduce_ops", texts["reduce_ops"], REDUCE_OPS),
-        placements=words_of("placement", texts["placement"], _PLACEMENTS),
-        dtypes=words_of("dtypes", texts["dtypes"], tuple(DTYPES)),
+        strategies=_words("strategies", texts, _all_strategies()),
+        collectives=_words("collectives", texts, tuple(COLLECTIVES)),
+        reduce_ops=_words("reduce_ops", texts, REDUCE_OPS),
+        placements=_words("placement", texts, _PLACEMENTS),
+        dtypes=_words("dtypes", texts, tuple(DTYPES)),
         payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
         ranks=ranks,
-        mesh=_mesh(texts["mesh"]),
+        mesh=_mesh(texts["mesh"], ranks),
         axes=_axes(texts["axes"], texts["mesh"]),
         clock=texts["clock"],
     )
@@ -169,7 +173,13 @@ def _asked(
 def _text(config: pytest.Config, option: Option) -> str:
     given = config.getoption(option.name)
     text = str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
-    return one_of(option.name, text, option.choices) if option.choices else text
+    return one_of(option.name, text, option.choices, option.names) if option.choices else text
+
+
+def _words(name: str, texts: Mapping[str, str], accepted: Sequence[str]) -> tuple[str, ...]:
+    """A comma list of the option `name`."""
+    (option,) = (option for option in OPTIONS if option.name == name)
+    return words_of(name, texts[name], accepted, option.names)
 
 
 def _against(config: pytest.Config, *, injected: bool) -> Against | None:
@@ -212,11 +222,15 @@ def _ranks(text: str) -> int | None:
     return whole("ranks", text, least=2)
 
 
-def _mesh(text: str) -> str:
-    """The shape as given; a single rank is no mesh."""
+def _mesh(text: str, ranks: int | None) -> str:
+    """The shape as given, of all `ranks` if these are known; a single rank is no mesh."""
     extents = checked("mesh", extents_of, text) if text else ()
     if extents and math.prod(extents) < 2:
         raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
+    if extents and ranks is not None and math.prod(extents) != ranks:
+        raise ValueError(
+            f"--mesh: {text} has {math.prod(extents)} ranks, --ranks={ranks} asks for {ranks}"
+        )
     return "x".join(map(str, extents))
 
 
@@ -240,7 +254,7 @@ def _frameworks(
     texts: Mapping[str, str], *, named: bool, pythons: Mapping[str, str]
 ) -> tuple[str, ...]:
     text, compiled = texts["frameworks"], bool(texts["topology"])
-    wanted = words_of("frameworks", text, tuple(FRAMEWORKS)) if named else USUAL
+    wanted = _words("frameworks", texts, tuple(FRAMEWORKS)) if named else USUAL
     if compiled and named and not set(wanted) <= set(COMPILED):
         raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
     wanted = tuple(name for name in wanted if not compiled or name in COMPILED)
@@ -279,9 +293,11 @@ def _pythons(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         framework, equals, python = text.partition("=")
         if not equals or framework not in FRAMEWORKS:
-            known = ", ".join(FRAMEWORKS)
+            near = nearest(framework, tuple(FRAMEWORKS)) if equals else ""
+            meant = f"did you mean {near}={python[:60]}? " if near else ""
             raise ValueError(
-                f"--python: {text!r}; accepted is FRAMEWORK=INTERPRETER, one of {known}"
+                f"--python: {text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
+                f"{', '.join(FRAMEWORKS)}"
             )
         pythons[framework] = program(python, "--python")
     return pythons

@@ -4,9 +4,9 @@
 index gives, kept by hash, `build` the environments. Nothing is measured or judged here.
 """
 
-from .build import Built, all_built, built, prune
+from .build import Built, all_built, built, check_buildable, prune
 from .interpreter import Distribution, Installed, installed, unlockable
-from .lock import SUFFIX, Lock, Package, StackError, path_of, read
+from .lock import SUFFIX, Lock, Package, StackError, path_of, paths_below, read
 from .wheels import packages_of
 
 __all__ = [
@@ -19,9 +19,11 @@ __all__ = [
     "StackError",
     "all_built",
     "built",
+    "check_buildable",
     "installed",
     "packages_of",
     "path_of",
+    "paths_below",
     "prune",
     "read",
     "unlockable",

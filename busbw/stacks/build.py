@@ -95,6 +95,12 @@ def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIME
         raise StackError(f"{folder} cannot be built: {writing.reason(error)}") from error
 
 
+def check_buildable(cache: Path, lock: Lock, pythons: Sequence[str]) -> None:
+    """Raise StackError if there is no interpreter to build `lock` with, nor what was built."""
+    if not (folder_of(cache) / lock.digest / _MARK).exists():
+        _fitting(lock, pythons)
+
+
 def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Built:
     python = _fitting(lock, pythons)
     paths = wheels.fetched(cache, lock, python)

@@ -134,7 +134,8 @@ def unlockable(stack: Sequence[Distribution]) -> str:
     bad = [f"{one.name} {one.version} {one.problem}" for one in stack if one.problem]
     if not bad:
         return ""
+    more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
     return (
-        f"{'; '.join(bad)}: a reference is built from the wheels of an index; install a release "
+        f"{bad[0]}{more}: a reference is built from the wheels of an index; install a release "
         "from one, or give --no-reference-lock"
     )

@@ -95,6 +95,11 @@ def path_of(root: Path, key: EnvironmentKey, framework: str) -> Path:
     return root / key.folder / f"{framework}{SUFFIX}"
 
 
+def paths_below(root: Path, framework: str) -> tuple[Path, ...]:
+    """The locks of `framework` for all machines below `root`."""
+    return tuple(sorted(root.glob(f"*/*/{framework}{SUFFIX}")))
+
+
 def read(path: Path, framework: str) -> Lock:
     """The lock at `path`. Raises StackError for anything else than a lock of `framework`."""
     try:

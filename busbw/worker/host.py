@@ -68,6 +68,12 @@ def headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None
     )
 
 
+def least_limit_bytes(root: Path = Path("/")) -> int | None:
+    """The limit at which this process leaves no headroom, whatever the machine has."""
+    own = resident_bytes(root)
+    return None if own is None else int(own / (1 - _RESERVE))
+
+
 def _fields(path: Path) -> dict[str, int]:
     """Lines such as ``VmRSS:   1234 kB`` in bytes."""
     if not path.exists():

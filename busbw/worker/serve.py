@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -24,6 +24,7 @@ from busbw.model import (
     Topology,
     TrainingRequest,
 )
+from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,
     AbstractCompiler,
@@ -88,7 +89,8 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> No
 def _measured(request: dict[str, Any], session: MeasureSession) -> tuple[str, Any]:
     name = part(request, "request", str)
     if name == "probe":
-        return "probe", session.backend.probe()
+        found = session.backend.probe()
+        return "probe", replace(found, least_memory_bytes=host.least_limit_bytes())
     if name == "release":
         session.release()
         return "gone", None

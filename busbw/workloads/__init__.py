@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from busbw.model import Workload
 
-from .collective import Collective
+from .collective import Collective, check_blocks
 from .dense_step import LEARNING_RATE, STEP_PAYLOADS, Batch, DenseStep, Layer, layer_of
 from .training import Training
 
@@ -30,5 +30,6 @@ __all__ = [
     "DenseStep",
     "Layer",
     "Training",
+    "check_blocks",
     "layer_of",
 ]

@@ -17,6 +17,7 @@ from busbw.model import (
     Spec,
     Workload,
     extents_of,
+    groups_of,
     payload_text,
 )
 
@@ -55,7 +56,7 @@ def case_with(
         mesh=key.mesh,
         protocol=protocol,
     )
-    _check_blocks(case)
+    check_blocks(case, case.ranks)
     return case
 
 
@@ -93,11 +94,13 @@ def _clock(spec: Spec, found: DeviceSet) -> Clock:
     return Clock(spec.clock)
 
 
-def _check_blocks(case: Case) -> None:
-    parts = COLLECTIVES[case.collective].parts(case.group_size)
+def check_blocks(case: Case | Spec, ranks: int) -> None:
+    """Raise GridError if the payload cannot be split over the groups of `ranks`."""
+    group_size = len(groups_of(case.mesh, case.axes, ranks)[0])
+    parts = COLLECTIVES[case.collective].parts(group_size)
     size = DTYPES[case.dtype].size_bytes
     if case.payload_bytes % (parts * size):
         raise GridError(
             f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
-            f"{case.dtype}, which {case.collective} over {case.group_size} ranks needs"
+            f"{case.dtype}, which {case.collective} over {group_size} ranks needs"
         )

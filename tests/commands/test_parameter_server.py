@@ -128,7 +128,7 @@ def test_a_document_that_cannot_be_written_is_said(
         ("--rows=3ps", "'3ps'; accepted are single, 1ps-1worker"),
         ("--epochs=0", "'0'; accepted is a whole number from 1 on"),
         ("--timeout=-1", "'-1'; accepted is a number of seconds above 0"),
-        ("--framework=jax", "invalid choice: 'jax'"),
+        ("--framework=jax", "argument --framework: 'jax'; accepted are "),
     ],
 )
 def test_what_is_not_accepted_is_a_usage_error(option: str, message: str) -> None:

@@ -141,4 +141,4 @@ def test_a_document_that_cannot_be_written_is_said(
 def test_an_unknown_framework_is_a_usage_error() -> None:
     said = command("tpu-v2", "--framework=tensorflow")
     assert said.code == 2
-    assert "invalid choice: 'tensorflow'" in said.err
+    assert "argument --framework: 'tensorflow'; accepted are " in said.err

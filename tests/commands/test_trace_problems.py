@@ -84,7 +84,7 @@ def test_sessions_on_other_numbers_of_devices_are_joined_with_a_warning(tmp_path
     put(tmp_path, session="t", a_xplane=of_today([*GOOD, *GOOD]))
     assert "warning" not in trace(tmp_path, "--payload=1M").out
     answer = trace(tmp_path, "--payload=1M", "--slice-from=(?P<slice>plugins|test)")
-    assert "warning: test: sessions on [2, 4] devices are joined" in answer.out
+    assert "warning: test: sessions on 2 and 4 devices are joined" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,6 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
         monkeypatch.setenv("NOISE", user)
     told = {Capability.MEASURE: {"NOISE": "1"}, Capability.COMPILE: {"NOISE": "9"}}
     begin = replace(starter(), defaults=told, environment={**starter().environment, **asked})
-    assert local._environment(begin, bundle)["NOISE"] == found
+    assert local.environment_of(begin)["NOISE"] == found
     compiling = replace(begin, capability=Capability.COMPILE, environment={})
-    assert local._environment(compiling, bundle)["NOISE"] == (user or "9")
+    assert local.environment_of(compiling)["NOISE"] == (user or "9")

@@ -25,6 +25,13 @@ def test_every_file_of_the_room_is_found() -> None:
     assert all(name == one.name for name, one in FRAMEWORKS.items())
 
 
+@pytest.mark.parametrize("name", USUAL)
+def test_the_oldest_version_is_that_of_the_back_end(name: str) -> None:
+    folder = Path(frameworks.__file__).parents[1] / "worker" / "backends" / name
+    texts = [path.read_text() for path in folder.glob("*.py")]
+    assert f'\nOLDEST = "{FRAMEWORKS[name].oldest}"\n' in "".join(texts)
+
+
 @pytest.mark.parametrize("one", FRAMEWORKS.values(), ids=lambda one: one.name)
 def test_the_usual_strategy_comes_first_and_the_ring_is_one_of_them(one: Framework) -> None:
     assert one.strategies[0] == "default"

@@ -244,11 +244,12 @@ def test_a_session_whose_every_case_is_refused_for_memory_in_use(folder: Folder)
 
 
 def test_a_session_in_which_nothing_fits_under_the_limit(folder: Folder) -> None:
-    ran = folder.run("--memory-limit=1K", exit_code=1)
-    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
+    limit = ("--payloads=16M", "--memory-limit=96M")
+    ran = folder.run(*limit, exit_code=1)
+    assert ran.outcomes == {"16M": "OUT_OF_MEMORY"}
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
     python = standing_in.interpreter(folder)
-    ran = folder.run("--memory-limit=1K", f"--against={python}", "--launches=2", exit_code=1)
+    ran = folder.run(*limit, f"--against={python}", "--launches=2", exit_code=1)
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 

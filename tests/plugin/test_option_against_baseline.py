@@ -91,12 +91,20 @@ def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -
     assert json.loads(lock.read_text())["packages"][0]["version"] == "1.1"
 
 
-def test_without_a_lock_there_is_no_reference(night: Night) -> None:
+def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> None:
+    locked = night.accept().rename(tmp_path / "lock")
     night.run("--update-baselines", "--no-reference-lock", *TWO, exit_code=0)
     assert not night.lock.exists()
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    said = f"--against=baseline: fake: no stack is locked: there is no {night.lock}; "
-    assert said + "--update-baselines locks the one that it accepts" in ran.sentence
+    said = "--update-baselines locks the one that it accepts"
+    below = night.folder.path / "baselines"
+    assert f"--against=baseline: fake: no stack is locked below {below}; {said}" in ran.sentence
+    # Of another machine.
+    lock = below / "other-cpu" / "4r" / "fake.reference.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_bytes(locked.read_bytes())
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert f"no stack is locked: there is no {night.lock}; {said}" in ran.sentence
 
 
 def test_what_no_index_can_give_again_is_refused_before_anything_is_measured(

@@ -15,4 +15,5 @@ def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
 
 def test_an_unknown_dtype_is_a_usage_error_that_shows_what_there_is(folder: Folder) -> None:
     ran = folder.run("--dtypes=float33", exit_code=4)
-    assert "'float33'; accepted are float32, bfloat16, float16, int32" in ran.sentence
+    said = "'float33'; did you mean 'float32'? accepted are float32, bfloat16, float16, int32"
+    assert said in ran.sentence

@@ -88,20 +88,32 @@ def test_what_was_slowed_down_on_purpose_becomes_no_baseline(folder: Folder) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "chaos",
         "delay",
         "delay:",
         "delay:0%",
         "delay:-5%",
         "delay:5",
         "delay:5%/M",
-        "payload:20us",
         "sleep:often",
     ],
 )
 def test_nonsense_is_a_usage_error_that_says_what_is_accepted(folder: Folder, text: str) -> None:
     ran = folder.run(f"--inject={text}", exit_code=4)
-    assert f"busbw: --inject: {text!r}; accepted is delay:AMOUNT" in ran.sentence
+    kind = text.partition(":")[0]
+    said = f"busbw: --inject: {text!r}; accepted is {kind}:AMOUNT, where AMOUNT is such as 15%, "
+    assert said in ran.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("chaos", "'chaos'; accepted are delay, payload, sleep, memory"),
+        ("dealy:15%", "'dealy'; did you mean 'delay'? accepted are delay, payload"),
+        ("payload:20us", "'payload:20us'; accepted is payload:PERCENT, such as payload:15%"),
+    ],
+)
+def test_what_cannot_be_injected_is_a_usage_error(folder: Folder, text: str, said: str) -> None:
+    assert f"busbw: --inject: {said}" in folder.run(f"--inject={text}", exit_code=4).sentence
 
 
 @pytest.mark.parametrize("text", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"])

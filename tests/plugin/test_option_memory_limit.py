@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 
 from .folder import SLOW, Folder
@@ -57,9 +60,29 @@ def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
 
 
 def test_where_nothing_fits_under_the_limit_nothing_is_saved(folder: Folder) -> None:
-    ran = folder.run("--memory-limit=1K", "--update-baselines", exit_code=1)
+    ran = folder.run("--payloads=16M", LIMIT, "--update-baselines", exit_code=1)
     assert "no baseline was written: NO_VERDICT: no case gave a time" in ran.text
     assert not folder.baseline_files
+
+
+def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_takes(
+    folder: Folder,
+) -> None:
+    ran = folder.run("--memory-limit=1M", exit_code=4)
+    said = re.search(
+        r"--memory-limit: 1M: a worker of fake takes ([\d.]+) MiB before it measures anything; "
+        "accepted is more than that$",
+        ran.sentence,
+    )
+    assert said is not None, ran.sentence
+    assert ran.results is None
+    limit = f"--memory-limit={math.ceil(float(said[1])) + 5}M"
+    assert folder.run("--payloads=1K", limit, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
+
+
+def test_the_memory_of_a_device_is_not_the_host_s(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    assert "a worker of fake takes" not in folder.ended("--memory-limit=1M")[1]
 
 
 def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(

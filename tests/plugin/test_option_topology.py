@@ -215,7 +215,7 @@ def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
     ("options", "said"),
     [
         (("--topology=v5e:3x5x7",), "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4"),
-        (("--topology=v9:2x2",), "no chip is called 'v9'; known are v2, v3"),
+        (("--topology=v9:2x2",), "no chip is called 'v9'; accepted are v2, v3"),
         (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
         (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
         (("--topology=v5e:2x4", "--libtpu=nowhere"), "--libtpu: 'nowhere'; accepted is a version"),

@@ -71,7 +71,7 @@ def test_every_option_stands_in_help_under_one_group(folder: Folder) -> None:
         ("dtypes", "float33", "--dtypes: 'float33'"),
         ("launches", "0", "--launches: '0'"),
         ("time_budget", "soon", "--time-budget: 'soon'"),
-        ("inject", "chaos", "--inject: 'chaos'; accepted is delay:AMOUNT"),
+        ("inject", "chaos", "--inject: 'chaos'; accepted are delay, payload, sleep"),
         ("against", "/nowhere/python", "--against: '/nowhere/python' is no program"),
         ("against_env", "FLAGS", "--against-env: 'FLAGS'; accepted is NAME=VALUE"),
         ("case_timeout", "soon", "--case-timeout: 'soon'"),

@@ -6,7 +6,15 @@ import argparse
 import json
 from pathlib import Path
 
-from busbw.commands.command import Commands, add_command, check_file, parsed, write_file
+from busbw.commands.command import (
+    Commands,
+    add_command,
+    check_file,
+    name_of,
+    parsed,
+    shown,
+    write_file,
+)
 
 from . import catalog, page
 from .answer import estimates
@@ -92,7 +100,8 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dtype",
-        choices=tuple(catalog.DTYPE_BYTES),
+        type=name_of(catalog.DTYPE_BYTES),
+        metavar=shown(catalog.DTYPE_BYTES),
         help="type of a gradient (default: float32)",
     )
     parser.add_argument(

@@ -17,7 +17,7 @@ from pathlib import Path
 from busbw import baselines
 from busbw.commands.command import UsageError, usage_error
 from busbw.commands.curve import NamedCurve, curve_in
-from busbw.model import MOST_BYTES, MOST_S
+from busbw.model import MOST_BYTES, MOST_S, listed, nearest, refusal
 
 from . import catalog, cost
 from .catalog import link_of
@@ -232,8 +232,11 @@ def _link_from(option: str, text: str, *, full_duplex: bool) -> Link:
         bytes_per_s = named.bytes_per_s if named else parse_rate(what.strip())
         latency_s = parse_duration(latency.strip()) if latency else 0.0
     except ValueError as error:
-        names = ", ".join(one.name for one in catalog.known().values())
-        raise UsageError(f"{option}: {error}; names are {names}") from error
+        names = [one.name for one in catalog.known().values()]
+        near = nearest(what.strip(), names)
+        known = f"names are {listed(names, where='docs/costmodel.md')}"
+        meant = f"did you mean {near!r}?" if near else known
+        raise UsageError(f"{option}: {error}; {meant}") from error
     return Link(
         name=named.name if named else what.strip(),
         bytes_per_s=bytes_per_s,
@@ -278,8 +281,7 @@ def _gradients(options: argparse.Namespace) -> tuple[str, list[float], str]:
 def _of_model(name: str) -> tuple[str, list[float]]:
     model = catalog.model_of(name)
     if model is None:
-        known = ", ".join(one.name for one in catalog.MODELS)
-        raise UsageError(f"--model={name}: not known; known are {known}")
+        raise UsageError(f"--model: {refusal(name, [one.name for one in catalog.MODELS])}")
     if model.parameters is None:
         raise UsageError(
             f"--model={name}: its number of parameters is unknown ({model.source}); "

@@ -136,7 +136,7 @@ def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any]) -> Non
     devices = {node.device for node in found}
     if len(devices) != case.ranks:
         raise wrong_world(
-            f"{len(devices)} devices take part, expected {case.ranks}: {sorted(devices)}"
+            f"{len(devices)} devices take part, expected {case.ranks}: {', '.join(sorted(devices))}"
         )
     for name, ranks in _group_sizes(found, nodes):
         if ranks not in (None, case.ranks):
@@ -191,7 +191,7 @@ def _check_collectives(
     if len(devices) != replicas:
         raise not_a_collective(
             f"gradients are reduced on {len(devices)} devices of this process, expected "
-            f"{replicas}: {sorted(devices)}"
+            f"{replicas}: {', '.join(sorted(devices))}"
         )
     for name, ranks in _group_sizes(found, nodes):
         if ranks != request.ranks:

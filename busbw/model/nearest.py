@@ -1,0 +1,42 @@
+"""What is said of a word that is not one of a closed set: the nearest that is, and what there is.
+
+A sentence must fit into a few lines of a terminal, however many words there are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+# Beyond it, a list is cut short.
+_LIST_CHARACTERS = 110
+_NO_NAMES: Mapping[str, str] = {}
+
+
+def refusal(text: str, accepted: Sequence[str], names: Mapping[str, str] = _NO_NAMES) -> str:
+    """Such as ``'rign'; did you mean 'ring'? accepted are ring, max``.
+
+    `names` are what others call the accepted words, such as ``fp16`` for ``float16``.
+    """
+    near = nearest(text, accepted, names)
+    meant = f"did you mean {near!r}? " if near else ""
+    return f"{text[:60]!r}; {meant}accepted are {listed(accepted, near)}"
+
+
+def nearest(text: str, accepted: Sequence[str], names: Mapping[str, str] = _NO_NAMES) -> str:
+    """The word of `accepted` that is most like `text`, whatever the case; empty if none is."""
+    known = {word.lower(): word for word in (*names, *accepted)}
+    found = difflib.get_close_matches(text[:60].lower(), known, n=1)
+    word = known[found[0]] if found else ""
+    return names.get(word, word)
+
+
+def listed(accepted: Sequence[str], near: str = "", where: str = "--help") -> str:
+    """All words, or those that fit, first the one that is `near`, and `where` all are listed."""
+    text = ", ".join(accepted)
+    if len(text) <= _LIST_CHARACTERS:
+        return text
+    first = [word for word in dict.fromkeys([near, *accepted]) if word]
+    while len(", ".join(first)) > _LIST_CHARACTERS / 2:
+        first.pop()
+    return f"{', '.join(first)} and {len(accepted) - len(first)} others, which {where} lists"

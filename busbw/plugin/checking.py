@@ -1,0 +1,140 @@
+"""What can be said without devices, before a session waits for the machine's lock.
+
+Another session may hold it for many minutes. What needs the devices is checked once they are
+probed. A framework that does not reach the devices is
+left out then, so that what is wrong with one counts here only if it is measured in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from packaging.version import InvalidVersion, Version
+
+from busbw import driver, history
+from busbw.driver import Interpreter, Side
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
+from busbw.workloads import check_blocks
+
+from . import machine, reference_stack, resolving
+from .session import Collected, Lockable
+from .settings import Settings, usage_error
+
+T = TypeVar("T")
+
+_OLDEST_PYTHON = "3.10"
+
+
+def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
+    """`collected`, with the stacks that will be locked, if all that can be checked is fine.
+
+    That is what is selected, interpreters, locks and examples. Raises pytest.UsageError.
+    """
+    settings = collected.settings
+    frameworks = machine.frameworks_of(settings, specs)
+    _check_blocks(settings, specs)
+    _check_acknowledged(settings)
+    # Each of them is probed, and a failed probe is a usage error.
+    ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
+
+    def check_one(name: str) -> Lockable | None:
+        if settings.against is not None and settings.against.is_baseline:
+            reference_stack.check_locked(settings, name)
+        elif settings.against is not None:
+            _check_reference(settings, name, ours[name])
+        resolving.check_examples(_trained(settings, specs, name))
+        return reference_stack.lockable_of(settings, name)
+
+    return replace(collected, lockable=_of_all(settings, frameworks, check_one))
+
+
+def _of_all(
+    settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
+) -> dict[str, T]:
+    """What `check_one` finds of each framework for which it raises no pytest.UsageError.
+
+    Raises that of a framework that is measured on whatever device is chosen.
+    """
+    found, errors = {}, []
+    for name in frameworks:
+        try:
+            found[name] = check_one(name)
+        except pytest.UsageError as error:
+            errors.append(error)
+    # One that is named must reach the device; of others, one does.
+    if errors and (settings.asked.named or not found):
+        raise errors[0]
+    return found
+
+
+def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
+    """Check that payloads fit the ranks, where these are known."""
+    of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
+    of_cpu = VIRTUAL_RANKS if settings.device is Device.CPU else None
+    ranks = settings.ranks or of_mesh or of_cpu
+    with usage_error(GridError):
+        for spec in specs if ranks else ():
+            if spec.workload.is_bare:
+                check_blocks(spec, ranks or 0)
+
+
+def _check_acknowledged(settings: Settings) -> None:
+    """Read the changes that somebody acknowledged, which are of all machines."""
+    if settings.against is None:
+        with usage_error(history.HistoryError, OSError):
+            history.acknowledged(settings.baselines)
+
+
+def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:
+    """The Specs of `framework`, unless what trains is left out of this session."""
+    if settings.against is not None or settings.injection is not None:
+        return []
+    return [spec for spec in specs if spec.framework == framework]
+
+
+def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter | None:
+    """The interpreter of `framework`; None where only the probe can tell."""
+    known = FRAMEWORKS[framework]
+    if known.scripted:
+        return None
+    starter = machine.starter_of(settings, framework, None, None, side=side)
+    named = side is Side.REFERENCE or framework in settings.pythons
+    option = "--against" if side is Side.REFERENCE else "--python"
+    where = f"{option}: " if named else ""
+    with usage_error(driver.ProbeFailed, where=where):
+        found = driver.interpreter(starter, known.packages)
+    problem = _problem(framework, found) if found is not None else ""
+    if problem:
+        raise pytest.UsageError(f"busbw: {where}{starter.python}: {problem}")
+    return found
+
+
+def _problem(framework: str, found: Interpreter) -> str:
+    """Why `framework` cannot be measured there; empty if that is not known."""
+    if found.missing:
+        return f"no {' and no '.join(found.missing)} there; needed are {framework} and numpy"
+    if _is_before(found.python, _OLDEST_PYTHON):
+        return f"Python {found.python} is too old: the oldest is {_OLDEST_PYTHON}"
+    oldest = FRAMEWORKS[framework].oldest
+    if found.version and _is_before(found.version, oldest):
+        return f"{framework} {found.version} is too old: the oldest that busbw measures is {oldest}"
+    return ""
+
+
+def _is_before(found: str, oldest: str) -> bool:
+    try:
+        return Version(found.rstrip("+")).release < Version(oldest).release
+    except InvalidVersion:
+        return False
+
+
+def _check_reference(settings: Settings, framework: str, ours: Interpreter | None) -> None:
+    """Check the interpreter of --against, which must have another stack than ours."""
+    theirs = _interpreter(settings, framework, Side.REFERENCE)
+    if ours is not None and theirs is not None and ours.path:
+        machine.check_stacks(settings, framework, ours.path, theirs.path)

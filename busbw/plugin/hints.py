@@ -1,0 +1,103 @@
+"""What is said beside pytest's words about options that it does not know: which are ours.
+
+For options of nccl-tests, and for those that are nearly ours. pytest shows a hint only where it
+refuses the command line, except for paths that are sizes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from busbw.metrics import parse_payload
+from busbw.model import payload_text
+
+# Options of nccl-tests by what they say; those of pytest and pytest-xdist alone are none of it.
+_OF_NCCL_TESTS: Mapping[str, str] = {
+    "-b": "begin",
+    "--minbytes": "begin",
+    "-e": "end",
+    "--maxbytes": "end",
+    "-f": "factor",
+    "--stepfactor": "factor",
+    "-i": "step",
+    "--stepbytes": "step",
+    "-g": "ranks",
+    "--ngpus": "ranks",
+    "-w": "counts",
+    "--warmup_iters": "counts",
+    "--iters": "counts",
+}
+# What of these also means something to pytest or pytest-xdist, by itself.
+_OF_OTHERS = ("factor",)
+# What nccl-tests begins and ends with where that is not said.
+_USUAL = "32M"
+_SHORT = re.compile(r"(-[befigw])=?(\w+)")
+_SIZE = re.compile(r"\d+[KMGkmg]")
+# Nearer than this, a word is taken for a mistyped option of ours.
+_LIKENESS = 0.8
+
+
+def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
+    """A hint by the name that it is shown with; nothing where there is none to give.
+
+    `flags` are all our options.
+    """
+    hints = [*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)]
+    return {"busbw": "; ".join(hints)} if hints else {}
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raise ValueError for a size among the paths of tests: lists were written with spaces."""
+    for path in paths:
+        if _SIZE.fullmatch(path) and not os.path.exists(path):
+            raise ValueError(
+                f"{path!r} is no file or folder of tests; a list of sizes is one word, such as "
+                "--payloads=1K,64K"
+            )
+
+
+def _asked(arguments: Sequence[str]) -> dict[str, str]:
+    """The values of nccl-tests' options by what they say."""
+    found = {}
+    for word, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        short = _SHORT.fullmatch(word)
+        name, equals, value = (short[1], "=", short[2]) if short else word.partition("=")
+        if name in _OF_NCCL_TESTS:
+            found[_OF_NCCL_TESTS[name]] = value if equals else following
+    return found
+
+
+def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
+    """Our options in place of nccl-tests'."""
+    if not asked.keys() - set(_OF_OTHERS):
+        return
+    if asked.keys() & {"begin", "end"}:
+        ends = (_size(asked.get(name, _USUAL)) for name in ("begin", "end"))
+        yield f"for nccl-tests' -b and -e write --payloads={':'.join(ends)}"
+    if asked.get("factor", "2") != "2" or "step" in asked:
+        yield "a range doubles; other steps are a comma list, such as 1K,8K,64K"
+    if asked.get("ranks", "1") != "1":
+        yield f"for -g write --ranks={asked['ranks']}"
+    if "counts" in asked:
+        yield "iterations are chosen by time (--launches: how many processes)"
+
+
+def _size(text: str) -> str:
+    """A size as we write it, or as it is where it is none."""
+    try:
+        return payload_text(parse_payload(text))
+    except ValueError:
+        return text[:20]
+
+
+def _nearly(arguments: Sequence[str], flags: Sequence[str]) -> Iterator[str]:
+    """What is almost one of our options."""
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and name not in flags and name not in _OF_NCCL_TESTS:
+            for near in difflib.get_close_matches(name, flags, n=1, cutoff=_LIKENESS):
+                yield f"did you mean {near}{equals}{value[:60]}?"
