@@ -98,6 +98,13 @@ def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
     assert f".github/workflows/{path.name}" in tox
 
 
+def test_pre_commit_installs_the_versions_that_lint_does() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    lint = (ROOT / "tox.ini").read_text(encoding="utf-8").partition("[testenv:types]")[0]
+    installed = set(re.findall(r'additional_dependencies: \["(.*)"\]', hooks))
+    assert installed == set(re.findall(r"^    (\S+>=\S+,<\S+)$", lint, re.MULTILINE))
+
+
 @each_workflow
 def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
