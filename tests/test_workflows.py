@@ -236,10 +236,10 @@ def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_d
         "",
     ]
     lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"stack": None})
-    assert lines[6] == "| the stack | not told | no verdict |"
+    assert lines[6] == "| the stack | unknown | no verdict |"
     untold = {"text": "no earlier night", "is_slower": None}
     lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"machine": untold})
-    assert lines[7] == "| the machine | not told | no earlier night |"
+    assert lines[7] == "| the machine | unknown | no earlier night |"
 
 
 def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None:
