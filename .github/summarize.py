@@ -51,8 +51,8 @@ def _answers(session: dict[str, Any] | None) -> list[str]:
 
 def _answer(name: str, found: dict[str, Any] | None) -> str:
     if found is None:
-        return f"| the {name} | not told | no verdict |"
-    word = {True: "**yes**", False: "no", None: "not told"}[found["is_slower"]]
+        return f"| the {name} | unknown | no verdict |"
+    word = {True: "**yes**", False: "no", None: "unknown"}[found["is_slower"]]
     return f"| the {name} | {word} | {_cell(found['text'])} |"
 
 

@@ -43,6 +43,8 @@ def main() -> None:
 def _page(processes: int) -> Iterator[str]:
     yield TITLE
     yield ""
+    yield "What a session costs, and busbw's times next to those of loops written by hand."
+    yield ""
     yield f"Written by `tox -e bench` on {datetime.date.today().isoformat()}, {_machine()}."
     yield ""
     yield "## Against loops written by hand"
@@ -57,14 +59,15 @@ def _page(processes: int) -> Iterator[str]:
 
 
 _ABOUT_FIDELITY = (
-    "busbw's time of one all-reduce over that of a minimal loop (`bench/loops.py`), which lays",
-    "out no values, checks and proves nothing. The two take turns within a process, with the",
-    "same estimator and the same number of iterations; they also take turns in who gets its",
-    "memory first, which alone makes up to 8 %. A process's ratio is the median over its pairs,",
-    "and the table has the median over processes with the least and the most; below 1 busbw's",
-    "loop is the faster one. The other columns are what two other ways of measuring the same",
-    "psum say, as multiples of busbw's time: a loop that XLA gives a copy of the payload, and",
-    "calls whose output is new memory each time (both with the same huge pages).",
+    "Each ratio is busbw's time of one all-reduce over the time of a minimal loop",
+    "(`bench/loops.py`) that does not write initial values and neither checks nor proves",
+    "anything. The two loops take turns within a process, with the same estimator and the same",
+    "number of iterations. They also take turns in who allocates memory first, which alone",
+    "makes a difference of up to 8 %. The ratio of a process is the median over its pairs; the",
+    "table has the median over processes, with minimum and maximum. Below 1 busbw's loop is",
+    "faster. The last two columns are other ways to measure the same psum, as multiples of",
+    "busbw's time: a loop in which XLA copies the payload, and calls that allocate their output",
+    "(both with the same huge pages).",
 )
 
 

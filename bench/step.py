@@ -1,11 +1,11 @@
-"""Where the all-reduce inside of a training step loses time against the bare one, piece by piece.
+"""Where the all-reduce inside a training step loses time against the bare one, piece by piece.
 
-`python -m bench.step`. On the CPU the all-reduce takes longer inside of a step than by itself, at
-payloads that caches hold. Between the two lie the variants of `bench.variants`, each with one more
-of what stands around the all-reduce in a step. They take turns in random order, and each turn has
-the all-reduce's own time by the profiler on the rank that comes last: nobody lets that one wait.
-Ratios are to the bare chain of the same turn. Where in memory a process's buffers come to lie
-differs from one to the next, and lasts as long as the process: so there are several.
+`python -m bench.step`. On the CPU the all-reduce takes longer inside a step than alone, at payloads
+that fit into a cache. The variants of `bench.variants` are in between: each adds one more part of a
+step. They take turns in random order, and each turn records the all-reduce's own time from the
+profiler on the rank that arrives last, which does not wait. Ratios are to the bare chain of the
+same turn. The position of the buffers in memory differs between processes and is fixed for the
+lifetime of one, so there are several processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from busbw import writing
 from busbw.model import MIB, payload_text
 from busbw.studies.prediction.steps import AGREEMENT
 
-TITLE = "# The all-reduce inside of a training step, piece by piece"
+TITLE = "# The all-reduce inside a training step, piece by piece"
 PAYLOADS = "1M,4M,16M"
 RANKS = (2, 4)
 LAUNCHES = 5
@@ -44,17 +44,19 @@ _NAMES = {
     STEP: "the step",
 }
 _ABOUT = """
-The all-reduce's own time by the profiler, on the rank that comes to it last, as a multiple of the
-bare chain's in the same turn: the median over {turns} turns, in random order, of each of
-{launches} processes, with the least and the most. *bare*: busbw's chain, each sum in place of the
-last but one; where its own times are far apart, those of processes are, by where their buffers came
-to lie. *freshly written*: before each all-reduce the operand is written from another array. *as
-many bytes as the step between*: that, and weights and rows are read, sum and weights read and
-weights written, as in a step, without its products. *written by a product*: the same bytes, but the
-operand is the product that gives the gradient; what waits for a product runs on a thread of the
-pool, and may keep it from others. *a rank late*: freshly written, and the first rank comes about
-two all-reduces later than the others; it computes meanwhile, or it sleeps and leaves the cores to
-the others. *the step*: the dense step that `pytest perf/ -m training` measures.
+Which part of a training step makes its all-reduce slower than a bare one, on the CPU.
+
+The figures are the all-reduce's own time from the profiler, on the rank that reaches it last, as a
+multiple of the bare chain's time in the same turn: the median over {turns} turns, in random order,
+of each of {launches} processes, with minimum and maximum. *bare* is busbw's chain, in which each
+sum overwrites the last but one; if its own times are far apart, processes differ by where their
+buffers are in memory. *freshly written*: before each all-reduce the operand is written from another
+array. *as many bytes as the step between*: the same, and weights and rows are read, sum and weights
+read and weights written, as in a step without its products. *written by a product*: the same bytes,
+but the operand is the product that gives the gradient; whatever waits for a product runs on a
+thread of the pool, and may keep it from others. *a rank late*: freshly written, and the first rank
+arrives about two all-reduces after the others; meanwhile it computes, or it sleeps and leaves the
+cores to the others. *the step* is the dense step that `pytest perf/ -m training` measures.
 """
 
 
@@ -108,6 +110,7 @@ def page(found: Mapping[int, Mapping[int, Found]], launches: int, turns: int) ->
     yield TITLE
     yield ""
     yield "Written by `python -m bench.step`."
+    yield ""
     yield from _ABOUT.format(launches=launches, turns=turns).splitlines()
     for ranks, of_payload in found.items():
         names = [name for name in _NAMES if all(name in one for one in of_payload.values())]
@@ -137,7 +140,7 @@ def said(variants: Found) -> str:
     if abs(more) <= AGREEMENT:
         return (
             f"the step's all-reduce takes {1 + more:.2f} times the bare one: within "
-            f"{100 * AGREEMENT:.0f} %, so that nothing is to be explained"
+            f"{100 * AGREEMENT:.0f} %, which needs no explanation"
         )
     shares = {
         name: (statistics.median(ratios(variants, name)) - 1) / more
@@ -146,8 +149,8 @@ def said(variants: Found) -> str:
     }
     shown = ", ".join(f"{_NAMES[name]} {100 * share:.0f} %" for name, share in shares.items())
     return (
-        f"the step's all-reduce takes {1 + more:.2f} times the bare one. Of what it takes longer, "
-        f"these have: {shown}"
+        f"the step's all-reduce takes {1 + more:.2f} times the bare one. Share of the extra "
+        f"time in each variant: {shown}"
     )
 
 

@@ -11,24 +11,31 @@ from .hasty import START_S
 from .hits import Target
 from .session import STOPPED_S, Ran
 
+_TOP = (
+    "What is lost, and what remains, when a process of a session is killed or stopped at a random "
+    "moment."
+)
 _ABOUT = f"""\
 In each row a whole session ran, `pytest perf/ --frameworks=jax
 --payloads={PAYLOADS[0]}:{PAYLOADS[-1]} --launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g}
 --clock=dispatch --update-baselines=new`, and one of its processes got one signal at a random
 moment: the probe, a worker, or pytest itself. A session that got SIGSTOP was continued
-{STOPPED_S:g} s later; nobody continued a worker, which has to be timed out and killed. The
+{STOPPED_S:g} s later; a worker was not continued, so it had to be timed out and killed. The
 deadline for starts is {START_S:g} s here instead of 180 s. Workers ignore SIGINT once they have
-begun. *what* is what was aimed at: a worker that is faster than it usually is may be further.
+started. *what* is the intended target: a worker that is faster than usual may already be in its
+next phase.
 
-*lost* counts launches of cases, of {CASES}; *left* is what was there when the session was over:
-processes, folders in TMPDIR, locks, and baselines that are neither as they were nor as a whole
-session stores them. A folder that a killed session had to leave is removed by the next one, which
-was tried too."""
+*lost* counts launches of cases, of {CASES}; *left* lists what remained when the session was over:
+processes, folders in TMPDIR, locks, and baselines that are neither unchanged nor those of a
+complete session. The next session removes the folder that a killed session leaves behind, which
+was tested too."""
 
 
 def page(found: Sequence[Ran], *, about: str, seed: int) -> Iterator[str]:
     """The lines; `about` says when and on which machine."""
     yield "# What a kill costs"
+    yield ""
+    yield _TOP
     yield ""
     yield f"Written by `tox -e kills`, {about}, seed {seed}."
     yield ""

@@ -98,6 +98,13 @@ def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
     assert f".github/workflows/{path.name}" in tox
 
 
+def test_pre_commit_installs_the_versions_that_lint_does() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    lint = (ROOT / "tox.ini").read_text(encoding="utf-8").partition("[testenv:types]")[0]
+    installed = set(re.findall(r'additional_dependencies: \["(.*)"\]', hooks))
+    assert installed == set(re.findall(r"^    (\S+>=\S+,<\S+)$", lint, re.MULTILINE))
+
+
 @each_workflow
 def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -229,10 +236,10 @@ def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_d
         "",
     ]
     lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"stack": None})
-    assert lines[6] == "| the stack | not told | no verdict |"
+    assert lines[6] == "| the stack | unknown | no verdict |"
     untold = {"text": "no earlier night", "is_slower": None}
     lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"machine": untold})
-    assert lines[7] == "| the machine | not told | no earlier night |"
+    assert lines[7] == "| the machine | unknown | no earlier night |"
 
 
 def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None:

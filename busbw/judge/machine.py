@@ -34,10 +34,10 @@ def machine_answer(
     is None), and of too few cases to compare them together unless one of them rose.
     """
     if nights is None:
-        return Answer(text=f"{framework}: not told without --history", is_slower=None)
+        return Answer(text=f"{framework}: unknown without --history", is_slower=None)
     earlier = merged(nights, policy.session_apart)
     if not earlier:
-        text = f"{framework}: not told yet: this reference has no earlier night here"
+        text = f"{framework}: unknown: this reference has no earlier night here"
         return Answer(text=text, is_slower=None)
     levels = _levels(earlier, policy)
     shift = shared_shift(today.times_s, levels, policy)
@@ -74,7 +74,7 @@ def _is_beyond(shift: SharedShift, policy: Policy, groups: int) -> bool | None:
 def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> str:
     """What all cases of the reference took, and from what on that would be slower."""
     if shift.log_ratio is None:
-        return f"not told from fewer than {policy.expected.least_cases} cases"
+        return f"unknown from fewer than {policy.expected.least_cases} cases"
     limit = math.exp(limit_of_all(shift, policy, groups))
     return (
         f"the reference takes {math.exp(shift.log_ratio):.3f} x the time of its "

@@ -193,7 +193,7 @@ def judge_session(
         return _answered(verdicts, measurements, about, about.machine)
     slower = "; ".join(about.slower)
     if slower and about.expecting:
-        slower += "; stack or machine: not told apart"
+        slower += "; stack or machine: unknown"
     text = "; ".join(part for part in (about.drifted, slower) if part)
     if text and not about.accepted:
         outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER

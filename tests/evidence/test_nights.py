@@ -64,7 +64,7 @@ def test_processes_share_trials_and_find_the_same() -> None:
 
 def test_a_reference_tells_of_the_machine_it_is_on() -> None:
     device = QuietDevice(QUIET, "e")
-    assert "not told yet" in device.machine().text
+    assert "unknown: this reference" in device.machine().text
     device.quiet_nights(5)
     assert not device.machine().is_slower
     assert device.machine(lambda night, case: math.log(1.1)).is_slower

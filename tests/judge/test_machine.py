@@ -56,19 +56,19 @@ def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
 
 def test_without_an_earlier_night_nothing_is_told() -> None:
     found = _answer([], Device(1).night(0))
-    text = "jax: not told yet: this reference has no earlier night here"
+    text = "jax: unknown: this reference has no earlier night here"
     assert found == Answer(text=text, is_slower=None)
 
 
 def test_without_a_history_nothing_is_told_and_why() -> None:
     found = _answer(None, Device(1).night(0))
-    assert found == Answer(text="jax: not told without --history", is_slower=None)
+    assert found == Answer(text="jax: unknown without --history", is_slower=None)
 
 
 def test_a_few_cases_share_nothing_that_could_be_told() -> None:
     device = Device(1, measured=cases(3))
     found = _answer(device.nights(6), device.night(6, 1.5))
-    assert found.text.startswith("jax: not told from fewer than 6 cases")
+    assert found.text.startswith("jax: unknown from fewer than 6 cases")
     assert found.is_slower is None
 
 

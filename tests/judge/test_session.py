@@ -130,7 +130,7 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         (
             {"slower": (SLOWER, "rate")},
             SessionOutcome.SLOWER,
-            f"{SLOWER}; rate; stack or machine: not told apart",
+            f"{SLOWER}; rate; stack or machine: unknown",
         ),
         # Two stacks in turn: the machine slows both.
         ({"slower": ("rate",), "expecting": False}, SessionOutcome.SLOWER, "rate"),
@@ -138,7 +138,7 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         (
             {"drifted": DRIFTED, "slower": ("rate",)},
             SessionOutcome.DRIFT,
-            f"{DRIFTED}; rate; stack or machine: not told apart",
+            f"{DRIFTED}; rate; stack or machine: unknown",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_what_no_single_case_shows_fails_the_session(
 
 TOLD = "jax: the reference takes 1.001 x the time of its 6 earlier nights (limit 1.015 x)"
 SAME, SLOW = Answer(text=TOLD, is_slower=False), Answer(text=TOLD, is_slower=True)
-UNTOLD = Answer(text="jax: not told without --history", is_slower=None)
+UNTOLD = Answer(text="jax: unknown without --history", is_slower=None)
 
 
 def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:

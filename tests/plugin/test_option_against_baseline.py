@@ -212,7 +212,7 @@ def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_
     night.run("--update-baselines", *SIX, exit_code=0)
     first = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the stack (the same versions): nothing slower; " in first.text
-    assert "; the machine: fake: not told yet: " in first.text
+    assert "; the machine: fake: unknown: " in first.text
     assert _slower(first) == {"stack": False, "machine": None}
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: fake: the reference takes 1.0" in second.text
@@ -240,5 +240,5 @@ def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
 def test_without_a_history_the_machine_is_not_told(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
-    assert "; the machine: fake: not told without --history" in ran.text
+    assert "; the machine: fake: unknown without --history" in ran.text
     assert _slower(ran) == {"stack": False, "machine": None}
