@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from busbw import history  # noqa: E402
+from busbw.model import plural  # noqa: E402
 
 TRIES = 6
 _AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
@@ -65,7 +66,9 @@ def _pushed(work: Path, folder: Path, branch: str) -> str:
     appended = [one for one in history.append_from(work, folder) if one.lines]
     if not appended:
         return f"nothing is new to the branch {branch}"
-    text = ", ".join(f"{one.lines} lines of {one.path.relative_to(work)}" for one in appended)
+    text = ", ".join(
+        f"{plural(one.lines, 'line')} of {one.path.relative_to(work)}" for one in appended
+    )
     name, address = _AUTHOR
     _git(work, "add", "--all")
     identity = ["-c", f"user.name={name}", "-c", f"user.email={address}"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from busbw import driver, history, judge, stats
 from busbw.history import Line
-from busbw.model import EnvironmentKey, Measurement, Outcome, Spec, StoredCase, moment_text
+from busbw.model import EnvironmentKey, Measurement, Outcome, Spec, StoredCase, moment_text, plural
 
 from .session import Judged, Measured, Written
 
@@ -41,7 +41,7 @@ def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
     notes: list[str] = []
     for key, found in lines.items():
         path, repaired = history.append(root, key, found)
-        notes += [*repaired, f"appended to the history: {len(found)} lines of {path}"]
+        notes += [*repaired, f"appended to the history: {plural(len(found), 'line')} of {path}"]
     return tuple(notes)
 
 

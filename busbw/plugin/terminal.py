@@ -16,7 +16,7 @@ import pytest
 
 from busbw import judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import CompiledVerdict, Compiler, Verdict, payload_text
+from busbw.model import CompiledVerdict, Compiler, Verdict, plural
 
 from .compilers import FAMILIES, CompileSettings, missing
 from .session import (
@@ -51,11 +51,11 @@ def _header(config: pytest.Config) -> str:
     if settings.compile is not None:
         return _compile_header(settings.compile, len(sizes))
     device = settings.device.value if settings.device else "auto"
-    span = f"{payload_text(sizes[0])} to {payload_text(sizes[-1])}" if sizes else "none"
+    span = report.span_text(sizes) if sizes else "none"
     return (
-        f"busbw: device {device}, {', '.join(settings.frameworks)}, {len(sizes)} payloads "
-        f"({span}), {', '.join(settings.asked.dtypes)}, {settings.launches} launches"
-        + (" of each side" if settings.against else "")
+        f"busbw: device {device}, {', '.join(settings.frameworks)}, "
+        f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}, "
+        f"{plural(settings.launches, 'launch')}" + (" of each side" if settings.against else "")
     )
 
 
@@ -65,7 +65,7 @@ def _compile_header(asked: CompileSettings, payloads: int) -> str:
     devices = {device for family in asked.families for device in FAMILIES[family]}
     absent = {} if asked.libtpus else missing()
     left_out = [f"; {why}" for device, why in absent.items() if device in devices]
-    return f"busbw: compiling for {names}, {payloads} payloads" + "".join(left_out)
+    return f"busbw: compiling for {names}, {plural(payloads, 'payload')}" + "".join(left_out)
 
 
 class Display:

@@ -70,7 +70,7 @@ def header_lines(
     kind += f"{key.ranks} virtual devices" if _is_virtual(environment) else f"{key.ranks} ranks"
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
-        shape += f", {key.hosts} hosts, {key.processes} processes"
+        shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     lines = [f"busbw device: {kind}{shape}; {environment.why}"]
     lines += [f"busbw device: {why}" for why in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():

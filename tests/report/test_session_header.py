@@ -31,7 +31,7 @@ def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
 
 def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
     found = build.environment(key=build.key(processes=4))
-    assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 hosts, ")
+    assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, ")
 
 
 def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() -> None:
