@@ -191,6 +191,7 @@ class _Section:
         """Tables, notes, what is known of failures, what was written, and the answer."""
         written = found if isinstance(found, Written) else None
         judged = found.judged if isinstance(found, Written) else found
+        self._reporter.ensure_newline()
         self._reporter.section("busbw")
         verdicts = self._write_verdicts(judged)
         for note in (*judged.notes, *(written.notes if written else ())):
