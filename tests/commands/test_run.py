@@ -42,11 +42,11 @@ def bare(folder: Folder) -> Folder:
     return folder
 
 
-def run(*options: str, package: Path = ROOT, warnings: str = "error") -> Said:
+def run(*options: str, package: Path = ROOT) -> Said:
     """`busbw run` of the busbw below `package`, in the current folder."""
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "run", "-p", "no:hypothesispytest", *options],
-        env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": warnings},
+        env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": "error"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
