@@ -11,7 +11,7 @@ import sys
 
 from .command import Commands
 
-ORDER = 0
+ORDER = -2
 
 # -B: no file is written beside installed ones.
 _PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.promises")

@@ -6,6 +6,7 @@ those that pytest finds from the current directory, where it looked before any h
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,9 @@ _NAME = "busbw/perf"
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Add the promises to `args` where they name no test, and find those that they name."""
     folder, known = shipped.promises(), early_config.known_args_namespace
-    for index, one in enumerate(args):
-        if one.startswith(f"{_NAME}/") and not Path(one.partition("::")[0]).exists():
-            args[index] = f"{folder}{one.removeprefix(_NAME)}"
-    named = [one for one in args if one.startswith(str(folder))]
+    found = [_found(one, early_config, folder) for one in args]
+    named = [new for old, new in zip(args, found) if new != old]
+    args[:] = found
     if known.file_or_dir and not named:
         return
     early_config.pluginmanager.register(_Promises(folder), "busbw promises")
@@ -38,6 +38,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     known.file_or_dir = [*(str(path) for path in own if path.is_file()), *named]
 
 
+def _found(argument: str, config: pytest.Config, folder: Path) -> str:
+    """`argument`, with the path in `folder` if it names a promise as the output does.
+
+    That is below the root directory, relative to the current one.
+    """
+    file, colons, test = argument.partition("::")
+    path = Path(os.path.normpath(config.invocation_params.dir / file))
+    for root in (config.rootpath, config.invocation_params.dir):
+        if path.is_relative_to(root / _NAME) and not path.exists():
+            return f"{folder / path.relative_to(root / _NAME)}{colons}{test}"
+    return argument
+
+
 class _Promises:
     """How the promises in `folder` are collected."""
 
@@ -46,8 +59,8 @@ class _Promises:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Pass over what lies beside the promises, such as all of site-packages."""
-        return None if collection_path.parent == self._folder else True
+        """Pass over what lies beside the folder and those above, such as all of site-packages."""
+        return True if collection_path.parent in self._folder.parents else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makemodule(

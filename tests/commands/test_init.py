@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -117,6 +118,38 @@ def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_p
     text = workflow(tmp_path / "option")
     assert f'BUSBW_REQUIREMENT: "{named}"\n' in text
     assert "vars.BUSBW_REQUIREMENT" not in text and "#@" not in text
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (
+            {
+                "url": "https://example.com/o/busbw",
+                "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "main"},
+            },
+            '"busbw[tpu] @ git+https://example.com/o/busbw@abc"',
+        ),
+        (
+            {"url": "https://example.com/busbw-1-py3-none-any.whl", "archive_info": {}},
+            '"busbw[tpu] @ https://example.com/busbw-1-py3-none-any.whl"',
+        ),
+        ({"url": "file:///here/busbw.whl", "archive_info": {}}, "${{ vars.BUSBW_REQUIREMENT }}"),
+    ],
+)
+def test_the_workflow_installs_busbw_from_where_it_was_installed_from(
+    origin: dict[str, object],
+    requirement: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed = tmp_path / "site" / "busbw-0.1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: busbw\nVersion: 0.1.0\n")
+    (installed / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert asked_here("init", tmp_path, "--device=tpu").code == 0
+    assert f"BUSBW_REQUIREMENT: {requirement}\n" in workflow(tmp_path)
 
 
 def test_the_workflow_is_pinned_and_has_no_permission_but_to_read(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
-"""The name of a command: one that is mistyped is refused with the nearest, and exit code 2."""
+"""`busbw` itself: its version, its help, and words that are no command."""
 
 from __future__ import annotations
 
 import pytest
 
-from .asked import command
+import busbw
+from busbw.__main__ import main
+
+from .asked import asked_here, command
 
 
 @pytest.mark.parametrize(
@@ -27,7 +30,23 @@ def test_what_is_mistyped_is_a_usage_error_with_the_nearest(
     assert said in ran.err
 
 
-def test_help_is_no_command() -> None:
-    ran = command("--help")
-    assert ran.code == 0
-    assert "history" in ran.out
+def test_it_says_its_version() -> None:
+    answer = command("--version")
+    assert (answer.code, answer.out) == (0, f"busbw {busbw.__version__}\n")
+
+
+def test_help_calls_it_by_the_name_of_the_script() -> None:
+    asked = asked_here("--help")
+    assert asked.out.startswith("usage: busbw [-h] [--version] COMMAND ...\n")
+    assert "history" in asked.out
+    assert asked_here("history", "--help").out.startswith("usage: busbw history ")
+
+
+def test_the_script_runs_the_command_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["busbw", "--version"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 0
+    assert capsys.readouterr().out == f"busbw {busbw.__version__}\n"

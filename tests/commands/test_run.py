@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import signal
@@ -41,11 +42,11 @@ def bare(folder: Folder) -> Folder:
     return folder
 
 
-def run(*options: str, package: Path = ROOT, warnings: str = "error") -> Said:
+def run(*options: str, package: Path = ROOT) -> Said:
     """`busbw run` of the busbw below `package`, in the current folder."""
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "run", "-p", "no:hypothesispytest", *options],
-        env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": warnings},
+        env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": "error"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -59,14 +60,15 @@ def _path(package: Path) -> str:
     return os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package as a wheel has it."""
+    """A folder with the package as pip leaves it, which no test changes."""
     path = tmp_path_factory.mktemp("site-packages")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", path / "busbw", ignore=ignored)
     shutil.copytree(ROOT / "perf", path / "busbw" / "perf", ignore=ignored)
     shutil.copytree(ROOT / "baselines", path / "busbw" / "shipped_baselines")
+    compileall.compile_dir(path, quiet=2)
     return path
 
 
@@ -122,6 +124,9 @@ def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folde
     assert "1 payloads (2K to 2K)" in said.text
     assert f"busbw baselines: {bare.path / 'levels'}" in said.text
     assert "1 passed, 1 without baseline" in said.text
+    named = "../busbw/perf/test_collectives.py::test_collective[fake-default-float32-2K]"
+    again = run(named, "-v")
+    assert again.code == 0 and f"{named} NO_BASELINE" in again.text
 
 
 def test_where_busbw_is_installed_in_the_folder_itself_it_is_the_same(
@@ -183,23 +188,24 @@ def test_ctrl_c_is_pytest_s_own(bare: Folder) -> None:
 def test_compiled_baselines_are_one_s_own_first_and_else_those_that_are_shipped(
     bare: Folder, installed: Path
 ) -> None:
-    own = bare.path / "baselines" / "compiled"
-    shipped = installed / "busbw" / "shipped_baselines" / "compiled"
-    assert run(*BASE, "--update-baselines", package=installed).code == 0
+    own, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"
+    shutil.copytree(installed, package)
+    shipped = package / "busbw" / "shipped_baselines" / "compiled"
+    assert run(*BASE, "--update-baselines", package=package).code == 0
     (path,) = own.rglob("fake.*.json")
     there = shipped / path.relative_to(own)
     there.parent.mkdir(parents=True, exist_ok=True)
     path.rename(there)
-    before = files(installed)
-    said = run(*BASE, "--require-baselines", package=installed)
+    before = files(package)
+    said = run(*BASE, "--require-baselines", package=package)
     assert said.code == 0 and "PASS" in said.text, said.text
-    assert run(*BASE, "--update-baselines=new", package=installed).code == 0
+    assert run(*BASE, "--update-baselines=new", package=package).code == 0
     assert not list(own.rglob("*.json"))
-    said = run(*BASE, "--update-baselines=all", package=installed)
+    said = run(*BASE, "--update-baselines=all", package=package)
     assert said.code == 0 and path.exists(), said.text
-    assert files(installed) == before
+    assert files(package) == before
     path.write_text(path.read_text().replace("FakeRing", "FakeTree"))
-    said = run(*BASE, package=installed)
+    said = run(*BASE, package=package)
     assert said.code == 1 and "CHANGED" in said.text, said.text
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from busbw import writing
 from busbw.commands.command import Commands, UsageError, add_command
 
-ORDER = 0
+ORDER = -1
 
 _HERE = Path(__file__).parent
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
