@@ -24,6 +24,7 @@ from busbw.model import (
     check_case,
     check_key,
     check_seconds,
+    plural,
 )
 from busbw.report import RESULTS_SCHEMA
 from busbw.workloads import Collective
@@ -172,7 +173,7 @@ def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
     what = "several curves" if fitting else "none of that name"
     those = fitting or names
     some = those[:_SHOWN_NAMES]
-    more = f"; and {len(those) - len(some)} others" if len(those) > len(some) else ""
+    more = f"; and {plural(len(those) - len(some), 'other')}" if len(those) > len(some) else ""
     raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(some)}{more}")
 
 

@@ -27,13 +27,14 @@ if sys.version_info >= (3, 10):
     name, names = sys.argv[1], sys.argv[2:]
     specs = {one: util.find_spec(one) for one in (name, "numpy")}
     found["missing"] = [one for one in specs if specs[one] is None]
-    found["path"] = getattr(specs[name], "origin", None) or ""
+    origin, file = getattr(specs[name], "origin", None) or "", "/__init__.py"
+    found["path"] = origin[: -len(file)] if origin.endswith(file) else origin
     for one in names:
         try:
             there = metadata.distribution(one)
         except metadata.PackageNotFoundError:
             continue
-        if str(there.locate_file(name + "/__init__.py")) == found["path"]:
+        if str(there.locate_file(name + file)) == origin:
             found["version"] = there.version
             break
 print(json.dumps(found))
@@ -43,7 +44,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """Its own version, what is `missing` of the framework and numpy, and the framework's file.
+    """Its own version, what is `missing` of the framework and numpy, and where the framework is.
 
     `path` and the framework's `version` are empty where they are not known.
     """

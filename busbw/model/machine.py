@@ -201,10 +201,17 @@ def extents_of(mesh: str) -> tuple[int, ...]:
     words = mesh.split("x")
     if not all(word.isdecimal() and int(word) > 0 for word in words) or len(words) > len(AXES):
         raise ValueError(
-            f"{mesh!r} is not a mesh; accepted are up to {len(AXES)} whole numbers from 1, "
-            "joined by x, such as 2x4"
+            f"{mesh[:60]!r} is not a mesh; {_meant(mesh)}accepted are up to {len(AXES)} whole "
+            "numbers from 1, joined by x, such as 2x4"
         )
     return tuple(map(int, words))
+
+
+def _meant(mesh: str) -> str:
+    """What a mesh with other signs between its numbers probably means."""
+    joined = re.sub("[*,:X]", "x", mesh)
+    is_mesh = re.fullmatch(r"[1-9]\d{,3}(x[1-9]\d{,3})+", joined)
+    return f"did you mean {joined}? " if is_mesh else ""
 
 
 def check_axes(axes: str, mesh: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
+from .words import plural
+
 # Beyond it, a list is cut short.
 _LIST_CHARACTERS = 110
 _NO_NAMES: Mapping[str, str] = {}
@@ -39,4 +41,5 @@ def listed(accepted: Sequence[str], near: str = "", where: str = "--help") -> st
     first = [word for word in dict.fromkeys([near, *accepted]) if word]
     while len(", ".join(first)) > _LIST_CHARACTERS / 2:
         first.pop()
-    return f"{', '.join(first)} and {len(accepted) - len(first)} others, which {where} lists"
+    others = plural(len(accepted) - len(first), "other")
+    return f"{', '.join(first)} and {others}, which {where} lists"

@@ -293,8 +293,8 @@ def _pythons(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         framework, equals, python = text.partition("=")
         if not equals or framework not in FRAMEWORKS:
-            near = nearest(framework, tuple(FRAMEWORKS)) if equals else ""
-            meant = f"did you mean {near}={python[:60]}? " if near else ""
+            near = nearest(framework, tuple(FRAMEWORKS)) if equals else USUAL[0]
+            meant = f"did you mean {near}={(python or text)[:60]}? " if near and text else ""
             raise ValueError(
                 f"--python: {text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
                 f"{', '.join(FRAMEWORKS)}"

@@ -128,6 +128,12 @@ def test_a_curve_answers_with_the_bus_bandwidth_that_is_needed(results: Path) ->
     assert measured["wanted_bytes_per_s"] == pytest.approx(1.5 * 64 * MIB / wanted_s)
 
 
+def test_of_many_curves_three_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "many.json"
+    file.write_text(dumps(_baseline("float32", "bfloat16", "float16", "int32")))
+    refused("; and 1 other", f"--curve={file}", "--gradient-bytes=1MiB")
+
+
 def test_several_curves_in_a_file_want_a_choice(tmp_path: Path) -> None:
     file = tmp_path / "both.json"
     file.write_text(dumps(_baseline("float32", "bfloat16")))

@@ -26,7 +26,13 @@ def test_a_mesh_is_whole_numbers_joined_by_x(mesh: str, extents: tuple[int, ...]
     "mesh", ["", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4", "1x1x1x1x1x1x2"]
 )
 def test_what_is_no_mesh_is_refused_with_what_is_accepted(mesh: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a mesh; accepted are up to 6 whole numbers"):
+    with pytest.raises(ValueError, match=r"is not a mesh; .*accepted are up to 6 whole"):
+        extents_of(mesh)
+
+
+@pytest.mark.parametrize("mesh", ["2X4", "2,4", "2*4", "2:4"])
+def test_what_was_probably_meant_is_said(mesh: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a mesh; did you mean 2x4\? accepted are"):
         extents_of(mesh)
 
 

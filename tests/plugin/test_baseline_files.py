@@ -69,6 +69,7 @@ def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
     ran = folder.run("--update-baselines", exit_code=4)
     assert f"{path}" in ran.sentence
     assert WHERE[case] in ran.sentence
+    assert "EnvironmentKey" not in ran.sentence
     assert path.read_bytes() == before
     assert "busbw: pass" not in ran.text
     assert ran.results is None

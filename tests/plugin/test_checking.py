@@ -89,10 +89,10 @@ def test_a_program_that_is_no_interpreter(busy: Folder) -> None:
 
 
 def test_one_stack_under_two_names(busy: Folder) -> None:
-    ours, theirs = (having(busy, name, path="/jax/__init__.py") for name in ("ours", "theirs"))
+    ours, theirs = (having(busy, name, path="/packages/jax") for name in ("ours", "theirs"))
     options = ("--frameworks=jax", f"--python=jax={ours}", f"--against={theirs}")
     assert said(busy, *options).endswith(
-        f"{theirs} and {ours} both load jax from /jax/__init__.py: that is one stack, not two"
+        f"{theirs} and {ours} both load jax from /packages/jax: that is one stack, not two"
     )
 
 

@@ -29,6 +29,8 @@ LONGEST = 3 * 80
         ("--update-baselines=imporved", "'improved'"),
         ("--inject=dealy:15%", "'delay'"),
         ("--python=tensorfow=python3", "tensorflow=python3"),
+        ("--python=/usr/bin/python3", "jax=/usr/bin/python3"),
+        ("--mesh=2*4", "2x4"),
     ],
 )
 def test_the_nearest_of_what_is_accepted_is_named(folder: Folder, option: str, meant: str) -> None:

@@ -55,7 +55,7 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
     ("fields", "said"),
     [
         ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
-        ({"protocol": "other"}, "the reference would measure another case"),
+        ({"protocol": "other"}, "would measure another case: protocol host/other, here host/fake"),
         ({"probe": "exit"}, "the reference: "),
     ],
 )

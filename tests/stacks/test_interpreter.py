@@ -63,6 +63,23 @@ def test_what_came_from_no_index_says_so_and_what_to_do(tmp_path: Path) -> None:
     assert "install a release from one, or give --no-reference-lock" in text
 
 
+def test_of_several_the_first_is_named_and_how_many_more_there_are() -> None:
+    bad = [
+        interpreter.Distribution(
+            name=name,
+            version="1.0",
+            needs=(),
+            extras=(),
+            origin=f"file:///{name}",
+            installer="pip",
+            record="0" * 64,
+        )
+        for name in ("core", "framework", "plugin")
+    ]
+    text = interpreter.unlockable(bad)
+    assert text.startswith("core 1.0 was installed from file:///core and 2 more: a reference is")
+
+
 def test_without_a_record_of_its_files_nothing_can_be_told_of_it(
     python: str, tmp_path: Path
 ) -> None:

@@ -156,7 +156,10 @@ def test_where_the_system_does_not_tell_nothing_is_predicted(tmp_path: Path, mis
 def test_the_resident_size_and_its_peak_are_those_of_this_process(tmp_path: Path) -> None:
     root = _machine(tmp_path, own=3)
     assert (host.resident_bytes(root), host.peak_bytes(root)) == (3 * GIB, 4 * GIB)
+    least_bytes = host.least_limit_bytes(root)
+    assert least_bytes == int(3 * GIB / 0.95)
 
 
 def test_without_proc_there_is_no_size_and_no_peak(tmp_path: Path) -> None:
     assert (host.resident_bytes(tmp_path), host.peak_bytes(tmp_path)) == (None, None)
+    assert host.least_limit_bytes(tmp_path) is None
