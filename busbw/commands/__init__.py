@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (the process's own if None) name; its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m busbw",
-        description="what busbw can do without pytest",
+        description="commands of busbw that do not need pytest",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
