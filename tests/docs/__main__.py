@@ -145,6 +145,9 @@ class _Ground:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return None, process.communicate()[0]
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
             return process.returncode, said
 
 
