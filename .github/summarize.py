@@ -134,7 +134,7 @@ def main(path: Path) -> tuple[str, int]:
     if not path.exists():
         return "No results were written; the log says why.", 0
     if not path.is_file():
-        return f"{path} is no file of results.", 1
+        return f"{path} is not a file of results.", 1
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return (compiled_summary if "compilers" in document else summary)(document), 0

@@ -1,4 +1,4 @@
-"""The loops that busbw's number is held against, each written as a person would for the purpose.
+"""The loops that busbw's times are compared with, each written as a person would write it.
 
 A loop lays out its input (`fresh`) and runs several all-reduces in one call (`run`). Nothing of
 busbw is used, nothing is checked and nothing proved.

@@ -1,4 +1,4 @@
-"""Tells whether all-reduce is still as fast as it was, and still fits in memory.
+"""Measures all-reduce and reports when it got slower or no longer fits in memory.
 
 Nothing is imported here: a worker under a foreign interpreter imports this package too.
 """

@@ -44,7 +44,7 @@ class Holder:
     def text(self) -> str:
         """Such as ``pid 1234, started 03:12:08``, with the date unless that is today."""
         if not self.process:
-            return "a process that is not visible from here"
+            return "a process that is not visible here"
         if self.started_s is None:
             return f"pid {self.process}"
         begun = time.localtime(self.started_s)

@@ -62,7 +62,7 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         repeated = next(key for key, count in counts.items() if count > 1)
-        raise WireError(f"the key {_shown(repeated)} stands twice in one object")
+        raise WireError(f"the key {_shown(repeated)} occurs twice in one object")
     return document
 
 

@@ -77,7 +77,7 @@ class XlaPresubmit:
 
     `compare_metrics` in `.github/workflows/benchmarks/compare_with_baseline.py`, all thresholds
     0.30 in `xla/tools/benchmarks/baseline/presubmit_baseline.yml`. The stored number is written by
-    hand there; here, in the tool's favour, it is the median over the medians of all launches of
+    hand there; here, in favour of the tool, it is the median over the medians of all launches of
     the baseline.
     """
 

@@ -143,7 +143,7 @@ def _applied(rules: Mapping[str, Rule]) -> Iterator[str]:
 
 
 def _remarks(scheme: Scheme) -> Iterator[str]:
-    yield "What this does not say:"
+    yield "Limits of this evidence:"
     yield ""
     for remark in (
         "It is one machine, on the days above. Another one has other noise.",

@@ -1,4 +1,4 @@
-"""The promises. Everything is measured before the first test; each reads its own verdict."""
+"""Collectives. Everything is measured before the first test; each test reads its own verdict."""
 
 
 def test_collective(verdict):

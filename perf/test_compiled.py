@@ -1,6 +1,6 @@
-"""What compilers make of the same programs for chips that need not be here: with --topology."""
+"""The same programs compiled for chips that need not be attached. Only with --topology."""
 
 
 def test_compiled(compiled):
-    """It compiles, fits in memory, and is the collective and the algorithm that it was."""
+    """It compiles, fits in memory, and has the same collective and algorithm as its baseline."""
     assert not compiled.failed

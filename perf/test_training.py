@@ -1,4 +1,4 @@
-"""What training costs: steps, and the collectives in them by themselves. With -m training."""
+"""Training steps, and the collectives inside them measured alone. Only with -m training."""
 
 import pytest
 

@@ -142,7 +142,7 @@ def test_who_has_the_name_without_listening_is_not_named_and_makes_others_wait_o
     (name,) = bound
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(name)
-        with pytest.raises(Busy, match=r"^a process that is not visible from here$"):
+        with pytest.raises(Busy, match=r"^a process that is not visible here$"):
             locks.machine(0.1).__enter__()
 
 
@@ -207,7 +207,7 @@ def test_a_process_of_another_pid_namespace_holds_it_too_but_has_no_number(machi
             cwd=ROOT,
             check=True,
         )
-    assert done.stdout == "a process that is not visible from here\n"
+    assert done.stdout == "a process that is not visible here\n"
 
 
 def test_one_process_at_a_time_has_a_folder(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_any_value_in_any_place_is_accepted_or_refused_and_nothing_worse(
         (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
         (b'{"a":' * 200_000, "nested too deeply"),
         (b"[1" + b"0" * 5000 + b"]", "a whole number of 5001 digits"),
-        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' stands twice"),
+        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' occurs twice"),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -322,4 +322,4 @@ def test_a_summary_of_text_that_cannot_be_written_shows_it_escaped(tmp_path: Pat
 def test_a_folder_holds_no_summary(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, f"{tmp_path} is no file of results.\n")
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path} is not a file of results.\n")

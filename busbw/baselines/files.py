@@ -206,7 +206,7 @@ class Draft(Generic[D]):
             if now != self._before.get(path):
                 raise BaselineError(
                     f"{path}: another program changed it while this session was about to write; "
-                    "it stays as that program left it"
+                    "nothing was written to it"
                 )
         found = {path: self._documents[path] for path in self._changed}
         writing.write_all(

@@ -152,7 +152,9 @@ class Gathering:
     ) -> None:
         payload_bytes = recorded or self.labels.payload(session.names)
         if payload_bytes is None:
-            raise ValueError("nothing says the payload; give --payload or --payload-from")
+            raise ValueError(
+                "the recording does not say the payload; give --payload or --payload-from"
+            )
         paired = traces.iterations(found, there=there)
         if not paired:
             size = payload_text(payload_bytes)
@@ -164,7 +166,7 @@ class Gathering:
         groups, folder = found[0].groups, str(session.folder)
         ranks = self._ranks(folder, groups, devices=len(paired[0].durations_s))
         if ranks < 2:
-            self.warnings.append(f"{folder}: one device only, so it is no collective")
+            self.warnings.append(f"{folder}: only one device, so this is not a collective")
         stretch = _Stretch(folder=folder, ranks=ranks, found=found, iterations=paired)
         name = self._column(session, ranks, groups)
         self._stretches[kind, payload_bytes, name].append(stretch)

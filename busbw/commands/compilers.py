@@ -46,7 +46,7 @@ def add_to(commands: Commands) -> None:
     """The command's options."""
     parser = commands.add_parser(
         "compilers",
-        help="which releases of libtpu can be had, and which fit the installed JAX",
+        help="which releases of libtpu are available, and which fit the installed JAX",
         description=__doc__,
     )
     parser.add_argument("--json", action="store_true", help="as JSON instead of lines")
@@ -96,7 +96,7 @@ def _visible() -> tuple[str, ...]:
         raise CommandError(f"pip did not answer within {_TIMEOUT_S:g} s") from error
     if done.returncode != 0:
         words = done.stderr.strip().splitlines()
-        raise CommandError(f"pip sees no {PACKAGE}: {words[-1] if words else 'it said nothing'}")
+        raise CommandError(f"pip finds no {PACKAGE}: {words[-1] if words else 'it said nothing'}")
     return parsed(done.stdout)
 
 
@@ -135,7 +135,7 @@ def _lines(found: Releases) -> list[str]:
     return [
         f"jax {found.jax}, jaxlib {found.jaxlib}: {asks}",
         f"installed: {found.installed or 'none'}",
-        f"meant to fit: {', '.join(fitting) or 'none that pip can see'}",
-        f"others that pip can see: {', '.join(others) or 'none'}",
+        f"meant to fit: {', '.join(fitting) or 'none that pip finds'}",
+        f"others that pip finds: {', '.join(others) or 'none'}",
         f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={example}",
     ]

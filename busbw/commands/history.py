@@ -46,7 +46,7 @@ def add_to(commands: Commands) -> None:
         "--append-from",
         type=Path,
         metavar="OTHER",
-        help="append to DIR what the history OTHER has and DIR lacks; done again, nothing more",
+        help="append to DIR what the history OTHER has and DIR lacks; a second run appends nothing",
     )
     parser.add_argument("--json", action="store_true", help="as JSON instead of tables")
     parser.add_argument(

@@ -58,7 +58,7 @@ def add_to(commands: Commands) -> None:
         type=parsed(metrics.parse_payload),
         default=traces.MOST_BYTES,
         metavar="SIZE",
-        help="how much of a recording is read, unpacked; what is larger is damaged or a trap "
+        help="how much of a recording is read, unpacked; what is larger is taken for damaged "
         f"(default: {payload_text(traces.MOST_BYTES)}, a million events of 1 KiB)",
     )
     _add_labels(parser)
@@ -72,7 +72,7 @@ def _add_labels(parser: argparse.ArgumentParser) -> None:
         "--payload",
         type=parsed(metrics.parse_payload),
         metavar="SIZE",
-        help="the payload where the recording does not say it, such as 16M",
+        help="the payload, if the recording does not contain it, such as 16M",
     )
     payload.add_argument(
         "--payload-from",

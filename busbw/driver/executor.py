@@ -55,9 +55,7 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
                 f"{wait_s:g} s ({error.holder.text})"
             ) from error
         except OSError as error:
-            raise BusyError(
-                f"nobody can be kept from measuring on this machine: {error}"
-            ) from error
+            raise BusyError(f"the machine cannot be locked: {error}") from error
         yield
 
 

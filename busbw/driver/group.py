@@ -65,7 +65,7 @@ class Group:
             role: Request("offer") for role in self._members if role.task in self.cluster.offering
         }
         if offers and not isinstance(answers, Failure):
-            answers = self.ask_each(offers, timeout_s, "offering itself to the others")
+            answers = self.ask_each(offers, timeout_s, "connecting to the other processes")
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:

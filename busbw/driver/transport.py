@@ -275,7 +275,7 @@ def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
 def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
     code = ended.exit_code
     if ended.refused:
-        text = f"what the worker answered is no reply ({ended.refused})"
+        text = f"the worker's reply is invalid ({ended.refused})"
         return FailureKind.CRASHED, text, None
     if code is None:
         waited = f"{round(ended.waited_s, 1):g} s"

@@ -12,7 +12,7 @@ from .lines import Line
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """Sessions of a `framework` whose times can be held against each other.
+    """Sessions of a `framework` whose times can be compared with each other.
 
     Measured by itself, or in turn with the locked reference `stack`, since two stacks compete for
     the machine: tonight's of then, or, where it `is_reference`, the reference's own.

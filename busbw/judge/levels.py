@@ -1,4 +1,4 @@
-"""The levels that today is held against: those of a baseline, and of the sessions since.
+"""The levels that today is compared with: those of a baseline, and of the sessions since.
 
 A baseline pins what must not be lost; the history says what has been usual since it was accepted.
 Decides which sessions count; the sums are in `busbw.stats`.

@@ -1,4 +1,4 @@
-"""The machine: what the reference stack takes tonight, held against its own earlier nights.
+"""The machine: the times of the reference stack tonight, compared with its own earlier nights.
 
 Two stacks measured in turn say nothing of what slows both. The reference does not change: where it
 is slower than it was, the machine is. Takes the reference's sessions, judges no stack.
@@ -29,9 +29,9 @@ def machine_answer(
 ) -> Answer:
     """The answer from the reference's earlier `nights`, of one of `groups` frameworks.
 
-    Slower is what all cases together lost beyond the limit of a session, and a level that rose over
-    the nights. Not told without an earlier night, without a history that could have one (`nights`
-    is None), and of too few cases to compare them together unless one of them rose.
+    The reference is slower if all its cases together lost more than the limit of a session, or if
+    a level rose over the nights. The answer is unknown without an earlier night, without a history
+    (`nights` is None), and with too few cases to compare them together unless one of them rose.
     """
     if nights is None:
         return Answer(text=f"{framework}: unknown without --history", is_slower=None)
@@ -85,7 +85,7 @@ def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> s
 def all_answers(answers: Sequence[Answer]) -> Answer | None:
     """One for the session, of the frameworks' own; None without any.
 
-    Slower if one framework's is; not slower only if that is told for each.
+    Slower if one framework is slower; not slower only if that is known for each.
     """
     if not answers:
         return None

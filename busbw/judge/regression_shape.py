@@ -329,7 +329,7 @@ def _latency_text(before_s: float, change: float) -> str:
 def _bandwidth_text(before: float, change: float) -> str:
     """1/bandwidth has grown by `change`, so the bandwidth has shrunk by less than that."""
     if change <= -1:
-        return "the bandwidth grew beyond measure"
+        return "the bandwidth grew without bound"
     now = before / (1 + change)
     verb = "fell" if change > 0 else "grew"
     rates = f"{rate_text(before)} -> {rate_text(now)}"

@@ -89,7 +89,7 @@ def _one_more(level: CaseLevel) -> Variance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredReference:
-    """What a case is held against: its baseline, and its level where that has times.
+    """What a case is compared with: its baseline, and its level if the baseline has times.
 
     `shift` is what today's cases share, `cases` how many of the machine have a baseline.
     """

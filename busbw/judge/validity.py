@@ -165,7 +165,7 @@ def _above_one_way(ceiling: Ceiling, rate: float) -> str:
     return (
         f"{begin} {rate_text(ceiling.bytes_per_s)} ({ceiling.text}), though not above the "
         f"{rate_text(ceiling.most_bytes_per_s)} that some algorithm may reach: "
-        "it ran by another way than that"
+        "it used another algorithm"
     )
 
 

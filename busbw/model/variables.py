@@ -158,8 +158,8 @@ VARIABLES = (
     Variable("NCCL_SOCKET_NTHREADS", "by how many threads"),
     Variable("NCCL_NSOCKS_PERTHREAD", "over how many sockets"),
     Variable("NCCL_TUNER_PLUGIN", "what chooses algorithms"),
-    Variable("NCCL_TOPO_FILE", "which topology it is told"),
-    Variable("NCCL_GRAPH_FILE", "which rings it is told"),
+    Variable("NCCL_TOPO_FILE", "the file with the topology"),
+    Variable("NCCL_GRAPH_FILE", "the file with the rings"),
     Variable("NCCL_LAUNCH_MODE", "how kernels are started", stack=True),
     Variable("NCCL_DEBUG", "how much is logged"),
     # Memory and threads of the process

@@ -1,4 +1,4 @@
-"""What each case is held against: the levels of its machine, and what today's cases share.
+"""What each case is compared with: the levels of its machine, and what today's cases share.
 
 Levels are of one framework on one machine: its cases have a stack and a night in common. Reads
 baselines and history; which sessions count, and the sums, are the judge's.
@@ -114,7 +114,7 @@ def level_key(job: TimedJob) -> LevelKey:
 def reference_of(
     job: TimedJob, levels: Mapping[LevelKey, Levels], shifts: Mapping[LevelKey, SharedShift]
 ) -> StoredReference | None:
-    """What `job` is held against; None without a baseline."""
+    """What `job` is compared with; None without a baseline."""
     baseline, key = job.stored.baseline, level_key(job)
     if baseline is None:
         return None

@@ -94,7 +94,7 @@ def installed(python: str) -> Installed:
     """What `python` has. Raises StackError if it does not say."""
     said = program.output(
         [python, "-I", str(_LISTING)],
-        problem=f"{python} does not say what is installed",
+        problem=f"{python} does not report what is installed",
         timeout_s=_TIMEOUT_S,
     )
     document = wire.parsed(said)

@@ -20,7 +20,7 @@ def output(command: Sequence[str], *, problem: str, timeout_s: float) -> str:
             command, capture_output=True, check=False, text=True, timeout=timeout_s
         )
     except subprocess.TimeoutExpired as error:
-        raise StackError(f"{problem}: it did not end within {timeout_s:g} s") from error
+        raise StackError(f"{problem}: it did not finish within {timeout_s:g} s") from error
     except OSError as error:
         raise StackError(f"{problem}: {error}") from error
     if done.returncode != 0:

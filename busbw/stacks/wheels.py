@@ -66,8 +66,8 @@ def _package(one: Distribution, download: Mapping[str, Any]) -> Package:
     sha256 = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
     if not sha256:
         raise StackError(
-            f"{one.name} {one.version}: the index says no sha256 of it; a reference is built by "
-            "hashes: name an index that has them, or give --no-reference-lock"
+            f"{one.name} {one.version}: the index has no sha256 for it, and a reference is built "
+            "by hashes; use an index that has them, or give --no-reference-lock"
         )
     return Package(
         name=one.name,
@@ -90,8 +90,8 @@ def fetched(cache: Path, lock: Lock, python: str) -> tuple[Path, ...]:
     for one in lock.packages:
         if _record(path_of(cache, one)) != one.record:
             raise StackError(
-                f"{one.name} {one.version}: {one.wheel} of the index brings other files than were "
-                "installed when it was locked: it is not what was measured"
+                f"{one.name} {one.version}: {one.wheel} from the index contains other files than "
+                "those installed when it was locked, so it is not what was measured"
             )
     return tuple(path_of(cache, one) for one in lock.packages)
 
@@ -104,8 +104,8 @@ def _is_kept(cache: Path, package: Package) -> bool:
     found = _sha256(path)
     if found != package.sha256:
         raise StackError(
-            f"{path} was changed since it was fetched: its sha256 is {found}; remove it, and it is "
-            "fetched again"
+            f"{path} was changed since it was fetched: its sha256 is {found}; remove it to "
+            "fetch it again"
         )
     return True
 
@@ -170,5 +170,7 @@ def pip_command() -> list[str]:
         return [sys.executable, "-m", "pip"]
     uv = shutil.which("uv")
     if uv is None:
-        raise StackError("neither pip nor uv is installed here; one of them fetches wheels")
+        raise StackError(
+            "neither pip nor uv is installed here; one of them is needed to fetch wheels"
+        )
     return [uv, "run", "--no-project", "--isolated", "--with", "pip", "python", "-m", "pip"]

@@ -87,7 +87,7 @@ def _of_object(text: _Text) -> Iterator[Any]:
             text.value()
             continue
         if seen:
-            raise text.error("traceEvents stands twice")
+            raise text.error("traceEvents occurs twice")
         if text.next() != "[":
             break
         seen = True

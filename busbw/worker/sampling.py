@@ -158,7 +158,7 @@ class Sampler:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
             raise unavailable(
                 f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} up to "
-                f"{longest_s:.3g} s: the host's clock cannot tell them apart"
+                f"{longest_s:.3g} s: the host's clock cannot distinguish them"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)

@@ -112,7 +112,7 @@ def test_the_text_ends_with_one_newline() -> None:
         ("", ":1:1: not JSON"),
         ('{\n  "schema": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
         ('{"schema": 1', ":1:13: not JSON"),
-        ('{"schema": 1, "schema": 1}', ": the key 'schema' stands twice"),
+        ('{"schema": 1, "schema": 1}', ": the key 'schema' occurs twice"),
         ("[]", ": document: expected an object, got []"),
         ("null", ": document: expected an object, got None"),
     ],

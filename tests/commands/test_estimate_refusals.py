@@ -67,7 +67,7 @@ def test_what_cannot_be_isrefused_with_a_sentence(says: str, arguments: list[str
         ('{"w": 3}', "w: expected a list"),
         ('{"w": [2, -1]}', "w: expected a list of whole numbers above 0"),
         ('{"w": [2.5]}', "w: expected a list"),
-        ('{"w": [1], "w": [2]}', "stands twice"),
+        ('{"w": [1], "w": [2]}', "occurs twice"),
         ("{", "not JSON"),
         ('{"w": [' + ", ".join(["1" + "0" * 20] * 30) + "]}", "more than 1e+15 parameters"),
     ],

@@ -186,7 +186,10 @@ def test_without_a_payload_there_is_no_figure(tmp_path: Path, options: tuple[str
     put(tmp_path, a_xplane=of_today(TWO))
     answer = trace(tmp_path, *options)
     assert (answer.code, answer.table) == (1, [])
-    assert "nothing says the payload; give --payload or --payload-from" in answer.errors[0]
+    assert (
+        "the recording does not say the payload; give --payload or --payload-from"
+        in answer.errors[0]
+    )
 
 
 @pytest.mark.parametrize(

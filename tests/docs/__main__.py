@@ -29,7 +29,9 @@ from tests.docs import programs
 from tests.docs.collecting import INTERPRETERS, objections
 from tests.docs.pages import PAGES, ROOT, Command, commands, name_of
 
-_SHORT = "--payloads=1K:4K --launches=2 --time-budget=5"
+# Of options that take long; compiling takes none of those that say how hard to measure.
+_SHORT = "--payloads=1K,64K"
+_SHORT_MEASURED = f"{_SHORT} --launches=2 --time-budget=5"
 # A shell exits with 1 where a session has a verdict that fails, which is no fault of the page.
 _VERDICT = (0, 1)
 
@@ -81,9 +83,9 @@ class _Ground:
 
     def __init__(self, folder: Path, *, short: bool) -> None:
         self.folder = folder
+        self._short = short
         self.environment: Mapping[str, str] = {
             **os.environ,
-            **({"PYTEST_ADDOPTS": _SHORT} if short else {}),
             "HOME": str(folder / "home"),
             "HOSTNAME": "here",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -121,12 +123,17 @@ class _Ground:
             _copied(checkout / name, kept)
         _copied(kept, checkout / name)
 
+    def _addopts(self, text: str) -> Mapping[str, str]:
+        if not self._short:
+            return {}
+        return {"PYTEST_ADDOPTS": _SHORT if "--topology" in text else _SHORT_MEASURED}
+
     def bash(self, text: str, checkout: Path, limit_s: float) -> tuple[int | None, str]:
         """The exit code, None if it took too long, and the output; all that it started is ended."""
         with subprocess.Popen(
             ["bash", "-c", text],
             cwd=checkout,
-            env={**self.environment, "PYTHONPATH": str(checkout)},
+            env={**self.environment, **self._addopts(text), "PYTHONPATH": str(checkout)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -138,6 +145,9 @@ class _Ground:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return None, process.communicate()[0]
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
             return process.returncode, said
 
 
@@ -181,8 +191,14 @@ def _run(command: Command, ground: _Ground, checkout: Path, limit_s: float) -> R
     measures = any(programs.measures(words) for words in command.calls)
     failed = code not in (_VERDICT if measures else (0,))
     result = "timeout" if code is None else f"exit code {code}"
-    took = f"{result}, {time.monotonic() - began:.0f} s"
+    took = f"{result}, {time.monotonic() - began:.0f} s{_counted(text) if measures else ''}"
     return Ran(command=command, result=took, failed=failed, text=text)
+
+
+def _counted(text: str) -> str:
+    """What pytest counts in its last line, of a session."""
+    last = text.rstrip().rpartition("\n")[2].strip("= ")
+    return f" ({last.rpartition(' in ')[0]})" if " in " in last else ""
 
 
 def _parsed(command: Command, reason: str, folder: Path) -> Ran:
@@ -225,7 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
     parser.add_argument("--pages", default="", metavar="REGEX", help="of these pages alone")
     parser.add_argument("--parse", action="store_true", help="run none")
-    parser.add_argument("--short", action="store_true", help=f"PYTEST_ADDOPTS={_SHORT!r}")
+    parser.add_argument("--short", action="store_true", help=f"PYTEST_ADDOPTS={_SHORT_MEASURED!r}")
     parser.add_argument("--limit-s", type=float, default=1800, help="of a command (default: 1800)")
     return parser
 

@@ -34,12 +34,12 @@ def test_what_is_raised_while_measuring_gives_the_machine_back() -> None:
         pass
 
 
-def test_where_nobody_can_be_kept_from_measuring_nothing_is_measured(
+def test_where_the_machine_cannot_be_locked_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(self: socket.socket, name: str) -> None:
         raise PermissionError("not in this sandbox")
 
     monkeypatch.setattr(socket.socket, "bind", refused)
-    with pytest.raises(driver.BusyError, match=r"nobody can be kept .*: not in this sandbox"):
+    with pytest.raises(driver.BusyError, match="the machine cannot be locked: not in this sandbox"):
         driver.alone(0).__enter__()

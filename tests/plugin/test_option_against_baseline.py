@@ -130,7 +130,7 @@ def test_times_stay_accepted_where_the_index_does_not_answer(night: Night) -> No
     [
         ("sha256", "0" * 64, "pip says: "),
         ("url", "https://elsewhere.example/x.whl", "lock.packages[0].url: unknown key"),
-        ("record", "0" * 64, "brings other files than were installed when it was locked"),
+        ("record", "0" * 64, "contains other files than those installed when it was locked"),
     ],
 )
 def test_a_lock_that_was_changed_is_no_reference(

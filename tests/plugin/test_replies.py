@@ -60,7 +60,7 @@ def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
     assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE"]
     (failed,) = (size for size, outcome in ran.outcomes.items() if outcome == "FAILED")
     text = ran.case(failed)["text"]
-    assert text.startswith("crashed in 1 of 1 launches: what the worker answered is no reply (")
+    assert text.startswith("crashed in 1 of 1 launches: the worker's reply is invalid (")
     assert says in text
     assert "INTERNALERROR" not in ran.text
 
@@ -69,7 +69,7 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
     python = garbled(folder, "1.fake", "ready", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
     assert set(ran.outcomes.values()) == {"FAILED"}
-    assert "is no reply (1:1: not JSON: Expecting value) while starting" in ran.case()["text"]
+    assert "reply is invalid (1:1: not JSON: Expecting value) while starting" in ran.case()["text"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_probe_that_is_none_is_a_usage_error_that_says_so(
 ) -> None:
     python = garbled(folder, "probe", "probe", _line("probe", value))
     ran = folder.run(f"--python=fake={python}", exit_code=4)
-    assert f"{python}: what the worker answered is no reply ({says}" in ran.sentence
+    assert f"{python}: the worker's reply is invalid ({says}" in ran.sentence
     assert ran.results is None
 
 

@@ -93,5 +93,5 @@ def test_without_a_record_of_its_files_nothing_can_be_told_of_it(
 
 
 def test_an_interpreter_that_is_none_is_an_error() -> None:
-    with pytest.raises(StackError, match="/bin/false does not say what is installed: no word"):
+    with pytest.raises(StackError, match="/bin/false does not report what is installed: no word"):
         interpreter.installed("/bin/false")

@@ -35,5 +35,5 @@ def test_the_last_words_of_one_that_failed_are_told(code: str, said: str) -> Non
 def test_one_that_is_not_there_or_does_not_end_is_an_error() -> None:
     with pytest.raises(StackError, match=r"^it said: .*No such file or directory: '/nowhere'"):
         program.output(["/nowhere"], problem="it said", timeout_s=1.0)
-    with pytest.raises(StackError, match=r"^it said: it did not end within 0\.1 s$"):
+    with pytest.raises(StackError, match=r"^it said: it did not finish within 0\.1 s$"):
         _output("import time; time.sleep(60)", timeout_s=0.1)

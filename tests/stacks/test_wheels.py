@@ -63,7 +63,7 @@ def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
 def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Machine) -> None:
     wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = 'rebuilt'\n"})
     lock = machine.lock()
-    with pytest.raises(StackError, match=r"core 2\.1: core\S+ of the index brings other files"):
+    with pytest.raises(StackError, match=r"core 2\.1: core\S+ from the index contains other files"):
         wheels.fetched(machine.cache, lock, machine.python)
 
 

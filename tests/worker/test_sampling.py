@@ -98,7 +98,7 @@ def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
         _slopes(program)
     assert caught.value.kind is FailureKind.UNAVAILABLE
     assert str(caught.value) == (
-        "a chain of 1 took 2 s, one of 0 up to 9 s: the host's clock cannot tell them apart"
+        "a chain of 1 took 2 s, one of 0 up to 9 s: the host's clock cannot distinguish them"
     )
 
 

@@ -285,4 +285,4 @@ def _there_and_back(push: list[Flow]) -> tuple[Part, Part]:
 
 def _check_servers(servers: int) -> None:
     if servers < 1:
-        raise ValueError(f"{servers} servers serve nobody; expected one or more")
+        raise ValueError(f"{servers} servers serve no worker; expected one or more")

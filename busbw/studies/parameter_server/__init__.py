@@ -36,9 +36,9 @@ _TIMEOUT_S = 300.0
 _WAIT_S = 1800.0
 
 _DESCRIPTION = """
-Train a small net in one process, and in groups of local processes with parameter servers, as a
-published table has them; set seconds per epoch and accuracy next to the published ones, as a page
-of Markdown. It takes minutes.
+Train a small net in one process, and in groups of local processes with parameter servers, as in
+a published table, and write a page of Markdown with seconds per epoch and accuracy next to the
+published ones. This takes minutes.
 """
 
 

@@ -1,4 +1,4 @@
-"""`python -m busbw prediction`: what communication in training steps should take, and took."""
+"""`python -m busbw prediction`: predicted and measured communication in training steps."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ _WITHOUT_CURVE = {
 }
 
 _DESCRIPTION = """
-Hold the all-reduce of training steps, from the results of sessions with `-m training`, against what
-the all-reduce by itself predicts, as a page of Markdown that says where the prediction holds.
+Compare the all-reduce inside training steps, from the results of sessions with `-m training`, with
+the time that the bare all-reduce predicts, and write a page of Markdown that says where the
+prediction holds.
 """
 
 _Curves = Mapping[Case, MeasuredCurve]

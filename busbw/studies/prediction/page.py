@@ -180,10 +180,12 @@ def _one(row: PredictedStep) -> str:
     """The sentence on one strategy."""
     measured_s = row.measured_s
     if measured_s is None:
-        return "one device's step was not measured, so that nothing says what is communication"
+        return "one device's step was not measured, so the communication is unknown"
     if measured_s <= 0:
         spared = seconds_text(-measured_s, digits=3)
-        return f"a step takes no longer than one device's, but {spared} less: nothing to compare"
+        return (
+            f"a step does not take longer than one device's, but {spared} less: nothing to compare"
+        )
     took = f"a step takes {seconds_text(measured_s, digits=3)} beyond one device's"
     if row.predicted_s is None:
         return f"{took}; not predicted: {row.unpredicted}"

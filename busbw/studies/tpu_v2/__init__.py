@@ -64,9 +64,9 @@ _WIDE_BYTES = 512 * KIB
 _ITEM_BYTES = 4
 
 _DESCRIPTION = """
-Compile all-reduce and a training step for the four slices of the published TPU v2 table, and set
-what the compiler makes of them next to the published figures, as a page of Markdown. It takes
-minutes and no TPU.
+Compile all-reduce and a training step for the four slices of the published TPU v2 table, and write
+a page of Markdown with what the compiler makes of them next to the published figures. This takes
+minutes and needs no TPU.
 """
 
 
@@ -85,20 +85,20 @@ def add_to(commands: Commands) -> None:
         description=_DESCRIPTION,
     )
     add = parser.add_argument
-    add_page_options(parser, COMPILED, help="whose compilers; fake: invented ones")
+    add_page_options(parser, COMPILED, help="whose compilers; fake: simulated ones")
     add(
         "--compile-cache",
         default="",
         metavar="DIR",
-        help="where compiled programs are kept; none: nowhere (default: busbw in the user's cache "
-        "folder)",
+        help="where compiled programs are kept; none: do not keep them (default: busbw in the "
+        "user's cache folder)",
     )
     add(
         "--baselines",
         type=Path,
         default=shipped.baselines(),
         metavar="DIR",
-        help="where the published figures lie (default: those that busbw ships)",
+        help="where the published figures are (default: those shipped with busbw)",
     )
 
 

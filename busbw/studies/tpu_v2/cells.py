@@ -194,7 +194,7 @@ def _falls(cells: Sequence[TpuV2Cell]) -> Iterator[str]:
                     f"On {part.name} the published time falls by {100 * (1 - now / before):.0f} % "
                     f"from {payload_text(small.payload_bytes)} to "
                     f"{payload_text(large.payload_bytes)}, where the compiled algorithm "
-                    f"{'does not change: it is not explained' if same else 'changes too'}."
+                    f"{'does not change: this is unexplained' if same else 'changes too'}."
                 )
 
 

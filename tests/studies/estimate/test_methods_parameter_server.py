@@ -101,7 +101,7 @@ def test_workers_of_a_host_share_its_link() -> None:
 @pytest.mark.parametrize("servers", [0, -1])
 def test_no_servers_are_an_error(servers: int) -> None:
     for method in (dedicated, colocated):
-        with pytest.raises(ValueError, match="serve nobody"):
+        with pytest.raises(ValueError, match="serve no worker"):
             method(1.0, Layout(ranks=2), servers)
 
 

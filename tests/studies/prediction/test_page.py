@@ -116,7 +116,7 @@ BEYOND: Mapping[str, tuple[PredictedStep, str]] = {
     ),
     "a shorter step": (
         strategy("mirrored", 8e-3, predicted_s=1e-3),
-        "a step takes no longer than one device's, but 2 ms less: nothing to compare",
+        "a step does not take longer than one device's, but 2 ms less: nothing to compare",
     ),
     "without one device": (
         strategy("mirrored", 8e-3, predicted_s=1e-3, single_s=None),

@@ -131,7 +131,7 @@ def test_runs_of_one_algorithm_are_told_once_and_where_the_step_has_another() ->
 def test_a_published_time_that_falls_is_told_with_what_the_algorithm_does_there() -> None:
     steady, fallen = cell(8192, published(1.0)), cell(16384, published(2.5))
     falls = "On v2-128 the published time falls by 20 % from 8K to 16K, where the compiled"
-    assert f"{falls} algorithm does not change: it is not explained." in page(steady, fallen)
+    assert f"{falls} algorithm does not change: this is unexplained." in page(steady, fallen)
     tree = replace(FITS, algorithm={"strategy": "Tree"})
     changed = cell(16384, published(2.5), tree)
     assert f"{falls} algorithm changes too." in page(steady, changed)

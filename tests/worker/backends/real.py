@@ -40,7 +40,7 @@ QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 # What a run ends with where the machine stood still while a chain was timed.
-STALLED = "the host's clock cannot tell them apart"
+STALLED = "the host's clock cannot distinguish them"
 
 
 def needs(module: str) -> pytest.MarkDecorator:
