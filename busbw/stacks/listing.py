@@ -20,10 +20,21 @@ _OF_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cach
 
 
 def record_hash(record: str) -> str:
-    """A hash of what a RECORD says of the files below the package folder."""
+    """A hash of what a RECORD says of the files below the package folder.
+
+    The RECORD of a wheel and that of its installed files have the same hash.
+    """
     rows = [row for row in csv.reader(record.splitlines()) if len(row) == 3]
-    kept = sorted(f"{path},{sha},{size}" for path, sha, size in rows if _is_kept(path))
+    found = [(_installed(path), sha, size) for path, sha, size in rows]
+    kept = sorted(f"{path},{sha},{size}" for path, sha, size in found if _is_kept(path))
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
+
+
+def _installed(path: str) -> str:
+    """Where a file of a wheel is installed: what ``NAME.data`` has for the package folder moves."""
+    first, _, rest = path.partition("/")
+    scheme, _, inner = rest.partition("/")
+    return inner if first.endswith(".data") and scheme in ("purelib", "platlib") else path
 
 
 def _is_kept(path: str) -> bool:

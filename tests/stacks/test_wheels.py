@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from busbw.stacks import interpreter, wheels
 from busbw.stacks.lock import StackError
 
 from .conftest import Machine
-from .small import wheel
+from .small import venv, wheel
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +66,17 @@ def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Mac
     lock = machine.lock()
     with pytest.raises(StackError, match=r"core 2\.1: core\S+ from the index contains other files"):
         wheels.fetched(machine.cache, lock, machine.python)
+
+
+@pytest.mark.parametrize("scheme", ["purelib", "platlib"])
+def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_wheel(
+    machine: Machine, tmp_path: Path, scheme: str
+) -> None:
+    moved = {f"framework-1.0.data/{scheme}/framework/__init__.py": "VERSION = 1\n"}
+    native = wheel(machine.index, "framework", "1.0", files=moved)
+    other = replace(machine, python=venv(tmp_path / "other", native))
+    (path,) = wheels.fetched(other.cache, other.lock(), other.python)
+    assert path.name == native.name
 
 
 def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Machine) -> None:
