@@ -42,7 +42,6 @@ _UNRUN = {
     r"gcloud": "needs a bucket",
     r"--libtpu=|busbw compilers": "downloads compilers",
     r"-m tox\b|evidence nights|-m venv|-m pytest -n": "takes long, or another environment",
-    r"^busbw |busbw (run|init)": "is not there yet",
     r"--shapes=": "needs a model's shapes",
 }
 # What pages take for granted: (file or folder, the words of pytest that write it).
@@ -188,7 +187,7 @@ def _run(command: Command, ground: _Ground, checkout: Path, limit_s: float) -> R
     """One command by bash."""
     began = time.monotonic()
     code, text = ground.bash(command.text, checkout, limit_s)
-    measures = any(programs.measures(words) for words in command.calls)
+    measures = any(programs.session(words) for words in command.calls)
     failed = code not in (_VERDICT if measures else (0,))
     result = "timeout" if code is None else f"exit code {code}"
     took = f"{result}, {time.monotonic() - began:.0f} s{_counted(text) if measures else ''}"
@@ -207,7 +206,8 @@ def _parsed(command: Command, reason: str, folder: Path) -> Ran:
 
     def of_pytest(words: object) -> str:
         assert isinstance(words, list)
-        return objections([words], home)[0] if programs.measures(words) else ""
+        found = programs.session(words)
+        return objections([found], home)[0] if found else ""
 
     found = [programs.problem(words, of_pytest) for words in command.calls]
     problem = "; ".join(one for one in found if one)

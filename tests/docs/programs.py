@@ -17,8 +17,6 @@ import tomllib
 from busbw import commands as busbw_commands
 from tests.docs.pages import ROOT
 
-# Commands that are not there yet; remove those that are.
-NOT_YET = ("init", "run")
 # What is not ours is only named here.
 FOREIGN = ("gcloud", "pre-commit", ".")
 _STANDARD = ("venv",)
@@ -45,14 +43,17 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
     return known[program](module) if program in known else f"no program {program}"
 
 
-def measures(words: Sequence[str]) -> bool:
-    """Whether the words of a call of pytest are those of a session of busbw."""
-    return "perf/" in words
+def session(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of pytest in a call that measures or compiles; nothing for any other call."""
+    if "perf/" in words:
+        return tuple(words[words.index("perf/") :])
+    ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
+    return ("perf/", *ours[2:]) if ours[:2] == ["busbw", "run"] else ()
 
 
 def _of_busbw(words: Sequence[str]) -> str:
     """The command and its options, as its own parser reads them; a command alone is a name."""
-    if not words or words[0] in NOT_YET:
+    if not words or words[0] in ("--help", "--version"):
         return ""
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"

@@ -30,10 +30,10 @@ _WRONG = ("--frameworks=none", "--no-such-option", "--clock=none", "--payloads=5
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, ...], str]:
     """What pytest objects to in each session of the pages, and in some that are wrong."""
     calls = {
-        tuple(words[words.index("perf/") :])
+        programs.session(words)
         for command in _COMMANDS.values()
         for words in command.calls
-        if programs.measures(words)
+        if programs.session(words)
     }
     asked = [*sorted(calls), *(("perf/", option) for option in _WRONG)]
     return dict(zip(asked, objections(asked, tmp_path_factory.mktemp("home")), strict=True))
@@ -47,7 +47,7 @@ def _paths(words: list[str]) -> str:
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
 def test_a_command_names_only_what_exists(command: Command) -> None:
-    calls = [words for words in command.calls if not programs.measures(words)]
+    calls = [words for words in command.calls if not programs.session(words)]
     found = [programs.problem(words, lambda words: _paths(list(words))) for words in calls]
     assert [one for one in found if one] == [], command.place
 
@@ -69,10 +69,6 @@ def test_what_a_session_does_not_accept_is_seen(
 
 
 _BAD = {(option,) for option in _WRONG}
-
-
-def test_a_command_that_is_there_is_no_longer_listed_as_missing() -> None:
-    assert set(programs.NOT_YET) & set(programs.busbw_parsers()) == set()
 
 
 def test_an_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:

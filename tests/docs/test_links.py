@@ -11,15 +11,11 @@ from tests.docs.pages import PAGES, ROOT, anchors, links, name_of
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
 _LONGEST_README = 150
-# Pages that are linked and not written yet.
-NOT_YET = (ROOT / "docs" / "installed.md",)
 
 
 def _broken(page: Path, target: str) -> bool:
     path, _, anchor = target.partition("#")
     linked = (page.parent / path).resolve() if path else page
-    if linked in NOT_YET:
-        return False
     if not linked.exists() or ROOT not in (linked, *linked.parents):
         return True
     return bool(anchor) and anchor not in anchors(linked)
@@ -44,9 +40,7 @@ def test_every_page_is_in_the_contents() -> None:
     listed = {target.partition("#")[0] for _, target in links(contents)}
     there = {path.name for path in contents.parent.iterdir() if path.suffix in (".md", ".json")}
     assert there - listed == {"README.md"}
-    assert listed - there <= {name_of(path).removeprefix("docs/") for path in NOT_YET} | {
-        *("../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md")
-    }
+    assert listed - there <= {"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"}
 
 
 def test_the_readme_is_short() -> None:
@@ -67,10 +61,6 @@ def test_an_anchor_is_what_github_makes_of_a_heading(
     page = tmp_path / "page.md"
     page.write_text(f"{heading}\n\ntext\n\n{heading}\n")
     assert anchors(page) == [anchor, f"{anchor}-1"]
-
-
-def test_what_is_not_written_yet_is_no_longer_listed_once_it_is() -> None:
-    assert [path for path in NOT_YET if path.exists()] == []
 
 
 def test_broken_links_are_seen() -> None:
