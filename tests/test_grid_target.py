@@ -34,8 +34,11 @@ def test_left_to_itself_it_takes_a_tpu_before_a_gpu_before_a_cpu() -> None:
 def test_without_an_accelerator_it_takes_the_cpu_and_says_why() -> None:
     target = _target(CPU)
     assert Device.CPU is target.device
-    assert "no TPU to measure on (jax: no libtpu)" in target.why
-    assert "no GPU to measure on (jax: no CUDA)" in target.why
+    assert target.why == "using CPU: no TPU or GPU found"
+    assert target.not_found == (
+        "no TPU to measure on (jax: no libtpu)",
+        "no GPU to measure on (jax: no CUDA)",
+    )
 
 
 def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:

@@ -39,7 +39,9 @@ from busbw.model import (
 )
 from busbw.stacks import Distribution, Installed
 
-from .settings import Settings, settings_of
+from . import hints
+from .options import OPTIONS
+from .settings import Settings, settings_of, usage_error
 
 # Levels are of one framework on one machine.
 LevelKey = tuple[EnvironmentKey, str]
@@ -268,7 +270,10 @@ def begun(config: pytest.Config) -> Refused | Collected:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what our marks mean."""
+    """Say what our marks mean; with an option of ours, sizes are no paths of tests."""
+    if any(config.getoption(option.name) is not None for option in OPTIONS):
+        with usage_error(ValueError):
+            hints.check_paths(config.args)
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
     config.addinivalue_line(
         "markers",

@@ -22,7 +22,6 @@ from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of, nearest
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
-from . import hints
 from .compilers import CompileSettings, compile_settings_of
 from .options import OPTIONS, UPDATES, Option
 from .parsing import (
@@ -113,7 +112,6 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
 
 
 def _settings(config: pytest.Config) -> Settings:
-    hints.check_paths(config.args)
     texts = {option.name: _text(config, option) for option in OPTIONS}
     named = texts["frameworks"] != "auto"
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])

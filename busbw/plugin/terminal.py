@@ -201,12 +201,12 @@ class _Section:
             self._reporter.write_line(text)
         if written is not None:
             self._write_changes(written)
-        for error in written.errors if written else ():
-            self._line(report.TextLine(f"ERROR: {error}", {"red": True}))
         if isinstance(judged, Judged):
             self._reporter.write_line("")
             for line in report.answer_lines(verdicts, judged.session):
                 self._line(line)
+        for error in written.errors if written else ():
+            self._line(report.TextLine(f"ERROR: {error}", {"red": True}))
 
     def _write_verdicts(
         self, judged: Measured | Programs | Judged

@@ -121,7 +121,7 @@ def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folde
     said = run()
     assert said.code == 0, said.text
     assert f"rootdir: {bare.path}\nconfigfile: pytest.ini\n" in said.text
-    assert "1 payloads (2K to 2K)" in said.text
+    assert "1 payload (2K)" in said.text
     assert f"busbw baselines: {bare.path / 'levels'}" in said.text
     assert "1 passed, 1 without baseline" in said.text
     named = "../busbw/perf/test_collectives.py::test_collective[fake-default-float32-2K]"

@@ -18,7 +18,7 @@ from busbw import commands as busbw_commands
 from tests.docs.pages import ROOT
 
 # What is not ours is only named here.
-FOREIGN = ("gcloud", "pre-commit", ".")
+FOREIGN = ("build", "gcloud", "pre-commit", ".")
 _STANDARD = ("venv",)
 _OURS = ("bench", "evidence", "kills", "tests.docs")
 
@@ -48,7 +48,10 @@ def session(words: Sequence[str]) -> tuple[str, ...]:
     if "perf/" in words:
         return tuple(words[words.index("perf/") :])
     ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
-    return ("perf/", *ours[2:]) if ours[:2] == ["busbw", "run"] else ()
+    if ours[:2] != ["busbw", "run"] or ours[2:] == ["OPTIONS"]:
+        return ()
+    named = [word.removeprefix("busbw/") for word in ours[2:]]
+    return tuple(named) if any(word.startswith("perf/") for word in named) else ("perf/", *named)
 
 
 def _of_busbw(words: Sequence[str]) -> str:

@@ -32,9 +32,9 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     assert found["share"] == pytest.approx(175 / 300, rel=0.04)
     assert float(properties(ran)["ceiling_share"]) == found["share"]
     lines = ran.text.splitlines()
-    (head,) = (line for line in lines if line.split()[:1] == ["payload"])
+    (head,) = (line for line in lines if line.split()[:1] == ["size"])
     (row,) = (line for line in lines if line.split()[:1] == ["1M"])
-    assert row[: head.index("of ceiling") + len("of ceiling")].split()[-1] == "58"
+    assert row[: head.index("ceil") + len("ceil")].split()[-1] == "58"
     assert lines.count("ceiling 300 GB/s: links: 12 of 25.0 GB/s") == 1
 
 

@@ -168,6 +168,9 @@ def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
     os.kill(worker, signal.SIGKILL)
     assert session.wait(60) == 1
     assert no_worker_soon(folder)
-    assert "FAILED: killed in 1 of 3 launches: the worker was killed (SIGKILL)" in folder.output
+    assert (
+        "1 FAILED: fake 2K: killed in 1 of 3 launches: the worker was killed (SIGKILL)"
+        in folder.output
+    )
     assert "the script says hang" in folder.output
     assert "1 failed, 1 passed, 2 without baseline" in folder.output

@@ -122,7 +122,7 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
     plan = ran.results["plan"]
     assert (plan["launches"], plan["timeout_s"]) == (2, 7)
     assert plan["memory_limit_bytes"] == 3 * 2**30
-    assert f"busbw baselines: {folder.path / 'elsewhere'}" in ran.text
+    assert "busbw baselines: elsewhere/" in ran.text
     assert "; asked for" in ran.text
 
 
