@@ -361,6 +361,10 @@ def _step_text(slow: Sequence[int], payloads: Sequence[int], *, by: str) -> str:
 def _several_text(shape: Shape, sizes: Sequence[SizeShift]) -> str:
     ratios = {size.payload_bytes: size.log_ratio for size in sizes}
     changes = [math.expm1(ratios[payload]) for payload in shape.payloads]
+    if len(changes) == 1:
+        (payload,) = shape.payloads
+        slower = f"{payload_text(payload)} is slower, by {change_text(changes[0])}"
+        return f"{slower}; the other payloads changed in no common shape"
     span = f"{change_text(min(changes))} to {change_text(max(changes))}"
     count = f"{len(changes)} of {len(sizes)} payloads are slower, by {span}, in no common shape"
     return f"{count}: {_listed(shape.payloads)}"

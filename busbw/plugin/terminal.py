@@ -50,12 +50,14 @@ def _header(config: pytest.Config) -> str:
     sizes = settings.asked.payloads
     if settings.compile is not None:
         return _compile_header(settings.compile, len(sizes))
-    device = settings.device.value if settings.device else "auto"
+    device = f", --device={settings.device.value}" if settings.device else ""
     span = report.span_text(sizes) if sizes else "none"
     return (
-        f"busbw: device {device}, {', '.join(settings.frameworks)}, "
+        f"busbw: {', '.join(settings.frameworks)}, "
         f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}, "
-        f"{plural(settings.launches, 'launch')}" + (" of each side" if settings.against else "")
+        f"{plural(settings.launches, 'launch')}"
+        + (" of each side" if settings.against else "")
+        + device
     )
 
 
@@ -84,7 +86,8 @@ class Display:
         """A line of its own."""
         if self._reporter is not None:
             self._reporter.ensure_newline()
-            self._reporter.write_line(text)
+            for part in _broken(text, _width(self._reporter)):
+                self._reporter.write_line(part)
             self._reporter.flush()
 
     def header(self, resolved: Resolved) -> None:
@@ -184,8 +187,7 @@ class _Section:
     def __init__(self, reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         self._reporter = reporter
         self._verbose = config.get_verbosity() > 0
-        # A log keeps whole lines, which can be searched.
-        self._width = shutil.get_terminal_size().columns if reporter.isatty else 0
+        self._width = _width(reporter)
 
     def write(self, found: Measured | Programs | Judged | Written) -> None:
         """Tables, notes, what is known of failures, what was written, and the answer."""
@@ -245,6 +247,11 @@ class _Section:
         """Write a line; on a terminal it is broken between words, below where its text begins."""
         for text in _broken(line.text, self._width):
             self._reporter.write_line(text, **line.markup)
+
+
+def _width(reporter: pytest.TerminalReporter) -> int:
+    """That of the terminal; 0 for a log, which keeps whole lines, so that they can be searched."""
+    return shutil.get_terminal_size().columns if reporter.isatty else 0
 
 
 def _broken(text: str, width: int) -> Sequence[str]:

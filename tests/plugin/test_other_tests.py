@@ -93,7 +93,7 @@ def test_what_is_wrong_on_the_command_line_is_said_where_the_tests_are_deselecte
 def test_in_one_session_with_the_promises_both_are_run(beside: Folder) -> None:
     ran = beside.run("tests", exit_code=0)
     assert f"{OF_OTHER + 1} passed, 1 without baseline" in ran.last_line
-    assert "busbw: device auto, fake, 1 payload (" in ran.text
+    assert "busbw: fake, 1 payload (" in ran.text
 
 
 def test_where_the_promises_are_deselected_nothing_is_said_or_measured(beside: Folder) -> None:
@@ -115,4 +115,4 @@ def test_the_plugin_may_be_named_more_than_once(folder: Folder, twice: tuple[str
 
 @pytest.mark.parametrize("quiet", ["-q", "--no-header"])
 def test_without_pytest_s_header_there_is_none_of_busbw(folder: Folder, quiet: str) -> None:
-    assert "busbw: device auto" not in folder.run(quiet, exit_code=0).text
+    assert "busbw: fake, " not in folder.run(quiet, exit_code=0).text
