@@ -87,7 +87,7 @@ def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
 
 
 def _size(text: str) -> str:
-    """A size as we write it, or as it is where it is none."""
+    """A size as we write it, unchanged where it is none."""
     try:
         return payload_text(parse_payload(text))
     except ValueError:

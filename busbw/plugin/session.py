@@ -40,7 +40,8 @@ from busbw.model import (
 from busbw.stacks import Distribution, Installed
 
 from . import hints
-from .options import OPTIONS
+from .options import OPTIONS, UPDATES
+from .parsing import updates_of
 from .settings import Settings, settings_of, usage_error
 
 # Levels are of one framework on one machine.
@@ -274,6 +275,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(config.getoption(option.name) is not None for option in OPTIONS):
         with usage_error(ValueError):
             hints.check_paths(config.args)
+    # Else the path that it took for its value would not be collected, but all other tests.
+    with usage_error(ValueError):
+        updates_of(config.getoption("update_baselines"), UPDATES)
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
     config.addinivalue_line(
         "markers",

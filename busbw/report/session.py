@@ -90,7 +90,7 @@ def _is_virtual(environment: Environment) -> bool:
 
 
 def _shown(path: Path) -> str:
-    """Relative to the working directory where it lies in it."""
+    """Relative to the working directory where it is inside of that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -98,3 +98,14 @@ def test_a_path_that_is_taken_for_the_value_of_update_baselines_is_named(
     said = f"write pytest {path} --update-baselines, or --update-baselines=all {path}"
     assert ran.sentence.endswith(f"--update-baselines: takes {path!r} as its value; {said}")
     assert not (folder.path / "baselines").exists()
+
+
+def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
+    folder: Folder,
+) -> None:
+    folder.ini({"testpaths": "theirs"})
+    (folder.path / "theirs").mkdir()
+    (folder.path / "theirs" / "test_own.py").write_text("def test_own(): pass\n")
+    ran = folder.pytest("--update-baselines", "perf", exit_code=4, reports=False)
+    assert "--update-baselines: takes 'perf' as its value; write pytest perf" in ran.sentence
+    assert "passed" not in ran.text

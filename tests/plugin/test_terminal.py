@@ -94,7 +94,7 @@ def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
 
 
 def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:
-    """What a session writes to a terminal of so many columns."""
+    """What a session writes to a terminal that is `columns` wide."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     command = folder.command(*FAKE, *WITHOUT_CACHE, *options)
