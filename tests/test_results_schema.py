@@ -131,6 +131,7 @@ def _out_of_memory(spec: Spec) -> Kind:
         needed_bytes=3 << 30,
         available_bytes=1 << 30,
         capacity_bytes=2 << 30,
+        process_bytes=1 << 28,
     )
     verdict = Verdict(
         spec=spec,

@@ -74,6 +74,8 @@ def memory_text(failure: Failure) -> str:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
     if failure.available_bytes is not None:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
+    if failure.available_bytes == 0 and failure.process_bytes:
+        parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
     return f"{', '.join(parts) or failure.message} ({how})"
 
 

@@ -216,8 +216,9 @@ class Run:
 class Failure:
     """A request that gave no Run: a value, not an exception.
 
-    For OUT_OF_MEMORY: bytes needed, bytes available at the moment, and `capacity_bytes`, what
-    would be available if nothing else used the machine's memory.
+    For OUT_OF_MEMORY: bytes needed, bytes available at the moment, `capacity_bytes`, what would be
+    available if nothing else used the machine's memory, and `process_bytes`, what the worker's
+    process took by itself.
     """
 
     kind: FailureKind
@@ -229,6 +230,7 @@ class Failure:
     needed_bytes: int | None = None
     available_bytes: int | None = None
     capacity_bytes: int | None = None
+    process_bytes: int | None = None
 
     @property
     def last_line(self) -> str:

@@ -12,11 +12,13 @@ Schema history of results.schema.json:
 7  what would have been flagged (`detectable`), sessions that are SLOWER as a whole or that DRIFT;
    no anchors, which are no longer measured.
 8  what a locked reference says of the stack and of the machine (`stack`, `machine`); when the
-   session began, by which busbw, on which host; which devices were not found.
+   session began, by which busbw, on which host; which devices were not found; what a worker that
+   ran out of memory took by itself.
 
 Schema history of compiled.schema.json:
 1  the first.
-2  when the session began, by which busbw, on which host.
+2  when the session began, by which busbw, on which host; what a compiler's process that ran out of
+   memory took by itself.
 """
 
 from __future__ import annotations

@@ -215,6 +215,7 @@ class MeasureSession:
             needed_bytes=need.needed_bytes,
             available_bytes=room.available_bytes + kept,
             capacity_bytes=room.capacity_bytes + kept,
+            process_bytes=host.resident_bytes(),
             predicted=True,
         )
 

@@ -51,6 +51,16 @@ def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
     assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
 
 
+def test_where_nothing_is_left_what_the_process_itself_takes_is_said() -> None:
+    left = _momentary(available_bytes=1024, process_bytes=4096)
+    assert "by itself" not in memory_text(left)
+    nothing = _momentary(needed_bytes=2048, available_bytes=0, process_bytes=4096)
+    assert memory_text(nothing) == (
+        "needs 2.0 KiB, 0 bytes available, as the worker's process takes 4.0 KiB by itself "
+        "(predicted before touching memory)"
+    )
+
+
 def test_a_case_that_was_never_measured_has_failed() -> None:
     verdict = _verdict(build.measurement(), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)

@@ -150,7 +150,8 @@ def test_what_would_not_fit_is_refused_before_anything_is_touched(room: dict[str
         failure.needed_bytes,
         failure.available_bytes,
         failure.capacity_bytes,
-    ) == (101, 100, 200)
+        failure.process_bytes,
+    ) == (101, 100, 200, 10)
     assert backend.program.events == []
 
 

@@ -41,7 +41,8 @@ class MeasuringError(Exception):
     """Why a case cannot be measured, with the kind of its Failure.
 
     Bytes belong to OUT_OF_MEMORY, where the framework said them or it was `predicted` from them;
-    `capacity_bytes` is what could be had if nothing else used the machine.
+    `capacity_bytes` is what could be had if nothing else used the machine, `process_bytes` what the
+    worker's process takes by itself.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class MeasuringError(Exception):
         needed_bytes: int | None = None,
         available_bytes: int | None = None,
         capacity_bytes: int | None = None,
+        process_bytes: int | None = None,
         predicted: bool = False,
     ) -> None:
         super().__init__(message)
@@ -59,6 +61,7 @@ class MeasuringError(Exception):
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
         self._capacity_bytes = capacity_bytes
+        self._process_bytes = process_bytes
         self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
@@ -71,6 +74,7 @@ class MeasuringError(Exception):
             needed_bytes=self.needed_bytes,
             available_bytes=self.available_bytes,
             capacity_bytes=self._capacity_bytes,
+            process_bytes=self._process_bytes,
         )
 
 
