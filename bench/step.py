@@ -70,7 +70,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.output is not None:
         check_output(parser, options.output, TITLE)
-    # Ranks in turn, so that the machine's moods affect them alike.
+    # Ranks in turn, so that the machine's state affects them alike.
     launches = [
         {ranks: _process(ranks, options.payloads, options.turns) for ranks in RANKS}
         for _ in range(options.launches)

@@ -30,7 +30,7 @@ OUTLIER = 3.0
 class Noise:
     """What is drawn: each case's standard deviation of a pair's log ratio, and its outliers.
 
-    The deviation lies between `least` and `most`, evenly in its logarithm; `outliers` is the share
+    The deviation is between `least` and `most`, evenly in its logarithm; `outliers` is the share
     of pairs that are outliers.
     """
 

@@ -121,7 +121,7 @@ def test_neither_a_program_that_is_started_nor_a_fork_keeps_it(machine: str) -> 
     try:
         process.kill()
         process.wait()
-        # The fork lets go of it as soon as it runs, not when it ends.
+        # The fork releases it as soon as it runs, not when it ends.
         with locks.machine(10):
             pass
     finally:

@@ -135,7 +135,7 @@ _PRIME = 251
 
 
 def coded(source: int, target: int, number: int) -> tuple[float, ...]:
-    """Whole numbers of 1 to 251 that tell whence a block came, and for whom, in draw `number`.
+    """Whole numbers of 1 to 251 that identify a block's sender and receiver in draw `number`.
 
     A prime below 2^8, so that bfloat16 holds them all and up to 251 sources differ.
     """

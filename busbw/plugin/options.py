@@ -228,7 +228,7 @@ _REPEATED = (
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Every option in the group `busbw`; all but those that write baselines have an ini setting.
 
-    pytest shows `extra_info` below its own words about options that nobody knows.
+    pytest shows `extra_info` below its own words about unknown options.
     """
     group = parser.getgroup("busbw", "busbw: all-reduce performance")
     for option in OPTIONS:

@@ -59,7 +59,7 @@ class _Promises:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Pass over what lies beside the folder and those above, such as all of site-packages."""
+        """Skip what is next to the folder and those above, such as all of site-packages."""
         return True if collection_path.parent in self._folder.parents else None
 
     @pytest.hookimpl(tryfirst=True)

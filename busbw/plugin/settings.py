@@ -358,7 +358,7 @@ def _history(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> P
     what = "--history" if texts["history"] else HISTORY
     path = config.rootpath / os.path.expanduser(text)
     if stored.resolve() in (path.resolve(), *path.resolve().parents):
-        raise ValueError(f"{what}: {path} lies in {stored}, which holds baselines only")
+        raise ValueError(f"{what}: {path} is in {stored}, which holds baselines only")
     try:
         history.check(path)
     except history.HistoryError as error:
@@ -380,7 +380,7 @@ def _results(config: pytest.Config, text: str, root: Path) -> Path | None:
         raise ValueError(f"--results: {error}") from error
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
-        raise ValueError(f"--results: {path} lies in {root}, which holds baselines only")
+        raise ValueError(f"--results: {path} is in {root}, which holds baselines only")
     for option, other in _files_of_pytest(config):
         if real == Path(os.path.realpath(other)):
             raise ValueError(f"--results: {path} is the file of {option}, too")

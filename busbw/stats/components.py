@@ -1,7 +1,7 @@
 """What sessions differ by: the level of each case, its own part, and a part that all cases share.
 
 The log time of case c in session s is level[c] + shared[s] + own[s, c]. The shared part is what all
-cases of a session have in common, a machine's mood; the own part is what a case differs by besides.
+cases of a session have in common, the machine's state; the own part is the rest.
 Where cases have neighbours, such as the sizes next to their own, what these have in common counts
 as shared, too.
 Levels and the shared part may change: each has segments, and what is compared with is the newest.

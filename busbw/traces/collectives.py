@@ -107,7 +107,7 @@ def ranks_of(trace: Trace) -> tuple[str, ...]:
 
 
 def only_enqueued(trace: Trace) -> int:
-    """How many collectives a host handed on to others, without a word of how long these took."""
+    """How many collectives a host enqueued, without a record of how long these took."""
     return sum(
         1
         for event in trace.events
@@ -263,7 +263,7 @@ class Overlap:
         }
 
     def hidden_s(self, one: RecordedCollective) -> float | None:
-        """Seconds of `one` in which its rank did something else, too; None where nobody knows."""
+        """Seconds of `one` in which its rank also ran something else; None where unknown."""
         plane, line = one.track
         rank = (device_of_plane(plane) is None, one.device)
         if rank not in self._of:
@@ -287,7 +287,7 @@ class Overlap:
 
 
 def _rank_of(event: Event) -> _Rank | None:
-    """Whose instruction this is; None for what is none, or of nobody knows whom.
+    """The rank that ran this instruction; None for other events, or where it is unknown.
 
     XLA's CPU client notes instruction and device. TensorFlow on the CPU notes no device.
     """

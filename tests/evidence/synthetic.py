@@ -1,4 +1,4 @@
-"""Made-up recordings with a seed: log-normal launches, noise both sides share, drift and spikes.
+"""Synthetic recordings with a seed: log-normal launches, noise both sides share, drift and spikes.
 
 No test lives here. The noises are of the kind and size that shared machines have, so that rules
 behave as on recordings; what a machine does, these recordings do not say.
@@ -66,7 +66,7 @@ def session(
         versions={framework: "1.2.3"},
         wall_s=round(chance.uniform(50, 80), 1),
         launches=tuple(pairs),
-        machine="two made-up cores",
+        machine="two fake cores",
     )
 
 

@@ -96,7 +96,7 @@ def test_a_slowdown_of_one_payload_is_named_with_it_and_measured_there() -> None
 def test_how_it_was_recorded_is_said(lines: list[str]) -> None:
     text = " ".join(lines)
     for words in (
-        "Recorded from 2026-01-02 to 2026-01-02 on two made-up cores: 18 sessions of jax, 4 ranks",
+        "Recorded from 2026-01-02 to 2026-01-02 on two fake cores: 18 sessions of jax, 4 ranks",
         "(jax 1.2.3), 8 launch pairs each, 10 samples a launch.",
         "Load average of the machine before a session: median ",
         "Wall time of a session: median ",

@@ -16,14 +16,14 @@ from .rules import POLICY
 
 TERMS = Terms(policy=POLICY, launches=6)
 SAMPLES = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3)
-MOODS = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
+STATES = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
 
 
 def _runs(side: str, factor: float, number: int, *samples_s: float) -> tuple[Run, ...]:
-    """Launches `factor` times as long, each in the mood of its pass."""
+    """Launches `factor` times as long, each by the machine's state in its pass."""
     return tuple(
         build.run(
-            *(MOODS[i] * factor * (1 + 0.002 * (i % 3)) ** (side == "candidate") * s for s in one),
+            *(STATES[i] * factor * (1 + 0.002 * (i % 3)) ** (side == "candidate") * s for s in one),
             launch=f"{i + 1}.jax.{side}",
         )
         for i, one in enumerate([samples_s or SAMPLES] * number)

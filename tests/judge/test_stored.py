@@ -141,7 +141,7 @@ def test_what_all_cases_share_is_no_loss_of_one_of_them() -> None:
 
 
 def test_a_case_beyond_what_sessions_differ_by_has_regressed_though_all_others_did_too() -> None:
-    """Nothing in the sessions makes 1.4 plausible as a mood of the machine."""
+    """Nothing in the sessions makes 1.4 plausible as the machine's state."""
     shared = replace(TOGETHER, log_ratio=math.log(1.4))
     assert _compared(*(1.4,) * 6, shift=shared).outcome is Outcome.REGRESSED
 

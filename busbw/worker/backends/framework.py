@@ -161,12 +161,12 @@ def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
 class AbstractValues(ABC):
     """What ranks start with, in `draws` draws, and what they must hold after some rounds.
 
-    `unit` is what rounds are called, `lies` begins the sentence that says where a result is.
+    `unit` is what rounds are called, `located` begins the sentence that says where a result is.
     """
 
     draws: int
     unit: str
-    lies: str
+    located: str
 
     @abstractmethod
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:

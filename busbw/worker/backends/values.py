@@ -59,7 +59,7 @@ class Values(AbstractValues):
 
     draws = 4
     unit = "rounds"
-    lies = "the result lies"
+    located = "the result is"
 
     @property
     def collective(self) -> AbstractCollective:
@@ -164,7 +164,7 @@ class StepValues(AbstractValues):
 
     draws = DRAWS
     unit = "steps"
-    lies = "the weights lie"
+    located = "the weights are"
 
     def __init__(self, step: Layer, *, virtual: bool) -> None:
         made = np.random.default_rng(step.inputs)

@@ -1,4 +1,4 @@
-"""Made-up examples that a net can learn: ten pictures, each often and never twice the same."""
+"""Synthetic examples that a net can learn: ten pictures, each often and never twice the same."""
 
 from __future__ import annotations
 

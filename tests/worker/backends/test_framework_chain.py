@@ -18,7 +18,7 @@ class Three(AbstractValues):
 
     draws = 3
     unit = "rounds"
-    lies = "the result lies"
+    located = "the result is"
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         assert results == {0: 100 * number + iterations}

@@ -124,7 +124,7 @@ class JaxProgram(AbstractChain):
         )
         if len({shard.device for shard in shards}) != self._case.ranks:
             raise wrong_world(
-                f"{self._values.lies} on {len(shards)} devices, expected {self._case.ranks}"
+                f"{self._values.located} on {len(shards)} devices, expected {self._case.ranks}"
             )
         right = (
             self._on_devices.right_ranks(number, iterations, self._result)

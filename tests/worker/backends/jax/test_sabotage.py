@@ -288,7 +288,7 @@ def test_another_result_is_wrong_and_its_place_is_named(
     ("name", "said"),
     [
         ("half the devices", "2 devices take part, expected 4"),
-        ("all on one device", "the result lies on 1 devices, expected 4"),
+        ("all on one device", "the result is on 1 devices, expected 4"),
     ],
 )
 def test_fewer_devices_are_another_world(
