@@ -32,6 +32,8 @@ from tests.docs.pages import PAGES, ROOT, Command, commands, name_of
 # Of options that take long; compiling takes none of those that say how hard to measure.
 _SHORT = "--payloads=1K,64K"
 _SHORT_MEASURED = f"{_SHORT} --launches=2 --time-budget=5"
+# The gradient of a training step is a multiple of 2K.
+_SHORT_TRAINING = "--payloads=64K --launches=2 --time-budget=5"
 # A shell exits with 1 where a session has a verdict that fails, which is no fault of the page.
 _VERDICT = (0, 1)
 
@@ -125,7 +127,9 @@ class _Ground:
     def _addopts(self, text: str) -> Mapping[str, str]:
         if not self._short:
             return {}
-        return {"PYTEST_ADDOPTS": _SHORT if "--topology" in text else _SHORT_MEASURED}
+        if "--topology" in text:
+            return {"PYTEST_ADDOPTS": _SHORT}
+        return {"PYTEST_ADDOPTS": _SHORT_TRAINING if "training" in text else _SHORT_MEASURED}
 
     def bash(self, text: str, checkout: Path, limit_s: float) -> tuple[int | None, str]:
         """The exit code, None if it took too long, and the output; all that it started is ended."""
