@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,4 +40,9 @@ def test_a_recorded_session_is_judged_as_it_was(recorded: Recorded, tmp_path: Pa
     assert now["session"] == recorded.results["session"] | neither
     for case, before in zip(now["cases"], recorded.results["cases"], strict=True):
         for key in before.keys() - NOT_JUDGED:
-            assert case[key] == before[key], (before["id"], key)
+            assert case[key] == _as_now(key, before[key]), (before["id"], key)
+
+
+def _as_now(key: str, value: Any) -> Any:
+    """They were recorded before failures said what the worker's process takes by itself."""
+    return value | {"process_bytes": None} if key == "failure" and value else value
