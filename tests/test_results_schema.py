@@ -69,6 +69,9 @@ def _run() -> Run:
         dispatch_s=2.0e-5,
         first_call_s=0.1,
         rank_times_s=(0.8e-5, 0.9e-5),
+        process_times_s=(0.9e-5, 1.0e-5),
+        over_processes_s={"slowest": 1.0e-5, "median": 0.95e-5, "fastest": 0.9e-5},
+        process_layouts_s=(1.0e-4, 2.1e-4),
         phases_s={"sampling": 0.2},
         peak_memory_bytes=1 << 20,
         compiled_memory_bytes=1 << 14,
@@ -117,6 +120,7 @@ def _judged(spec: Spec) -> Kind:
             bytes_per_s=450e9, most_bytes_per_s=788e9, text="links", sure=True, in_switch=True
         ),
         provisional=True,
+        straggler=model.Straggler(process=1, ratio=2.1, host="b", rank=3),
         reference=model.Reference(source="a paper", oom=False, algbw_gb_per_s=50.0, doubt="old"),
     )
     return verdict, Measurement(case=case, runs=(_run(), _run()))

@@ -7,7 +7,16 @@ interpreter has is asked without a worker.
 """
 
 from .bundle import Bundle, worker_hash
-from .executor import BusyError, Executor, ProbeCutShort, ProbeFailed, alone, probe, trained
+from .executor import (
+    BusyError,
+    Executor,
+    ProbeCutShort,
+    ProbeFailed,
+    ProbesDiffer,
+    alone,
+    probe,
+    trained,
+)
 from .group import Group
 from .interpreter import Interpreter, interpreter
 from .local import LocalTransport, Worker
@@ -29,6 +38,7 @@ __all__ = [
     "Parallel",
     "ProbeCutShort",
     "ProbeFailed",
+    "ProbesDiffer",
     "Progress",
     "Reply",
     "Request",

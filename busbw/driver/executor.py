@@ -96,9 +96,9 @@ class Executor:
         """Whether nothing may be started any more."""
         return self._stopped
 
-    def start(self, starter: Starter, launch: LaunchId, cluster: Cluster = ALONE) -> Group:
-        """A new group, not necessarily ready."""
-        group = Group(self._transport, starter, launch, cluster)
+    def start(self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None) -> Group:
+        """A new group, not necessarily ready: by default of the processes of `starter`."""
+        group = Group(self._transport, starter, launch, cluster or starter.cluster)
         with self._lock:
             self._alive.add(group)
             if self._stopped:
@@ -128,7 +128,7 @@ class Executor:
         return failure or other
 
     def opened(
-        self, starter: Starter, launch: LaunchId, cluster: Cluster = ALONE
+        self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None
     ) -> Group | Failure:
         """A group that is ready."""
         return self.begun(self.start(starter, launch, cluster), starter)
@@ -199,11 +199,15 @@ class ProbeCutShort(ProbeFailed):
     """The worker hung or died of a signal, twice: that says nothing of the request."""
 
 
+class ProbesDiffer(ProbeFailed):
+    """Processes of one group have other versions or devices: they are no single stack."""
+
+
 def probe(starter: Starter, executor: Executor) -> Probe:
     """The devices that the framework of `starter` reaches.
 
-    Raises ProbeFailed with the end of the log, and ProbeCutShort if a second worker hung or died of
-    a signal, too.
+    Raises ProbeFailed with the end of the log, ProbeCutShort if a second worker hung or died of a
+    signal, too, and ProbesDiffer if the processes of a group do not have the same.
     """
     answer = _asked(starter, executor, _PROBE)
     if isinstance(answer, Failure) and cut_short(answer):
@@ -211,6 +215,8 @@ def probe(starter: Starter, executor: Executor) -> Probe:
         answer = _asked(starter, executor, _PROBE.again)
         if isinstance(answer, Failure) and cut_short(answer):
             raise ProbeCutShort(f"{_words(starter, answer)}; it was tried twice")
+    if isinstance(answer, Failure) and answer.kind is FailureKind.WRONG_WORLD:
+        raise ProbesDiffer(f"{starter.framework}: {answer.message}")
     if isinstance(answer, Failure):
         raise ProbeFailed(_words(starter, answer))
     return answer

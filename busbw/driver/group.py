@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.model import ALONE, Cluster, Failure, LaunchId, Role
 
+from .merging import merged
 from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport, failure_of
 
 Answers = Mapping[Role, Answer]
@@ -20,6 +21,9 @@ Requests = Mapping[Role, Request | None]
 
 # How long the others are watched after one failed: the cause may show there a little later.
 CAUSE_GRACE_S = 0.5
+
+# How long processes that refuse a request together may take to do so, one after the other.
+REFUSAL_GRACE_S = 10.0
 
 
 class Group:
@@ -69,34 +73,46 @@ class Group:
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
-        """The answer of a single process; a Failure if it gave none.
+        """The one answer of all processes; a Failure if any gave none.
 
-        After a Failure that it answered itself it goes on, else it `is_over`.
+        After a Failure that all of them answered themselves it goes on, else it `is_over`.
         Raises ValueError if it was over before.
         """
         if self.is_over:
             raise ValueError(f"the process of launch {self.launch} is over")
-        answers = self.ask_each(dict.fromkeys(self._members, request), timeout_s, doing)
-        return answers if isinstance(answers, Failure) else next(iter(answers.values()))
+        requests = dict.fromkeys(self._members, request)
+        answers = self.ask_each(requests, timeout_s, doing, together=True)
+        if isinstance(answers, Failure):
+            return answers
+        if self.cluster == ALONE:
+            return next(iter(answers.values()))
+        answer = merged(answers, self.launch)
+        refused = all(isinstance(one, Failure) for one in answers.values())
+        if isinstance(answer, Failure) and not refused:
+            self.kill()
+        return answer
 
     def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
         """Ask the members with the task that the cluster asks."""
         asked = [role for role in self._members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
 
-    def ask_each(self, requests: Requests, timeout_s: float, doing: str) -> Answers | Failure:
+    def ask_each(
+        self, requests: Requests, timeout_s: float, doing: str, *, together: bool = False
+    ) -> Answers | Failure:
         """Send each member its request and wait for all replies, all within `timeout_s`.
 
         A member without a request is watched: its end is a Failure, too. `doing` describes the
         request in messages. A Failure names the role if there are several. After it every member
-        has been killed, except a single process that answered it itself.
+        has been killed, except a single process that answered it itself. Those that do something
+        `together` may all refuse it, each with a Failure of its own, and go on.
         Raises ValueError for a role that no member has.
         """
         for role in requests:
             if role not in self._members:
                 raise ValueError(f"there is no {role.name} in this group")
         try:
-            answers = self._asked(requests, timeout_s, doing)
+            answers = self._asked(requests, timeout_s, doing, together=together)
         except BaseException:
             self.kill()
             raise
@@ -107,6 +123,9 @@ class Group:
     def close(self) -> bool:
         """Wait for every member to exit, and kill those that do not; whether all exited."""
         members, self._members = self._members, {}
+        for member in members.values():
+            # Processes of one framework end together.
+            member.hang_up()
         try:
             return all([member.close() for member in members.values()])
         except BaseException:
@@ -127,21 +146,35 @@ class Group:
         for member in members.values():
             member.kill()
 
-    def _asked(self, requests: Requests, timeout_s: float, doing: str) -> Answers | Failure:
+    def _asked(
+        self, requests: Requests, timeout_s: float, doing: str, *, together: bool
+    ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
         for role, member in self._members.items():
             member.send(requests.get(role))
         answers: dict[Role, Answer] = {}
         while len(answers) < len(requests):
             seen = self._seen(deadline_s - self._clock())
+            refused = {
+                role: Reply(one) for role, one in answers.items() if isinstance(one, Failure)
+            }
+            if not seen and refused:
+                return self._cause(refused, doing)
             if not seen:
                 silent = [role for role in requests if role not in answers]
                 return self._silent(silent, doing)
-            failed = {role: one for role, one in seen.items() if self._failed(one)}
+            failed = {
+                role: one
+                for role, one in seen.items()
+                if (isinstance(one, Ended) if together else self._failed(one))
+            }
             if failed:
                 return self._cause(failed, doing)
             replies = {role: one for role, one in seen.items() if isinstance(one, Reply)}
             answers |= {role: one.answer for role, one in replies.items() if role in requests}
+            if any(isinstance(one, Failure) for one in answers.values()):
+                # The others say the same soon, or wait for it for ever.
+                deadline_s = min(deadline_s, self._clock() + REFUSAL_GRACE_S)
         return {role: answers[role] for role in requests}
 
     def _failed(self, answer: Reply | Ended | None) -> bool:
@@ -157,11 +190,19 @@ class Group:
         return {role: one.received() for role, one in self._members.items() if one in ready}
 
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
-        """The Failure for `roles` that did not answer in time, with the stack of the first."""
+        """The Failure for `roles` that did not answer in time, with the stack of the first.
+
+        For those that a signal has stopped, if there are any: the others wait for them.
+        """
+        roles = self._stopped(roles) or roles
         first = roles[0]
         ended = self._members[first].timed_out()
         failure = failure_of(ended, self._members[first].launch, doing)
         return self._named(failure, roles)
+
+    def _stopped(self, roles: Iterable[Role]) -> list[Role]:
+        """Those of `roles` that a signal has stopped."""
+        return [role for role in roles if self._members[role].is_stopped]
 
     def _cause(self, failed: Mapping[Role, Reply | Ended | None], doing: str) -> Failure:
         """The Failure of the member that most likely made the others fail."""
@@ -176,6 +217,10 @@ class Group:
                 answer = watched.pop(role).received()
                 if self._failed(answer):
                     found[role] = answer
+        stopped = self._stopped(role for role in self._members if role not in found)
+        if stopped:
+            # The framework has told the others that it does not hear from this one.
+            return self._silent(stopped, doing)
         role = min(found, key=lambda one: _suspicion(found[one]))
         return self._failure(role, found[role], doing)
 

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from busbw import wire
 from busbw.model import Cluster, ClusterMember, LaunchId, variables
@@ -101,6 +102,16 @@ def _command(
     command += [f"--member={json.dumps(wire.to_json(member))}"] if member is not None else []
     command += [f"--launch={launch}", f"--parent={os.getpid()}"]
     return [*command, f"--requests={requests}", f"--replies={replies}"]
+
+
+def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a signal has stopped the process; False where the system does not say."""
+    try:
+        text = (proc / str(pid) / "stat").read_text()
+    except OSError:
+        return False
+    # The name before the state may hold anything, spaces and brackets too.
+    return text.rpartition(")")[2].split()[:1] == ["T"]
 
 
 def environment_of(starter: Starter) -> dict[str, str]:
@@ -196,6 +207,11 @@ class Worker(Member):
         """The worker's process id."""
         return self._process.pid
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped the process, as Linux says."""
+        return is_stopped(self.pid)
+
     def fileno(self) -> int:
         """The descriptor of the replies, so that `select` can watch several workers at once."""
         return self._replies
@@ -243,11 +259,12 @@ class Worker(Member):
 
     def timed_out(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
-        waited_s = self._clock() - self._begun_s
+        waited_s, stopped = self._clock() - self._begun_s, self.is_stopped
         os.kill(self.pid, signal.SIGUSR1)
-        self._waited(STACK_GRACE_S)
+        if not stopped:
+            self._waited(STACK_GRACE_S)
         self.kill()
-        return self._ended(None, waited_s)
+        return replace(self._ended(None, waited_s), stopped=stopped)
 
     def _gone(self) -> Ended:
         """The pipe is closed: the process is exiting, or must be killed.
@@ -282,6 +299,10 @@ class Worker(Member):
             return self._process.poll() is not None
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, look) is not None
+
+    def hang_up(self) -> None:
+        """Close the pipes, at which the worker exits by itself; does not wait for it."""
+        self._close_pipes()
 
     def close(self) -> bool:
         """Wait for the worker to exit, and kill it if it does not; whether it exited."""

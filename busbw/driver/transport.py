@@ -20,6 +20,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.model import (
+    ALONE,
     Capability,
     Clock,
     Cluster,
@@ -32,6 +33,7 @@ from busbw.model import (
     FoundBy,
     LaunchId,
     Probe,
+    Role,
     Run,
     TrainingAnswer,
     TrainingRun,
@@ -45,6 +47,7 @@ from busbw.model import (
 class Starter:
     """How to start a worker: which interpreter, for which framework, capability and device.
 
+    With several `processes` a worker is a group of them, each with its part of the ranks.
     `environment` is added to pytest's own without `unset`, and holds under every interpreter.
     `defaults` are variables by capability, for those that neither sets.
     """
@@ -54,9 +57,15 @@ class Starter:
     capability: Capability = Capability.MEASURE
     device: str = ""
     ranks: int | None = None
+    processes: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
     defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The processes that measure together; a single one is alone."""
+        return ALONE if self.processes == 1 else Cluster(counts={Role().task: self.processes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ class Ended:
     """A worker that gave no reply: it hung until the deadline, or its process is over.
 
     `exit_code` is negative for a signal; None for a hang, and if the worker was killed for an
-    invalid reply: `refused` says what is wrong with it. `oom_kills` is how many processes the
+    invalid reply: `refused` says what is wrong with it. `stopped`: a signal had stopped it, so that
+    it could not answer. `oom_kills` is how many processes the
     kernel killed for memory meanwhile.
     """
 
@@ -101,12 +111,18 @@ class Ended:
     oom_kills: int
     waited_s: float
     refused: str = ""
+    stopped: bool = False
 
 
 class Member(ABC):
     """A running worker. Every way out ends the process, whatever it is doing."""
 
     launch: LaunchId
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped the process, which nothing but another one continues."""
+        return False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -127,6 +143,10 @@ class Member(ABC):
     @abstractmethod
     def timed_out(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
+
+    @abstractmethod
+    def hang_up(self) -> None:
+        """Close the channel, at which the worker exits by itself; does not wait for it."""
 
     @abstractmethod
     def close(self) -> bool:
@@ -279,7 +299,8 @@ def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
         return FailureKind.CRASHED, text, None
     if code is None:
         waited = f"{round(ended.waited_s, 1):g} s"
-        return FailureKind.TIMEOUT, f"the worker did not answer within {waited}", None
+        why = ", as a signal has stopped it," if ended.stopped else ""
+        return FailureKind.TIMEOUT, f"the worker did not answer within {waited}{why}", None
     if code == -signal.SIGKILL:
         if ended.oom_kills:
             text = "the kernel killed the worker for memory"

@@ -20,6 +20,7 @@ from .session import (
     slower_text,
 )
 from .stored import SharedShift, StoredReference, shared_shift
+from .straggler import straggler_of
 from .validity import with_ceiling
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "rerun",
     "shared_shift",
     "slower_text",
+    "straggler_of",
     "summary_of",
     "with_ceiling",
     "with_injections",

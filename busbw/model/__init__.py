@@ -91,6 +91,7 @@ from .verdict import (
     Difference,
     Reference,
     SessionVerdict,
+    Straggler,
     Summary,
     Verdict,
 )
@@ -186,6 +187,7 @@ __all__ = [
     "Spec",
     "StoredCase",
     "StoredSpec",
+    "Straggler",
     "Summary",
     "Topology",
     "TrainingAnswer",

@@ -172,12 +172,17 @@ class Run:
     read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
-    slowest and the fastest rank of each collective, and by their mean; of a training step both are
-    the collective's inside of it, by the profiler, and `overlap_fraction` is how much of its
-    time overlaps with other instructions of the rank, 0 to 1, the median over collectives and
-    ranks; None where the recording does not say, or was not asked for. `phases_s` says what the
-    launch spent its time on. `values_checked` counts elements that were compared with the exact
-    expected ones, over all ranks and samples; a Run exists only if every one was right.
+    slowest, the median and the fastest rank of each collective, and by their mean; of a training
+    step both are the collective's inside of it, by the profiler, and `overlap_fraction` is how
+    much of its time overlaps with other instructions of the rank, 0 to 1, the median over
+    collectives and ranks; None where the recording does not say, or was not asked for.
+    Of a group, `process_times_s` is the launch's time by the clock of each process,
+    `over_processes_s` that by the slowest, the median and the fastest process of each sample, and
+    `process_layouts_s` the p25 of the times in which each process laid its own values out, where it
+    waits for no other.
+    `phases_s` says what the launch spent its time on. `values_checked` counts elements that were
+    compared with the exact expected ones, over all ranks and samples; a Run exists only if every
+    one was right.
     `peak_memory_bytes` is the highest resident size of the worker during the case,
     `predicted_memory_bytes` the prediction of it, `compiled_memory_bytes` what one rank's part of
     the program takes according to the compiler; None where unknown.
@@ -205,6 +210,9 @@ class Run:
     rank_times_s: tuple[float, ...] = ()
     over_ranks_s: Mapping[str, float] = field(default_factory=dict)
     overlap_fraction: float | None = None
+    process_times_s: tuple[float, ...] = ()
+    over_processes_s: Mapping[str, float] = field(default_factory=dict)
+    process_layouts_s: tuple[float, ...] = ()
     phases_s: Mapping[str, float] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None

@@ -123,6 +123,7 @@ class Probe:
     """What one framework's probe found on this machine.
 
     `least_memory_bytes` is the memory below which no case fits, as the process itself takes it.
+    `hosts` has the name of each process's host.
     """
 
     framework: str
@@ -132,6 +133,7 @@ class Probe:
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
     least_memory_bytes: int | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

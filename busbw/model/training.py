@@ -55,10 +55,24 @@ ALONE = Cluster(counts={})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterMember:
-    """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices."""
+    """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices.
+
+    `hosts` is how many hosts they are on: as many of them on each, in the order of indices.
+    """
 
     role: Role
     addresses: Mapping[str, tuple[str, ...]]
+    hosts: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many members have the same task."""
+        return len(self.addresses[self.role.task])
+
+    @property
+    def on_host(self) -> int:
+        """How many members of the same task are on one host."""
+        return self.count // self.hosts
 
 
 class Net(str, enum.Enum):

@@ -58,6 +58,34 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Straggler:
+    """A process that the others of its group wait for; with a `rank`, that rank of it.
+
+    A process is told by the time in which it lays its own values out, `ratio` times that of the
+    others; a rank by that of the others in the collective, `ratio` times its own: it comes last.
+    """
+
+    process: int
+    ratio: float
+    host: str = ""
+    rank: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Such as ``straggler: process 1 (host b) takes 2.1 x as long as ...``."""
+        on = f" ({self.host})" if self.host else ""
+        if self.rank is not None:
+            return (
+                f"straggler: rank {self.rank} of process {self.process}{on} comes last: the others "
+                f"are {self.ratio:.1f} x as long in the collective"
+            )
+        return (
+            f"straggler: process {self.process}{on} takes {self.ratio:.1f} x as long as the others "
+            "to lay its values out"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseVerdict:
     """The answer for a Case, whether it was timed or compiled. It words itself.
 
@@ -88,7 +116,7 @@ class Verdict(CaseVerdict):
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
     `detectable` is the ratio that is flagged with 95 % probability, which decides nothing.
     `tail_ratio` is p90 over p25, now over before, where that grew significantly. `ceiling` is what
-    the hardware allows, where that is known.
+    the hardware allows, where that is known. `straggler` is what the others of a group wait for.
     """
 
     spec: Spec
@@ -103,6 +131,7 @@ class Verdict(CaseVerdict):
     provisional: bool = False
     reference: Reference | None = None
     ceiling: Ceiling | None = None
+    straggler: Straggler | None = None
 
     @property
     def ceiling_share(self) -> float | None:

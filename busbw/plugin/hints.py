@@ -33,6 +33,8 @@ _OF_NCCL_TESTS: Mapping[str, str] = {
 }
 # What of these also means something to pytest or pytest-xdist, by itself.
 _OF_OTHERS = ("factor",)
+# Those of pytest-xdist that are near to one of ours, and are no mistake.
+_OF_XDIST = ("--numprocesses", "--maxprocesses")
 # What nccl-tests begins and ends with where that is not said.
 _USUAL = "32M"
 _SHORT = re.compile(r"(-[befigw])=?(\w+)")
@@ -98,6 +100,6 @@ def _nearly(arguments: Sequence[str], flags: Sequence[str]) -> Iterator[str]:
     """What is almost one of our options."""
     for word in arguments:
         name, equals, value = word.partition("=")
-        if name.startswith("--") and name not in flags and name not in _OF_NCCL_TESTS:
+        if name.startswith("--") and name not in (*flags, *_OF_NCCL_TESTS, *_OF_XDIST):
             for near in difflib.get_close_matches(name, flags, n=1, cutoff=_LIKENESS):
                 yield f"did you mean {near}{equals}{value[:60]}?"

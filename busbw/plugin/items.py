@@ -104,6 +104,7 @@ def _properties(verdict: Verdict) -> dict[str, object]:
         "ratio": verdict.ratio,
         "limit": verdict.limit,
         "detectable": verdict.detectable,
+        "straggler": verdict.straggler.text if verdict.straggler else None,
     }
 
 

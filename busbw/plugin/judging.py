@@ -46,6 +46,10 @@ def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge
         measured.measurements[spec].runs,
         paired=measured.resolved.paired,
     )
+    straggler = judge.straggler_of(
+        measured.measurements[spec].runs, job.key, measured.resolved.machine.process_hosts
+    )
+    verdict = replace(verdict, straggler=straggler)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return judge.Ruling(verdict=verdict)
@@ -187,18 +191,22 @@ def _moved(measured: Measured, drifted: Sequence[judge.Drift], *, slower: bool) 
 
 
 def given_up(
-    collected: Collected, specs: Sequence[Spec], compiled: Sequence[CompileSpec], why: str
+    collected: Collected,
+    specs: Sequence[Spec],
+    compiled: Sequence[CompileSpec],
+    why: str,
+    *,
+    outcome: Outcome = Outcome.FAILED,
 ) -> Judged:
-    """The probe was cut short: every case fails, and the session has no verdict."""
+    """There is no probe: every case fails with `outcome`, and the session has no verdict."""
     return Judged(
         collected=collected,
         session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
         verdicts={
-            spec: Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
-            for spec in specs
+            spec: Verdict(spec=spec, outcome=outcome, failed=True, text=why) for spec in specs
         },
         compiled={
-            spec: CompiledVerdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=why)
+            spec: CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=why)
             for spec in compiled
         },
     )

@@ -94,6 +94,7 @@ def starter_of(
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
+        processes=settings.processes,
         environment=_variables(against, lock),
         unset=variables.STACK if lock else frozenset(),
         defaults=FRAMEWORKS[framework].environment,
@@ -115,10 +116,13 @@ def _ranks_asked(settings: Settings) -> int | None:
 
 
 def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") -> Probe:
-    """One framework's answer; without one it is a usage error, unless workers were cut short."""
+    """One framework's answer; without one it is a usage error.
+
+    Unless workers were cut short, or are not all of one stack.
+    """
     try:
         return driver.probe(starter, executor)
-    except driver.ProbeCutShort:
+    except (driver.ProbeCutShort, driver.ProbesDiffer):
         raise
     except driver.ProbeFailed as error:
         raise pytest.UsageError(f"busbw: {side}{error}") from error

@@ -48,6 +48,18 @@ OPTIONS = (
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
     Option(
+        name="processes",
+        default="1",
+        metavar="P",
+        help="measure in P processes that run the same program together, such as one for each "
+        "host; default: 1",
+    ),
+    Option(
+        name="ranks_per_process",
+        metavar="R",
+        help="ranks of each of --processes; default: 1",
+    ),
+    Option(
         name="frameworks",
         default="auto",
         metavar="LIST",

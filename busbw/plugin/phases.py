@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 
 from busbw import driver, judge, report, stats, writing
-from busbw.model import CompileSpec, Spec
+from busbw.model import CompileSpec, Outcome, Spec
 
 from . import checking, compiling, judging, machine, measuring, resolving
 from .accepting import accepted
@@ -84,6 +84,10 @@ class _Loop:
             raise pytest.UsageError(f"busbw: {error}") from error
         except driver.ProbeCutShort as error:
             judged = judging.given_up(self._asked, specs, compiled, str(error))
+        except driver.ProbesDiffer as error:
+            judged = judging.given_up(
+                self._asked, specs, compiled, str(error), outcome=Outcome.INCOMPARABLE
+            )
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
     def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:

@@ -97,6 +97,11 @@ class Machine:
     probes: tuple[Probe, ...]
     references: tuple[Probe, ...] = ()
 
+    @property
+    def process_hosts(self) -> tuple[str, ...]:
+        """The names of the hosts of a group's processes."""
+        return next((one.hosts for one in self.probes if one.hosts), ())
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:

@@ -58,6 +58,7 @@ class Settings:
     """What the user asked for, checked.
 
     `locks_reference`: with new baselines the stack is locked that they were measured with.
+    `processes` run every program together, each with its part of the `ranks`.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `asked` is the grid, including them;
     `step_payloads` are the payloads of training steps.
@@ -65,6 +66,7 @@ class Settings:
 
     device: Device | None
     ranks: int | None
+    processes: int
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
@@ -119,10 +121,12 @@ def _settings(config: pytest.Config) -> Settings:
     there = _frameworks(texts, named=named, pythons=pythons)
     root = _baselines(config, texts["baselines"])
     absent = _absent(there, root, named or against or texts["topology"])
-    ranks, limit = _ranks(texts["ranks"]), texts["memory_limit"]
+    processes = whole("processes", texts["processes"], least=1)
+    ranks, limit = _ranks(texts, processes), texts["memory_limit"]
     return Settings(
         device=None if texts["device"] == "auto" else Device(texts["device"]),
         ranks=ranks,
+        processes=processes,
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,
@@ -212,7 +216,24 @@ def _step_payloads(text: str) -> tuple[int, ...]:
     return STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
 
 
-def _ranks(text: str) -> int | None:
+def _ranks(texts: Mapping[str, str], processes: int) -> int | None:
+    """How many there are together; None for all that are there."""
+    text, each = texts["ranks"], texts["ranks_per_process"]
+    if each and processes == 1:
+        raise ValueError("--ranks-per-process: there are no --processes whose ranks they could be")
+    asked = _ranks_of(text)
+    if processes == 1:
+        return asked
+    found = processes * (whole("ranks_per_process", each, least=1) if each else 1)
+    if asked not in (None, found):
+        raise ValueError(
+            f"--ranks: {asked}: {processes} processes of {found // processes} have {found} ranks; "
+            "accepted is as many, or none"
+        )
+    return found
+
+
+def _ranks_of(text: str) -> int | None:
     if not text or text == "all":
         return None
     if text.isdecimal() and int(text) < 2:

@@ -14,11 +14,12 @@ Schema history of results.schema.json:
 8  what a locked reference says of the stack and of the machine (`stack`, `machine`); when the
    session began, by which busbw, on which host; which devices were not found; what a worker that
    ran out of memory took by itself.
+9  times by process of a group, and which process the others wait for (`straggler`).
 
 Schema history of compiled.schema.json:
 1  the first.
-2  when the session began, by which busbw, on which host; what a compiler's process that ran out of
-   memory took by itself.
+2  when the session began, by which busbw, on which host. A failure has `process_bytes` as in
+   results, which is null: no compiler says what it took by itself.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 8
+SCHEMA = 9
 _COMPILED_SCHEMA = 2
 
 # What the schema calls by another name than the code.
@@ -136,6 +137,7 @@ def _case(
         "ceiling": {**fields_of(ceiling), "share": verdict.ceiling_share} if ceiling else None,
         **_picked(verdict, "baseline", "ratio", "ratio_interval", "ratio_error", "limit"),
         **_picked(verdict, "detectable", "tail_ratio", "provisional", "failure", "notes"),
+        "straggler": _plain(verdict.straggler),
         "published": _plain(verdict.reference),
         "launches": _plain(measurement.runs) if measurement else [],
         "failures": _plain(measurement.failures) if measurement else [],

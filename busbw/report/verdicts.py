@@ -24,7 +24,6 @@ from busbw.model import (
 
 from .table import Column, Row, Table, TextLine, attributes, percent_text, ratio_text, span_text
 
-_RATE = "{:.3f}".format
 _BOLD = {"bold": True}
 _RED = {"red": True, "bold": True}
 
@@ -32,6 +31,11 @@ _RED = {"red": True, "bold": True}
 def _us_text(seconds: float) -> str:
     """Microseconds, a tenth of them at least."""
     return f"{seconds * 1e6:.1f}"
+
+
+def _rate_text(gb_per_s: float) -> str:
+    """Three digits after the point; two significant ones of what is slower."""
+    return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
 
 
 def _share_text(share: float) -> str:
@@ -43,8 +47,8 @@ _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
 _COLUMNS = (
     Column("median_s", "time", unit="us", text=_us_text, width=7, fits=True),
     Column("best_s", "best", unit="us", text=_us_text, width=7, fits=True),
-    Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_RATE, width=7, fits=True),
-    Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_RATE, width=7, fits=True),
+    Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_rate_text, width=7, fits=True),
+    Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_rate_text, width=7, fits=True),
     Column("ceiling_share", "ceil", unit="%", text=_share_text, width=4),
     Column("spread", "spread", unit="%", text=percent_text, width=6),
     Column("dispatch_s", "per call", unit="us", text=_us_text, width=8, fits=True),
@@ -130,7 +134,8 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
 
 def _row(verdict: Verdict, verbose: bool) -> Row:
     markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
-    notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
+    said = [*verdict.notes, *([verdict.straggler.text] if verdict.straggler else [])]
+    notes = [TextLine(note, {"yellow": True}) for note in said]
     if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.reference is not None:

@@ -63,19 +63,24 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
 
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     try:
+        member = (
+            wire.from_json(ClusterMember, wire.parsed(options.member), "member")
+            if options.member
+            else None
+        )
         if capability is Capability.COMPILE:
             with without_garbage_collection():
                 compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
             return
         if capability is Capability.TRAIN:
-            member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
+            assert member is not None
             with without_garbage_collection():
                 trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
             return
         with without_garbage_collection():
-            backend = backends.load(options.framework, device, options.ranks)
+            backend = backends.load(options.framework, device, options.ranks, member)
         serve(channel, backend, launch=launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.

@@ -7,6 +7,7 @@ is found by counting: each rank must have every collective that it ran.
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 from collections import defaultdict
@@ -19,11 +20,12 @@ from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work
 from busbw.traces.event import RecordedCollective, Trace, TraceError
 from busbw.traces.recognition import UNKNOWN
 from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
-from busbw.worker.sampling import Sampled, Sampler, launch_time_s
+from busbw.worker.sampling import Gathered, Sampled, Sampler, alone, launch_time_s
 
 _OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "slowest": max,
     "mean": statistics.fmean,
+    "median": statistics.median,
     "fastest": min,
 }
 
@@ -36,10 +38,10 @@ MOST_EVENTS = 5_000
 class Recorded:
     """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
-    `over_ranks_s` has the launch's time by the slowest and the fastest rank of each collective,
-    and by the mean over ranks. `overlap_fraction` is the median over collectives and ranks of how
-    much of its own time other instructions of the rank ran, 0 to 1; None where that is not known.
-    `calls_s` are whole calls by the host's clock.
+    `over_ranks_s` has the launch's time by the slowest, the median and the fastest rank of each
+    collective, and by the mean over ranks. `overlap_fraction` is the median over collectives and
+    ranks of how much of its own time other instructions of the rank ran, 0 to 1; None where that
+    is not known. `calls_s` are whole calls by the host's clock.
     """
 
     iterations: int
@@ -65,7 +67,9 @@ def record(
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
         found = read(reader, case.collective, with_overlap=not case.workload.is_bare)
-    said = times(found, ranks=case.ranks, calls=calls, iterations=iterations)
+    said = times(
+        found, ranks=case.ranks, calls=calls, iterations=iterations, gathered=backend.gathered
+    )
     return replace(said, calls_s=tuple(elapsed_s))
 
 
@@ -98,26 +102,34 @@ def _with_hidden(found: Sequence[RecordedCollective], trace: Trace) -> list[Reco
 
 
 def times(
-    found: Sequence[RecordedCollective], *, ranks: int, calls: int, iterations: int
+    found: Sequence[RecordedCollective],
+    *,
+    ranks: int,
+    calls: int,
+    iterations: int,
+    gathered: Gathered = alone,
 ) -> Recorded:
     """What `found` says of `calls` calls of `iterations` collectives each, over `ranks` ranks.
 
-    Raises MeasuringError UNAVAILABLE if it does not hold every one of them.
+    Each process has found those of its own ranks; they say the same of all. Raises MeasuringError
+    UNAVAILABLE if it does not hold every one of them.
     """
+    of_process = ranks // len(gathered([0.0]))
     by_rank: Mapping[str, list[RecordedCollective]] = defaultdict(list)
     for one in sorted(found, key=lambda one: one.start_s):
         by_rank[one.rank].append(one)
     ordered = sorted(by_rank.items(), key=lambda item: (item[1][0].host, item[1][0].device))
     counts = {rank: len(ones) for rank, ones in ordered}
-    if len(counts) != ranks or set(counts.values()) != {calls * iterations}:
+    if len(counts) != of_process or set(counts.values()) != {calls * iterations}:
         raise _no_clock(
             f"the profiler recorded {counts or 'no collectives'} by rank, "
-            f"expected {calls * iterations} on each of {ranks}"
+            f"expected {calls * iterations} on each of {of_process}"
         )
     if iterations < 2:
         raise _no_clock("a call of a single collective has none after its warm-up")
     counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
-    kept = [[one.duration_s for one in ones] for ones in counted]
+    kept = _of_all([[one.duration_s for one in ones] for ones in counted], gathered)
+    overlap = _overlap_fraction([one for ones in counted for one in ones])
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
         for name, aggregate in _OVER_RANKS.items()
@@ -127,8 +139,21 @@ def times(
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
-        overlap_fraction=_overlap_fraction([one for ones in counted for one in ones]),
+        overlap_fraction=_median_of_all(overlap, gathered),
     )
+
+
+def _of_all(own: Sequence[Sequence[float]], gathered: Gathered) -> list[Sequence[float]]:
+    """The durations by rank of all processes, from those of this one."""
+    each = len(own[0])
+    rows = gathered([seconds for durations in own for seconds in durations])
+    return [row[begin : begin + each] for row in rows for begin in range(0, len(row), each)]
+
+
+def _median_of_all(own: float | None, gathered: Gathered) -> float | None:
+    """The median over processes; None if any does not know its own."""
+    found = [row[0] for row in gathered([math.nan if own is None else own])]
+    return None if any(map(math.isnan, found)) else statistics.median(found)
 
 
 def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:

@@ -18,6 +18,11 @@ from pathlib import Path
 _RESERVE = 0.05
 
 
+def name() -> str:
+    """The host's own name."""
+    return platform.node()
+
+
 def cpu_model() -> str:
     """The processor's model name, such as ``AMD EPYC``."""
     cpuinfo = Path("/proc/cpuinfo")

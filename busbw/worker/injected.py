@@ -42,7 +42,7 @@ def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
             on: sampler.beside(injecting=on) for on in (len(found) % 2 > 0, len(found) % 2 < 1)
         }
         found.append((pairs[False], pairs[True]))
-        spent_s = sampler.now_s() - begun_s
+        spent_s = sampler.slowest(sampler.now_s() - begun_s)
         least = 1 if spent_s > LONG_BUDGETS * plan.budget_s else LEAST_TURNS
         if len(found) >= plan.samples or (len(found) >= least and spent_s > plan.budget_s):
             return found

@@ -6,7 +6,8 @@ Knows the order and nothing of any framework: that is behind `backends.base`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+import statistics
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
 
 LARGE_BYTES = 2**30
+
+# Of the samples of several processes at the same time.
+_OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "slowest": max,
+    "median": statistics.median,
+    "fastest": min,
+}
 
 _Turns = Generator[bool, bool, "Run | Failure"]
 
@@ -110,7 +118,7 @@ class MeasureSession:
             plan = replace(plan, memory_limit_bytes=injection.limit_bytes)
         need = self.backend.memory_need(case)
         if need is not None:
-            self._check_fits(need, plan)
+            self._check_fits(need, plan, key)
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
@@ -155,6 +163,7 @@ class MeasureSession:
             self.backend.now_s,
             phases,
             sleep=self.backend.sleep,
+            gathered=self.backend.gathered,
             asleep=injection if injection and injection.extra is Extra.SLEEP else None,
             payload_bytes=case.payload_bytes,
         )
@@ -177,6 +186,8 @@ class MeasureSession:
             first_call_s=sampler.first_call_s,
             compiled_memory_bytes=program.compiled_memory_bytes,
         )
+        if len(slopes.by_process_s) > 1:
+            run = _by_process(run, slopes)
         if recorded is None:
             return run
         run = replace(run, rank_times_s=recorded.rank_times_s, over_ranks_s=recorded.over_ranks_s)
@@ -203,18 +214,27 @@ class MeasureSession:
                 raise
             return None
 
-    def _check_fits(self, need: MemoryNeed, plan: Plan) -> None:
-        """Raise MeasuringError OUT_OF_MEMORY before any memory is touched."""
+    def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
+        """Raise MeasuringError OUT_OF_MEMORY, in all processes, before any touches memory.
+
+        Processes of one host share what it has left.
+        """
         room = host.headroom(plan.memory_limit_bytes)
-        kept = self._kept_bytes(need)
-        if room is None or need.needed_bytes <= room.available_bytes + kept:
+        if room is None:
+            return
+        kept, sharing = self._kept_bytes(need), key.processes // key.hosts if key else 1
+        left = [one // sharing + kept for one in (room.available_bytes, room.capacity_bytes)]
+        available, capacity = (
+            int(min(of_all)) for of_all in zip(*self.backend.gathered(list(map(float, left))))
+        )
+        if need.needed_bytes <= available:
             return
         raise MeasuringError(
             FailureKind.OUT_OF_MEMORY,
-            f"{need.needed_bytes} bytes needed, {room.available_bytes + kept} available",
+            f"{need.needed_bytes} bytes needed, {available} available",
             needed_bytes=need.needed_bytes,
-            available_bytes=room.available_bytes + kept,
-            capacity_bytes=room.capacity_bytes + kept,
+            available_bytes=available,
+            capacity_bytes=capacity,
             process_bytes=host.resident_bytes(),
             predicted=True,
         )
@@ -250,6 +270,20 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
             Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),
         },
+    )
+
+
+def _by_process(run: Run, slopes: Sampled) -> Run:
+    """With what each process of the group saw by its own clock."""
+    at_once = list(zip(*slopes.by_process_s))
+    return replace(
+        run,
+        process_times_s=tuple(map(launch_time_s, slopes.by_process_s)),
+        over_processes_s={
+            name: launch_time_s([aggregate(times_s) for times_s in at_once])
+            for name, aggregate in _OVER_PROCESSES.items()
+        },
+        process_layouts_s=slopes.layouts_s,
     )
 
 

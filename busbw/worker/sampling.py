@@ -11,11 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from busbw.model import Injection, Plan
-from busbw.worker.backends.base import AbstractProgram, unavailable
+from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
+
+# Values of one process to those of all.
+Gathered = Callable[[Sequence[float]], Sequence[Sequence[float]]]
+
+
+def alone(values: Sequence[float]) -> Sequence[Sequence[float]]:
+    """Those of the only process."""
+    return (values,)
+
 
 LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
@@ -67,13 +76,17 @@ class Phases:
 class Sampled:
     """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
 
-    The last two are None where no slope was taken.
+    The last two are None where no slope was taken. `by_process_s` has the samples of each process
+    by its own clock, of which the slowest one's are `samples_s`, and `layouts_s` the p25 of the
+    times in which each laid its own values out: it waits for no other process then.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     dispatch_s: float | None = None
     short_s: float | None = None
+    by_process_s: tuple[tuple[float, ...], ...] = ()
+    layouts_s: tuple[float, ...] = ()
 
 
 @dataclass
@@ -81,7 +94,9 @@ class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
     With `asleep` the host sleeps within every fourth sample, as long as that says of a chain on
-    `payload_bytes`: an injected tail.
+    `payload_bytes`: an injected tail. `gathered` gives values of all processes of a group, which
+    run every call together: a call takes as long as in the slowest of them, so that all decide
+    alike how long to warm up, how long chains are, and when there are enough samples.
     """
 
     program: AbstractProgram
@@ -89,6 +104,7 @@ class Sampler:
     now_s: Callable[[], float]
     phases: Phases
     sleep: Callable[[float], None] = lambda seconds: None
+    gathered: Gathered = alone
     asleep: Injection | None = None
     payload_bytes: int = 0
     values_checked: int = 0
@@ -98,6 +114,11 @@ class Sampler:
     _iterations: int = 1
     _pairs: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
+    _spent_s: float = 0.0
+    _last_s: tuple[float, ...] = ()
+    _by_process: list[tuple[float, ...]] = field(default_factory=list)
+    _laid_out_s: float = 0.0
+    _layouts: list[tuple[float, ...]] = field(default_factory=list)
 
     def begin(self, *, single: bool = False) -> None:
         """Warm up and find out how long chains must be; `single`: a sample is one call."""
@@ -113,6 +134,8 @@ class Sampler:
             self._begun_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(self._sample(asleep=self._is_asleep()))
+            self._by_process.append(self._last_s)
+        self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
         """Seconds of a short and a long chain as in a sample, which is none.
@@ -133,16 +156,18 @@ class Sampler:
     @property
     def enough(self) -> bool:
         """Two samples at least; of what takes many times as long as all sampling may, one."""
-        spent_s = 0.0 if self._begun_s is None else self.now_s() - self._begun_s
-        count = len(self._pairs)
+        spent_s, count = self._spent_s, len(self._pairs)
         least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
         return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def sampled(self) -> Sampled:
         """What the turns gave, at least one."""
         if self._single:
-            return Sampled(1, tuple(one_s for _, one_s in self._pairs))
-        return self._slopes()
+            samples_s = tuple(one_s for _, one_s in self._pairs)
+            sampled = Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
+        else:
+            sampled = self._slopes()
+        return replace(sampled, layouts_s=tuple(map(launch_time_s, zip(*self._layouts))))
 
     def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -151,9 +176,13 @@ class Sampler:
         if shortest == self.program.step:
             # The warm-up's chain was the same one: a stall of the only short chain must not pass.
             short_s = min(short_s, self._warm_s)
-        samples_s = tuple(
-            self.slope(long, iterations, min(short, short_s)) for short, long in pairs
-        )
+        begins_s = [min(short, short_s) for short, _ in pairs]
+
+        def slopes(chains_s: Iterable[float]) -> tuple[float, ...]:
+            ends = zip(chains_s, begins_s)
+            return tuple(self.slope(long_s, iterations, short_s) for long_s, short_s in ends)
+
+        samples_s = slopes(long for _, long in pairs)
         if min(samples_s) <= 0:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
             raise unavailable(
@@ -161,7 +190,13 @@ class Sampler:
                 f"{longest_s:.3g} s: the host's clock cannot distinguish them"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
-        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
+        return Sampled(
+            iterations,
+            samples_s,
+            dispatch_s if dispatch_s > 0 else None,
+            short_s,
+            tuple(map(slopes, zip(*self._by_process))),
+        )
 
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
         """Seconds of one collective, from a chain of `iterations` and the shortest one."""
@@ -190,21 +225,41 @@ class Sampler:
 
     def _lay_out(self) -> None:
         with self.phases.of("laying_out"):
+            begun_s = self.now_s()
             self.program.fresh()
+            self._laid_out_s = self.now_s() - begun_s
 
     def _check(self, iterations: int) -> None:
         with self.phases.of("checking"):
             self.values_checked += self.program.check(iterations)
+            self._check_alike()
+
+    def _check_alike(self) -> None:
+        """Raise MeasuringError WRONG_RESULT where processes must have the same bits, and do not."""
+        digest = self.program.digest
+        if digest is None or len(self._last_s) < 2:
+            return
+        found = [row[0] for row in self.gathered([float(digest)])]
+        other = next((index for index, one in enumerate(found) if one != found[0]), 0)
+        if other:
+            raise wrong_result(f"process {other} no longer agrees with process 0")
 
     def _is_asleep(self) -> bool:
         return self.asleep is not None and len(self._pairs) % SLEEPING_EVERY == SLEEPING_EVERY - 1
 
+    def slowest(self, seconds: float) -> float:
+        """The longest of all processes' `seconds`."""
+        return max(row[0] for row in self.gathered([seconds]))
+
     def _call_s(self, iterations: int, *, asleep: bool = False) -> float:
+        """Seconds of a call in the slowest process; all begin it together."""
+        self._layouts.append(tuple(row[0] for row in self.gathered([self._laid_out_s])))
         begun_s = self.now_s()
         self.program.run(iterations)
         if asleep and self.asleep is not None:
             self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
-        return self.now_s() - begun_s
+        self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
+        return max(self._last_s)
 
     def _warm_up(self) -> float:
         """Shortest chains until one is no longer much faster than the last, or time is up.
@@ -217,7 +272,7 @@ class Sampler:
             return last_s
         while True:
             elapsed_s = self.timed(self.program.step)
-            is_over = self.now_s() - begun_s > self.plan.budget_s
+            is_over = self.slowest(self.now_s() - begun_s) > self.plan.budget_s
             if elapsed_s > SETTLED * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s

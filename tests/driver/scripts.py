@@ -33,9 +33,9 @@ def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None)
     return Executor(LocalTransport(bundle), on_note)
 
 
-def measure(payload_bytes: int = 1024) -> Request:
+def measure(payload_bytes: int = 1024, key: EnvironmentKey = KEY) -> Request:
     """The request to measure one case."""
-    return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": KEY})
+    return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": key})
 
 
 def case(payload_bytes: int, framework: str = "fake") -> Case:

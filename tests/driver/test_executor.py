@@ -87,7 +87,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
     assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
     (note,) = notes
     assert note.startswith("launch 1.fake: the worker did not answer within 0.")
-    assert note.endswith(" s while starting; it was started once more")
+    assert note.endswith(" s, as a signal has stopped it, while starting; it was started once more")
     assert not processes(bundle.path)
 
 

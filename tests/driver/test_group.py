@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -16,13 +17,15 @@ from busbw.driver.group import Group
 from busbw.model import ALONE, Cluster, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
 
 from .processes import processes, wait_until
-from .scripts import measure, starter
+from .scripts import KEY, measure, starter
 
 LONG_S = 60.0
 SHORT_S = 0.4
 CLUSTER = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
 ROLES = CLUSTER.roles
 WORKER_1 = Role(task="worker", index=1)
+# Two processes that measure together.
+PAIR = Cluster(counts={"worker": 2})
 LAUNCH = LaunchId.parse("1")
 REQUEST = measure()
 
@@ -270,3 +273,77 @@ def test_what_a_member_says_that_was_not_asked_is_nobody_s_answer(
     assert said
     assert not isinstance(answers, Failure)
     assert {role.name: type(answer) for role, answer in answers.items()} == {"chief 0": Run}
+
+
+def test_of_several_that_are_silent_the_one_that_is_stopped_is_named(bundle: Bundle) -> None:
+    with group(bundle, chief0="hang", worker0="hang", worker1="hang", ps0="hang") as members:
+        stopped = members.members[WORKER_1]
+        assert isinstance(stopped, Worker)
+        os.kill(stopped.pid, signal.SIGSTOP)
+        found = failure(members.ask_each(all_of(REQUEST), 1.0, "measuring"))
+    assert found.kind is FailureKind.TIMEOUT
+    assert found.message == (
+        "worker 1: the worker did not answer within 1 s, as a signal has stopped it, "
+        "while measuring"
+    )
+    assert not processes(bundle.path)
+
+
+def test_one_that_is_stopped_is_named_and_not_who_was_told_so_and_ended(bundle: Bundle) -> None:
+    with group(bundle, chief0="hang", worker0="hang", worker1="exit", ps0="hang") as members:
+        stopped = members.members[Role(task="ps")]
+        assert isinstance(stopped, Worker)
+        os.kill(stopped.pid, signal.SIGSTOP)
+        found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
+    assert found.message.startswith("ps 0: the worker did not answer within")
+    assert "as a signal has stopped it" in found.message
+    assert not processes(bundle.path)
+
+
+def _pair_request() -> Request:
+    return measure(key=replace(KEY, processes=2))
+
+
+def test_processes_that_measure_together_give_one_run(bundle: Bundle) -> None:
+    pair = Group(LocalTransport(bundle), starter(), LAUNCH, PAIR)
+    try:
+        assert pair.begin(LONG_S) is None
+        found = pair.ask(_pair_request(), LONG_S, "measuring")
+        assert isinstance(found, Run)
+        assert found.launch == LAUNCH
+        assert (len(found.process_times_s), len(found.process_layouts_s)) == (2, 2)
+        assert found.values_checked % 8 == 0
+        assert pair.close()
+    finally:
+        pair.kill()
+    assert not processes(bundle.path)
+
+
+def test_what_all_refuse_leaves_the_group_alive(bundle: Bundle) -> None:
+    refusing = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    pair = Group(LocalTransport(bundle), refusing, LAUNCH, PAIR)
+    try:
+        assert pair.begin(LONG_S) is None
+        first = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
+        assert (first.kind, first.launch) == (FailureKind.OUT_OF_MEMORY, LAUNCH)
+        assert not pair.is_over
+        request = measure(2048, key=replace(KEY, processes=2))
+        assert isinstance(pair.ask(request, LONG_S, "measuring"), Run)
+    finally:
+        pair.kill()
+    assert not processes(bundle.path)
+
+
+def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
+    one = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
+    pair = Group(LocalTransport(bundle), one, LAUNCH, PAIR)
+    try:
+        assert pair.begin(LONG_S) is None
+        found = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
+        assert pair.is_over
+    finally:
+        pair.kill()
+    assert found.kind is FailureKind.WRONG_RESULT
+    assert found.message.startswith("worker 1: ")
+    assert not processes(bundle.path)

@@ -28,7 +28,7 @@ class StandIn(FakeBackend):
         return dataclasses.replace(super().probe(), framework=name)
 
 
-backends.load = lambda framework, device, ranks: StandIn(device, ranks)
+backends.load = lambda framework, device, ranks, member: StandIn(device, ranks)
 main()
 """
 

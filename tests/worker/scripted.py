@@ -6,7 +6,7 @@ The clock is the program's own: it moves when something is run, laid out or comp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,9 @@ class Backend(AbstractBackend):
     def world(self) -> World:
         return replace(self._world)
 
+    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        return (tuple(values),)
+
     def now_s(self) -> float:
         return self.program.clock_s
 
@@ -148,7 +151,11 @@ class Backend(AbstractBackend):
 
 def sampler(program: Program, *, backend: Backend | None = None, **options: Any) -> Sampler:
     """For `program`, with four samples and time for them; `options` are the plan's or its own."""
-    own = {name: options.pop(name) for name in ("asleep", "payload_bytes") if name in options}
+    own = {
+        name: options.pop(name)
+        for name in ("asleep", "payload_bytes", "gathered")
+        if name in options
+    }
     ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
     return Sampler(
         program,

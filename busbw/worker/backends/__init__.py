@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
 
-def load(framework: str, device: Device | None, ranks: int | None) -> AbstractBackend:
+def load(
+    framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+) -> AbstractBackend:
     """The back end of `framework`, opened on `device` (None: any) with `ranks`.
 
-    Raises MeasuringError UNAVAILABLE where the framework is too old.
+    A `member` of a group has its part of the ranks. Raises MeasuringError UNAVAILABLE where the
+    framework is too old, or where the members do not find each other.
     """
-    opened: AbstractBackend = _offered(framework, "load")(device, ranks)
+    opened: AbstractBackend = _offered(framework, "load")(device, ranks, member)
     return opened
 
 

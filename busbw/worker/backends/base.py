@@ -128,6 +128,11 @@ class AbstractProgram(ABC):
     compiled_memory_bytes: int | None = None
     injecting: bool = True
 
+    @property
+    def digest(self) -> int | None:
+        """Of the last values that were checked, where all processes must have the same bits."""
+        return None
+
     @abstractmethod
     def fresh(self) -> None:
         """Lay out starting values on every rank, different from the last ones, and wait for it."""
@@ -187,6 +192,13 @@ class AbstractBackend(ABC):
     @abstractmethod
     def world(self) -> World:
         """What cases would run on now, asked of the framework itself."""
+
+    @abstractmethod
+    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        """`values` of every process of the group, in order of their indices.
+
+        All processes call it, with equally many values, and none returns before the last has come.
+        """
 
     @abstractmethod
     def now_s(self) -> float:

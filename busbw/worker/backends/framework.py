@@ -12,15 +12,25 @@ import importlib.metadata
 import math
 import platform
 import re
+import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from busbw.model import Case, Clock, Device, DeviceSet, FailureKind, Injection, Probe
+from busbw.model import (
+    Case,
+    Clock,
+    ClusterMember,
+    Device,
+    DeviceSet,
+    FailureKind,
+    Injection,
+    Probe,
+)
 from busbw.traces import Keep, Trace, read_chrome, read_xplane
-from busbw.worker import process
+from busbw.worker import host, process
 
 from .base import (
     AbstractBackend,
@@ -54,7 +64,7 @@ _TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
 
 
 class AbstractFramework(AbstractBackend):
-    """A framework on `device`, in one process.
+    """A framework on `device`, in one process or as a `member` of a group of them.
 
     `refusals` are the errors by which it says that a class of device is not there, `errors` those
     of a program, running out of memory among them. `leaves_cycles`: a program is released by the
@@ -67,8 +77,24 @@ class AbstractFramework(AbstractBackend):
     leaves_cycles: bool = False
     keeps_memory: bool = False
 
-    def __init__(self, device: Device | None) -> None:
+    def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
         self._device = device
+        self._member = member
+
+    @final
+    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        """`values` of every process, through the framework's own runtime."""
+        if self._member is None:
+            return (tuple(values),)
+        count = len(values)
+        words = struct.unpack(f"{2 * count}I", struct.pack(f"{count}d", *values))
+        rows = self._gathered(words)
+        return tuple(struct.unpack(f"{count}d", struct.pack(f"{2 * count}I", *row)) for row in rows)
+
+    @final
+    def slowest(self, seconds: float) -> float:
+        """The longest of all processes' `seconds`."""
+        return max(row[0] for row in self.gathered([seconds]))
 
     @final
     def now_s(self) -> float:
@@ -97,6 +123,7 @@ class AbstractFramework(AbstractBackend):
             missing=missing,
             versions=self.versions,
             flags=process.flags(),
+            hosts=(host.name(),),
         )
 
     @final
@@ -108,10 +135,11 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """On the CPU, as the case's program says."""
+        """On the CPU, as the case's program says, of this process's share of the ranks."""
         if self._device is not Device.CPU:
             return None
-        needed_bytes = self._kind(case).host_bytes(case)
+        processes = self._member.count if self._member else 1
+        needed_bytes = self._kind(case).host_bytes(case) // processes
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
 
     @final
@@ -134,6 +162,10 @@ class AbstractFramework(AbstractBackend):
             if not is_out_of_memory(error):
                 raise
             raise out_of_memory(error) from error
+
+    def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+        """The `words` of every process, each below 2^32, where there are several."""
+        raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
     def _device_set(self, device: Device) -> DeviceSet:
@@ -162,11 +194,13 @@ class AbstractValues(ABC):
     """What ranks start with, in `draws` draws, and what they must hold after some rounds.
 
     `unit` is what rounds are called, `located` begins the sentence that says where a result is.
+    `digest` is below 2^32, of the last results if these must be the same in all processes.
     """
 
     draws: int
     unit: str
     located: str
+    digest: int | None = None
 
     @abstractmethod
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
@@ -185,6 +219,12 @@ class AbstractChain(AbstractProgram):
         self._draw = -1
         self._result: Any = None
         self._counted: Any = None
+
+    @final
+    @property
+    def digest(self) -> int | None:
+        """As the values have it."""
+        return self._values.digest
 
     @final
     def fresh(self) -> None:

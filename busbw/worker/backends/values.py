@@ -13,6 +13,7 @@ numpy only; knows no framework.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -192,6 +193,7 @@ class StepValues(AbstractValues):
         for rank, weights in enumerate(others, start=1):
             check_same(rank, first, weights)
         self.check(number, iterations, first)
+        self.digest = zlib.crc32(np.ascontiguousarray(first).data)
         return len(results) * int(first.size)
 
     def check(self, number: int, steps: int, got: Any) -> None:

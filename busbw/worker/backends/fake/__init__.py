@@ -7,11 +7,11 @@ from busbw.model import ClusterMember, Device
 from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
 
-def load(device: Device | None, ranks: int | None) -> AbstractBackend:
+def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
     """The scripted devices."""
     from .backend import FakeBackend
 
-    return FakeBackend(device, ranks)
+    return FakeBackend(device, ranks, member)
 
 
 def load_compiler() -> AbstractCompiler:

@@ -6,8 +6,11 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
-               {"step": "dense", "slower": 2}]}
+               {"step": "dense", "slower": 2}],
+     "processes": {"1": {"layout_s": 1e-3}}}
 
+`processes` has what is different in single processes of a group, by index; laying values out takes
+`layout_s`, and `versions` are added to its own.
 The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
 last `hidden` of 1; without that key the recording holds no computing. Injected work takes
 `injected_more` times what was asked for.
@@ -35,6 +38,7 @@ from busbw.model import (
     VIRTUAL_RANKS,
     Case,
     Clock,
+    ClusterMember,
     Device,
     DeviceSet,
     Extra,
@@ -48,6 +52,7 @@ from busbw.model import (
 from busbw.worker import host, process
 
 from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
+from .exchange import Exchange
 
 if TYPE_CHECKING:
     from busbw.traces.event import Event, Keep, Trace
@@ -67,8 +72,16 @@ _RAISED = {
 class FakeBackend(AbstractBackend):
     """Devices and times from the script; its clock moves only when a program runs."""
 
-    def __init__(self, device: Device | None, ranks: int | None) -> None:
-        self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+    def __init__(
+        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+    ) -> None:
+        # Processes of several tasks train, and do not measure together.
+        group = member if member and len(member.addresses) == 1 else None
+        self._processes, self._hosts = (group.count, group.hosts) if group else (1, 1)
+        self._index = group.role.index if group else 0
+        shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+        self._script = shared | shared.get("processes", {}).get(str(self._index), {})
+        self._exchange = Exchange(group) if group and group.count > 1 else None
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
@@ -78,7 +91,13 @@ class FakeBackend(AbstractBackend):
         self._share = 1.0
         self._hidden: float | None = None
         self.framework_path = self._script.get("framework_path", "made up")
-        self.versions = {"fake": "1"}
+        self.versions = {"fake": "1"} | self._script.get("versions", {})
+
+    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        """By a connection of the processes of its own."""
+        if self._exchange is None:
+            return (tuple(values),)
+        return tuple(map(tuple, self._exchange(values)))
 
     def now_s(self) -> float:
         """Seconds that programs have run, by the script."""
@@ -104,6 +123,8 @@ class FakeBackend(AbstractBackend):
             strategies={"default": "fake", "fake": "fake"},
             clocks=tuple(Clock(name) for name in self._script.get("clocks", ["host"])),
             cores=host.cores() if virtual else None,
+            hosts=self._hosts,
+            processes=self._processes,
         )
         reached = self._device in (None, device)
         return Probe(
@@ -113,6 +134,7 @@ class FakeBackend(AbstractBackend):
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
             flags=process.flags(),
+            hosts=(host.name(),),
         )
 
     def world(self) -> World:
@@ -121,7 +143,7 @@ class FakeBackend(AbstractBackend):
         return World(
             device_kind=there.get("device_kind", "Fake CPU"),
             ranks=there.get("ranks", self._ranks or VIRTUAL_RANKS),
-            processes=1,
+            processes=self._processes,
         )
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
@@ -150,6 +172,7 @@ class FakeBackend(AbstractBackend):
         self._share = 1.0 if bare else float(self._script.get("share_of_step", 0.5))
         self._hidden = None if bare else self._script.get("hidden")
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
+        self.layout_s = float(self._script.get("layout_s", 0.0))
         yield FakeProgram(self, case, one_s, injected_s)
 
     @contextlib.contextmanager
@@ -164,7 +187,8 @@ class FakeBackend(AbstractBackend):
         slower = self._share * float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
         events: list[Event] = []
-        for rank in range(self.world().ranks):
+        own = self.world().ranks // self._processes
+        for rank in range(own * self._index, own * (self._index + 1)):
             plane = f"/device:TPU:{rank}"
             events += _events((self._name, plane, "XLA Ops"), kept, (0.0, slower))
             if self._hidden is not None and keep("fusion.1", plane, {}):
@@ -205,7 +229,8 @@ class FakeProgram(AbstractProgram):
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
-        """Nothing to lay out."""
+        """Let the script's time for it pass."""
+        self._backend.sleep(self._backend.layout_s)
 
     def run(self, iterations: int) -> None:
         """Let the scripted time pass, up to 3 % more."""

@@ -5,19 +5,19 @@ The version is checked before modules that an older JAX cannot import.
 
 from __future__ import annotations
 
-from busbw.model import Device
+from busbw.model import ClusterMember, Device
 
 from ..base import AbstractBackend, AbstractCompiler
 
 
-def load(device: Device | None, ranks: int | None) -> AbstractBackend:
+def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
     """Raises MeasuringError UNAVAILABLE where JAX is too old."""
     from . import versions
 
     versions.check()
     from .backend import JaxBackend
 
-    return JaxBackend(device, ranks)
+    return JaxBackend(device, ranks, member)
 
 
 def load_compiler() -> AbstractCompiler:

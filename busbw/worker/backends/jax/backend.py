@@ -19,7 +19,16 @@ import jax
 import numpy as np
 from jax.experimental import mesh_utils
 
-from busbw.model import AXES, VIRTUAL_RANKS, Case, Device, DeviceSet, Injection, extents_of
+from busbw.model import (
+    AXES,
+    VIRTUAL_RANKS,
+    Case,
+    ClusterMember,
+    Device,
+    DeviceSet,
+    Injection,
+    extents_of,
+)
 from busbw.traces.attribution import is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.xplane import own_times
@@ -30,6 +39,7 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
+from .exchange import Exchange
 from .injection import calibrate, injected_work
 
 PROGRAM = "chain2"
@@ -38,14 +48,20 @@ _PS = 1e-12
 
 
 class JaxBackend(AbstractFramework):
-    """The collectives of `jax.lax` over every device of one class, in one process."""
+    """The collectives of `jax.lax` over every device of one class, in one process or several."""
 
     name = "jax"
     refusals = (RuntimeError,)
 
-    def __init__(self, device: Device | None, ranks: int | None) -> None:
-        super().__init__(device)
-        versions.make_cpu_devices(ranks or VIRTUAL_RANKS)
+    def __init__(
+        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+    ) -> None:
+        super().__init__(device, member)
+        own = (ranks or VIRTUAL_RANKS) // (member.count if member else 1)
+        versions.make_cpu_devices(own)
+        if member is not None:
+            versions.join(member, device, own if ranks else None)
+        self._exchange: Exchange | None = None
         self.errors = (versions.runtime_error(), MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = versions_of_packages()
@@ -54,8 +70,14 @@ class JaxBackend(AbstractFramework):
             # or the first one's peak would be far from its prediction.
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
+    def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+        """By a collective over one device of each process."""
+        self._exchange = self._exchange or Exchange(self._device)
+        return self._exchange(words)
+
     def _device_set(self, device: Device) -> DeviceSet:
-        return device_set(device, jax.devices(device.value))
+        hosts = self._member.hosts if self._member else None
+        return device_set(device, jax.devices(device.value), hosts=hosts)
 
     def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
         return CollectiveProgram if case.workload.is_bare else DenseStepProgram
@@ -66,7 +88,7 @@ class JaxBackend(AbstractFramework):
         virtual, injected = self._device is Device.CPU, injected_work(case, injection)
         program = self._kind(case)(case, self._mesh(case), virtual=virtual, injected=injected)
         if injection is not None and injected.delays:
-            calibrate(program, injection, case.payload_bytes)
+            calibrate(program, injection, case.payload_bytes, self.slowest)
         return program
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
@@ -82,8 +104,17 @@ class JaxBackend(AbstractFramework):
             yield partial(read_recordings, folder)
 
 
-def device_set(device: Device, found: Sequence[Any], *, processes: int | None = None) -> DeviceSet:
-    """The DeviceSet of `found`, all of one class; `processes` None: as many as JAX runs in."""
+def device_set(
+    device: Device,
+    found: Sequence[Any],
+    *,
+    processes: int | None = None,
+    hosts: int | None = None,
+) -> DeviceSet:
+    """The DeviceSet of `found`, all of one class.
+
+    `processes` None: as many as JAX runs in; `hosts` None: one for each of these.
+    """
     virtual = device is Device.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
@@ -98,7 +129,7 @@ def device_set(device: Device, found: Sequence[Any], *, processes: int | None = 
         mesh=_mesh_text(found) if device is Device.TPU else "",
         cores=host.cores() if virtual else None,
         processes=processes,
-        hosts=processes,
+        hosts=hosts or processes,
     )
 
 

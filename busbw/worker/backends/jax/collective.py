@@ -28,7 +28,7 @@ from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
 from .injection import NOTHING, InjectedWork, asked_shape, begun
-from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop
+from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop, placed
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
@@ -219,8 +219,7 @@ class CollectiveProgram(JaxProgram):
     def _on_ranks(self, exact: Values, number: int) -> jax.Array:
         """What each rank starts with in a draw, of shape (blocks, period), on that rank."""
         table = np.stack([exact.start(rank, number) for rank in range(self._case.ranks)])
-        placed: jax.Array = jax.device_put(table, NamedSharding(self._mesh, self._spec))
-        return placed
+        return placed(table, NamedSharding(self._mesh, self._spec))
 
     def _compiled_start(self, draw: jax.Array) -> Callable[..., tuple[jax.Array, ...]]:
         """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""

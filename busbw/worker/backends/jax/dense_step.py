@@ -20,7 +20,7 @@ from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
 from .injection import NOTHING, InjectedWork, asked_shape, begun
-from .program import EVERYWHERE, JaxProgram, loop
+from .program import EVERYWHERE, JaxProgram, loop, placed
 
 
 class DenseStepProgram(JaxProgram):
@@ -44,11 +44,11 @@ class DenseStepProgram(JaxProgram):
         weights, rows, labels = shapes(layer, mesh)
         self._shapes = [weights]
         self._batch = (
-            jax.device_put(reference.rows, rows.sharding),
-            jax.device_put(reference.labels, labels.sharding),
+            placed(reference.rows, rows.sharding),
+            placed(reference.labels, labels.sharding),
         )
         starts = [reference.start(number) for number in range(reference.draws)]
-        self._draws = [jax.device_put(one, self._everywhere) for one in starts]
+        self._draws = [placed(one, self._everywhere) for one in starts]
         self._start = _compiled_start(self._draws[0], weights)
 
     @classmethod

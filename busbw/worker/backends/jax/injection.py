@@ -112,18 +112,26 @@ def _part(case: Case, injection: Injection) -> InjectedWork:
     return InjectedWork(part=part)
 
 
-def calibrate(program: JaxProgram, injection: Injection, payload_bytes: int) -> None:
+def calibrate(
+    program: JaxProgram,
+    injection: Injection,
+    payload_bytes: int,
+    slowest: Callable[[float], float] = float,
+) -> None:
     """Have `program` take as many steps as take the requested time, within the chain itself.
+
+    All processes of a group find the same: a time is that of the `slowest` of them.
 
     Even the shortest loop takes some time. A delay that is nearer to zero than to that is left out:
     a delay that grows with the payload must leave small payloads unchanged.
     """
-    chain = _chain(program)
-    one_s = min(_turn(program, chain, ())[1] for _ in range(3))
+    timed = _Chains(program, slowest)
+    chain = timed.length()
+    one_s = min(timed.turn(chain, ())[1] for _ in range(3))
     # Not much longer than wanted: work that a rank does while it would wait costs nothing.
     tried_s = max(injection.delay_s(one_s, payload_bytes), _TRIED * one_s)
-    steps = max(2, round(tried_s / _step_s()))
-    turns = _turns(program, chain, (1, steps))
+    steps = max(2, round(tried_s / slowest(_step_s())))
+    turns = timed.turns(chain, (1, steps))
     empty_s, without_s = (statistics.median(times) for times in list(zip(*turns))[:2])
     shortest_s = [short - one for _, one, short, _ in turns]
     least_s = _surely_s(shortest_s)
@@ -159,41 +167,48 @@ def _step_s() -> float:
     return min(tries_s) / _TRIED_STEPS
 
 
-def _chain(program: JaxProgram) -> int:
-    """How many collectives take long enough to be compared."""
-    chain = program.step
-    while chain < program.most_iterations and _chain_s(program, chain) < _CALIBRATING_S:
-        chain = min(2 * chain, program.most_iterations)
-    return max(program.step, chain // program.step * program.step)
+@dataclass(frozen=True)
+class _Chains:
+    """Times of chains of `program`, each that of the `slowest` process."""
 
+    program: JaxProgram
+    slowest: Callable[[float], float]
 
-def _turns(program: JaxProgram, chain: int, steps: tuple[int, ...]) -> list[tuple[float, ...]]:
-    """Turns until there are enough, or they have taken long."""
-    begun_s, found = time.perf_counter(), [_turn(program, chain, steps)]
-    while len(found) < _LEAST_TURNS or (
-        len(found) < _CALIBRATING_TURNS and time.perf_counter() - begun_s < _MOST_CALIBRATING_S
-    ):
-        found.append(_turn(program, chain, steps))
-    return found
+    def length(self) -> int:
+        """How many collectives take long enough to be compared."""
+        program, chain = self.program, self.program.step
+        while chain < program.most_iterations and self.seconds(chain) < _CALIBRATING_S:
+            chain = min(2 * chain, program.most_iterations)
+        return max(program.step, chain // program.step * program.step)
 
+    def turns(self, chain: int, steps: tuple[int, ...]) -> list[tuple[float, ...]]:
+        """Turns until there are enough, or they have taken long."""
+        begun_s, found = time.perf_counter(), [self.turn(chain, steps)]
+        while len(found) < _LEAST_TURNS or (
+            len(found) < _CALIBRATING_TURNS
+            and self.slowest(time.perf_counter() - begun_s) < _MOST_CALIBRATING_S
+        ):
+            found.append(self.turn(chain, steps))
+        return found
 
-def _turn(program: JaxProgram, chain: int, steps: tuple[int, ...]) -> tuple[float, ...]:
-    """Seconds of an empty call, of one collective alone, and with each of `steps` steps.
+    def turn(self, chain: int, steps: tuple[int, ...]) -> tuple[float, ...]:
+        """Seconds of an empty call, of one collective alone, and with each of `steps` steps.
 
-    All of them are of `chain` collectives in a call, of which each has its share.
-    """
-    times_s = [_chain_s(program, iterations) / chain for iterations in (0, chain)]
-    for number in steps:
-        times_s.append(_chain_s(program, chain, number) / chain)
-    return tuple(times_s)
+        All of them are of `chain` collectives in a call, of which each has its share.
+        """
+        times_s = [self.seconds(iterations) / chain for iterations in (0, chain)]
+        for number in steps:
+            times_s.append(self.seconds(chain, number) / chain)
+        return tuple(times_s)
 
-
-def _chain_s(program: JaxProgram, iterations: int, steps: int | None = None) -> float:
-    """Seconds of a call; without `steps` nothing is injected."""
-    program.injecting, program.delay_steps = steps is not None, steps
-    program.fresh()
-    begun_s = time.perf_counter()
-    program.run(iterations)
-    elapsed_s = time.perf_counter() - begun_s
-    program.injecting = True
-    return elapsed_s
+    def seconds(self, iterations: int, steps: int | None = None) -> float:
+        """Seconds of a call; without `steps` nothing is injected."""
+        program = self.program
+        program.injecting, program.delay_steps = steps is not None, steps
+        program.fresh()
+        self.slowest(0.0)
+        begun_s = time.perf_counter()
+        program.run(iterations)
+        elapsed_s = self.slowest(time.perf_counter() - begun_s)
+        program.injecting = True
+        return elapsed_s

@@ -89,7 +89,7 @@ class JaxProgram(AbstractChain):
         return peak_bytes if peak_bytes > self._peak_before_bytes else None
 
     def _peak_bytes(self) -> int:
-        counts = [device.memory_stats() or {} for device in self._mesh.devices.flat]
+        counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
     @final
@@ -113,35 +113,37 @@ class JaxProgram(AbstractChain):
         return counted, buffers[self._result_at]
 
     def _on_all(self, number: int) -> Any:
-        return jax.device_put(np.int32(number), self._everywhere)
+        return placed(np.array(number, np.int32), self._everywhere)
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
-        """On the devices, where they can; ranks that are wrong there are checked on the host."""
-        shards = sorted(
-            self._result.addressable_shards,
-            key=lambda shard: (shard.index[0].start or 0, shard.device.id),
-        )
-        if len({shard.device for shard in shards}) != self._case.ranks:
-            raise wrong_world(
-                f"{self._values.located} on {len(shards)} devices, expected {self._case.ranks}"
-            )
+        """On the devices, where they can; ranks that are wrong there are checked on the host.
+
+        Of several processes each compares its own ranks.
+        """
+        ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
+        shards = {
+            ranks[shard.device]: shard
+            for shard in self._result.addressable_shards
+            if shard.device in ranks
+        }
+        own = len(self._mesh.local_devices)
+        if len(shards) != own:
+            raise wrong_world(f"{self._values.located} on {len(shards)} devices, expected {own}")
         right = (
             self._on_devices.right_ranks(number, iterations, self._result)
             if self._on_devices is not None
             else frozenset()
         )
         doubtful = {
-            rank: np.asarray(shard.data) for rank, shard in enumerate(shards) if rank not in right
+            rank: np.asarray(shards[rank].data) for rank in sorted(shards) if rank not in right
         }
         self._values.check_all(number, iterations, doubtful)
-        return sum(int(shard.data.size) for shard in shards)
+        return sum(int(shard.data.size) for shard in shards.values())
 
     @final
     def _zeros_from_host(self) -> tuple[jax.Array, ...]:
-        return tuple(
-            jax.device_put(np.zeros(one.shape, one.dtype), one.sharding) for one in self._shapes
-        )
+        return tuple(placed(np.zeros(one.shape, one.dtype), one.sharding) for one in self._shapes)
 
     @abstractmethod
     def _new_buffers(self) -> tuple[jax.Array, ...]:
@@ -161,10 +163,15 @@ class CheckOnDevices:
         self._wrong = self._compiled(mesh, self._wanted(0, 1))
 
     def right_ranks(self, number: int, iterations: int, result: jax.Array) -> frozenset[int]:
-        """Ranks whose every element is right after `iterations` collectives from draw `number`."""
-        wanted = jax.device_put(self._wanted(number, iterations), self._sharding)
-        wrong = np.asarray(self._wrong(wanted, result))
-        return frozenset(int(rank) for rank in np.flatnonzero(wrong == 0))
+        """Ranks of this process that are right after `iterations` collectives from draw `number`.
+
+        To the last element.
+        """
+        wanted = placed(self._wanted(number, iterations), self._sharding)
+        shards = self._wrong(wanted, result).addressable_shards
+        return frozenset(
+            int(shard.index[0].start or 0) for shard in shards if not np.asarray(shard.data).any()
+        )
 
     def _wanted(self, number: int, iterations: int) -> Any:
         ranks = range(self._case.ranks)
@@ -202,6 +209,15 @@ class CheckOnDevices:
         turns = whole * blocks
         found: jax.Array = jax.lax.fori_loop(0, turns, look, first) if turns else first
         return found.reshape(1)
+
+
+def placed(values: Any, sharding: Any) -> jax.Array:
+    """`values` of all ranks, equal in all processes, laid out: each process has its own part."""
+    if sharding.is_fully_addressable:
+        # Of one process it is the quicker way.
+        put: jax.Array = jax.device_put(values, sharding)
+        return put
+    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
 def loop(turns: Any, turn: Callable[..., Any], *buffers: Any) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from busbw.model import Device
+from busbw.model import ClusterMember, Device
 
 from ..base import unavailable
 from ..framework import check_version
@@ -32,6 +32,9 @@ _OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
         "tpu_num_sparse_core_tiles_to_trace": 0,
     }
 }
+
+# The driver's own timeout for a start is longer.
+_JOIN_S = 120
 
 _DEVICE_COUNT = "--xla_force_host_platform_device_count"
 
@@ -49,6 +52,31 @@ def make_cpu_devices(count: int) -> None:
     # XLA reads its flags when the first device is asked for; of equal ones the last counts.
     flags = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={count}".strip()
+
+
+def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
+    """Make this process one of its group, before any device is asked for.
+
+    On GPUs with `own` of its host's devices, those after its neighbours'. Raises MeasuringError
+    UNAVAILABLE if the others are not found.
+    """
+    index = member.role.index
+    with contextlib.suppress(AttributeError):
+        # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    local = range(own * (index % member.on_host), own * (index % member.on_host + 1)) if own else []
+    try:
+        jax.distributed.initialize(
+            coordinator_address=member.addresses[member.role.task][0],
+            num_processes=member.count,
+            process_id=index,
+            local_device_ids=list(local) if device is Device.GPU and own else None,
+            cluster_detection_method="deactivate",
+            initialization_timeout=_JOIN_S,
+        )
+    except (RuntimeError, ValueError, runtime_error()) as error:
+        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise unavailable(f"process {index} does not join its group: {words}") from error
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:

@@ -18,12 +18,12 @@ OLDEST = "2.13"
 _UNUSED = ("jax", "jaxlib", "keras", "sklearn")
 
 
-def load(device: Device | None, ranks: int | None) -> AbstractBackend:
+def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
     """Raises MeasuringError UNAVAILABLE where TensorFlow is too old."""
     _check()
     from .backend import TensorflowBackend
 
-    return TensorflowBackend(device, ranks)
+    return TensorflowBackend(device, ranks, member)
 
 
 def load_trainer(member: ClusterMember) -> AbstractTrainer:

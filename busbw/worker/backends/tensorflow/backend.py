@@ -12,14 +12,14 @@ import importlib
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import VIRTUAL_RANKS, Case, Device, DeviceSet, Extra, Injection
+from busbw.model import VIRTUAL_RANKS, Case, ClusterMember, Device, DeviceSet, Extra, Injection
 from busbw.traces.attribution import INSTRUCTION, is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.xplane import own_times
@@ -29,6 +29,7 @@ from ..base import MeasuringError, Reader, unavailable
 from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
+from .members import Exchange, joined, refusal
 from .program import make_strategy
 
 PROGRAM = "outer-loop2"
@@ -57,6 +58,14 @@ _STRATEGIES = {
 }
 
 
+# Those of MultiWorkerMirroredStrategy, by its CommunicationOptions.
+_STRATEGIES_JOINED = {
+    Device.CPU: {"default": "ring", "ring": "ring"},
+    Device.GPU: {"default": "collective_nccl", "collective_nccl": "collective_nccl"},
+    Device.TPU: {"default": "tpu", "tpu": "tpu"},
+}
+
+
 class TensorflowBackend(AbstractFramework):
     """`replica_context.all_reduce` under a strategy of `tf.distribute`, in one process."""
 
@@ -65,29 +74,53 @@ class TensorflowBackend(AbstractFramework):
     errors = (tf.errors.OpError, MemoryError)
     leaves_cycles = True
 
-    def __init__(self, device: Device | None, ranks: int | None) -> None:
-        super().__init__(device)
+    def __init__(
+        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+    ) -> None:
+        super().__init__(device, member)
         self.keeps_memory = _keeps_memory()
         self.framework_path = os.path.dirname(tf.__file__)
         self.versions = package_versions(tensorflow=tf.__version__)
         self._strategies: dict[str, Any] = {}
+        self._joined: Any = None
+        self._refusal = ""
+        if member is not None:
+            self._join(member, (ranks or member.count) // member.count)
+            return
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or VIRTUAL_RANKS)]
         tf.config.set_logical_device_configuration(cpu, logical)
 
+    def _join(self, member: ClusterMember, own: int) -> None:
+        """Together with the others, unless no device has `own` ranks in each process."""
+        self._refusal = refusal(self._device, own)
+        if not self._refusal:
+            self._joined = joined(member, self._device, own)
+            self._exchange = Exchange(self._joined, own)
+
+    def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+        """By an all-gather of the strategy."""
+        return self._exchange(words)
+
     def _device_set(self, device: Device) -> DeviceSet:
+        if self._refusal:
+            raise unavailable(self._refusal)
         names = _logical_devices(device)
         virtual = device is Device.CPU
+        processes = self._member.count if self._member else 1
+        strategies = _STRATEGIES[device] if processes == 1 else _STRATEGIES_JOINED[device]
         return DeviceSet(
             device=device,
             device_kind=_device_kind(device),
-            ranks=len(names),
+            ranks=self._joined.num_replicas_in_sync if self._joined else len(names),
             any_ranks=virtual,
             program=PROGRAM,
             allocator=_allocator(device),
-            strategies=_STRATEGIES[device],
+            strategies=strategies,
             clocks=clocks(device, recorded=not is_before(tf.__version__, _PROFILES_ALL)),
             cores=host.cores() if virtual else None,
+            hosts=self._member.hosts if self._member else 1,
+            processes=processes,
         )
 
     def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
@@ -117,6 +150,8 @@ class TensorflowBackend(AbstractFramework):
 
     def _strategy(self, case: Case) -> Any:
         """One strategy object per name: TensorFlow's collective groups last for the process."""
+        if self._joined is not None:
+            return self._joined
         if case.strategy not in self._strategies:
             # What was imported never becomes garbage, so that it need not be searched.
             gc.freeze()

@@ -44,6 +44,10 @@ class Replicas:
             raise wrong_world(f"{there} replicas take part, expected {ranks}")
         self._strategy = strategy
         self._devices: list[str] = list(strategy.extended.worker_devices)
+        # Of several processes each has ranks of its own, in the order of their indices.
+        own, resolver = len(self._devices), strategy.cluster_resolver
+        self.first = own * resolver.task_id if own < ranks else 0
+        self.own = range(self.first, self.first + own)
         self._gpus = [name for name in self._devices if "GPU" in name]
 
     def laid_out(self, made: Callable[[int], Any]) -> Any:
@@ -51,12 +55,13 @@ class Replicas:
 
         def of_replica(context: Any) -> Any:
             rank = context.replica_id_in_sync_group
-            with tf.device(self._devices[rank]):
+            with tf.device(self._devices[rank - self.first]):
                 return made(rank)
 
         values = self._strategy.experimental_distribute_values_from_function(of_replica)
         self.wait(values)
-        return values
+        # What a single replica returns is no group of values either, and goes in again.
+        return values if len(self._devices) > 1 else self.of(values)[0]
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` of each replica's own values."""
@@ -132,7 +137,8 @@ class TensorflowProgram(AbstractChain):
             traced = tf.function(chain, autograph=False)
             self._call = traced.get_concrete_function(self._start, *batch, tf.constant(1))
             executed = proof.executed_graphs(lambda: self.run(0))
-        self.proof = proof.prove(self._case, executed, self._call.graph)
+        own = len(self._replicas.own)
+        self.proof = proof.prove(self._case, executed, self._call.graph, own)
 
     @final
     def release(self) -> None:
@@ -164,7 +170,7 @@ class TensorflowProgram(AbstractChain):
     @final
     def _compared(self, number: int, iterations: int) -> int:
         """Uncopied on the CPU."""
-        results = dict(enumerate(self._replicas.readable(self._result)))
+        results = dict(zip(self._replicas.own, self._replicas.readable(self._result)))
         return self._values.check_all(number, iterations, results)
 
     @abstractmethod

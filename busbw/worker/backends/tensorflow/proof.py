@@ -69,16 +69,20 @@ def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
         eager.disable_run_metadata()
 
 
-def prove(case: Case, executed: Sequence[Any], traced: Any) -> Proof:
-    """The strategy's own op, in the number, the loop, the group and with the hint it must have."""
+def prove(case: Case, executed: Sequence[Any], traced: Any, own: int | None = None) -> Proof:
+    """The strategy's own op, in the number, the loop, the group and with the hint it must have.
+
+    `own` is how many of the ranks are in this process, whose graphs these are; None for all.
+    """
+    own = case.ranks if own is None else own
     compiled_away = case.strategy == "tpu" or not executed
     graphs = [traced.as_graph_def()] if compiled_away else executed
     nodes, found = _reducing(graphs)
-    _check_kinds(case, found)
+    _check_kinds(case, found, own)
     _check_bytes(case, traced)
     if not compiled_away:
         _check_loop(case, found)
-        _check_groups(case, found, nodes)
+        _check_groups(case, found, nodes, own)
     return Proof(
         collectives=dict(Counter(node.op for node in found)),
         payload_copies=0,
@@ -89,11 +93,11 @@ def prove(case: Case, executed: Sequence[Any], traced: Any) -> Proof:
     )
 
 
-def _check_kinds(case: Case, found: Sequence[Any]) -> None:
+def _check_kinds(case: Case, found: Sequence[Any], own: int) -> None:
     algorithm = _ALGORITHMS[case.strategy]
     kinds = dict(Counter(node.op for node in found))
     hints = {node.attr["communication_hint"].s.decode() for node in found}
-    wanted = case.ranks if algorithm.each_rank else max(1, kinds.get(algorithm.op, 0))
+    wanted = own if algorithm.each_rank else max(1, kinds.get(algorithm.op, 0))
     right_type = all(_element_bytes(node) == DTYPES[case.dtype].size_bytes for node in found)
     right_hint = not algorithm.hint or hints == {algorithm.hint}
     if kinds == {algorithm.op: wanted} and right_hint and right_type:
@@ -130,13 +134,13 @@ def _check_loop(case: Case, found: Sequence[Any]) -> None:
         raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
 
 
-def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any]) -> None:
+def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any], own: int) -> None:
     if not _ALGORITHMS[case.strategy].each_rank:
         return
     devices = {node.device for node in found}
-    if len(devices) != case.ranks:
+    if len(devices) != own:
         raise wrong_world(
-            f"{len(devices)} devices take part, expected {case.ranks}: {', '.join(sorted(devices))}"
+            f"{len(devices)} devices take part, expected {own}: {', '.join(sorted(devices))}"
         )
     for name, ranks in _group_sizes(found, nodes):
         if ranks not in (None, case.ranks):

@@ -7,7 +7,6 @@ need, and use `tf.compat.v1`: TF 2's ParameterServerStrategy has asynchronous on
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +27,7 @@ from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
 from . import layers
+from .members import resolver_of
 from .proof import Reductions
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
 
@@ -43,8 +43,7 @@ class TensorflowTrainer(AbstractTrainer):
     """A member with TensorFlow, which gets its role and addresses by TF_CONFIG."""
 
     def __init__(self, member: ClusterMember) -> None:
-        os.environ["TF_CONFIG"] = _config(member)
-        self._resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        self._resolver = resolver_of(member)
         self._server: Any = None
 
     def offer(self) -> None:
@@ -114,13 +113,6 @@ class TensorflowTrainer(AbstractTrainer):
         several = request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED
         worker = self._resolver.task_id if several else None
         return SynchronousSteps(course, strategy, api=f"tf.distribute.{api}", worker=worker)
-
-
-def _config(member: ClusterMember) -> str:
-    """As TensorFlow reads it."""
-    cluster = {task: list(found) for task, found in member.addresses.items()}
-    task = {"type": member.role.task, "index": member.role.index}
-    return json.dumps({"cluster": cluster, "task": task})
 
 
 def _server_bytes(variables: Mapping[str, Any]) -> dict[str, int]:
