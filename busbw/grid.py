@@ -22,6 +22,7 @@ from busbw.model import (
     Probe,
     Spec,
     Workload,
+    check_layout,
 )
 from busbw.workloads import Collective
 
@@ -280,14 +281,26 @@ def resolve(spec: Spec, target: Target) -> Case:
             f"{spec.framework} does not reach the {target.device.value.upper()}: "
             f"{target.unreached.get(spec.framework, 'not probed')}"
         )
+    case, key = _resolved(spec, target)
+    try:
+        if spec.mesh:
+            check_layout(spec.mesh, key.hosts, key.processes)
+    except ValueError as error:
+        raise GridError(str(error)) from error
+    return case
+
+
+def _resolved(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     found, only = target.sets[spec.framework], FRAMEWORKS[spec.framework].only_strategy
-    return spec.workload.case_on(spec, target.key(spec), found, only)
+    key = target.key(spec)
+    return spec.workload.case_on(spec, key, found, only), key
 
 
 def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     """The Case of `spec` on `devices`, which need not be attached, and its Environment key.
 
-    Raises GridError with the reason if it cannot be one.
+    How many hosts a topology's devices are on its compiler knows, which checks the mesh. Raises
+    GridError with the reason if it cannot be one.
     """
     probe = Probe(
         framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}
@@ -295,4 +308,4 @@ def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     target = choose_target(
         device=devices.device, ranks=None, probes=[probe], named=[spec.framework]
     )
-    return resolve(spec, target), target.key(spec)
+    return _resolved(spec, target)

@@ -29,7 +29,6 @@ from .launch import (
     Run,
 )
 from .machine import (
-    AXES,
     VIRTUAL_RANKS,
     Compiler,
     DeviceSet,
@@ -38,10 +37,19 @@ from .machine import (
     Probe,
     Protocol,
     Topology,
-    check_axes,
-    extents_of,
-    groups_of,
     slug,
+)
+from .mesh import (
+    NAMED_AXES,
+    axes_of,
+    check_axes,
+    check_layout,
+    extents_of,
+    file_name_of,
+    groups_of,
+    mesh_text,
+    names_of,
+    parts_of,
 )
 from .nearest import listed, nearest, refusal
 from .stored import (
@@ -119,7 +127,6 @@ from .words import (
 
 __all__ = [
     "ALONE",
-    "AXES",
     "CNN",
     "CNN_BATCH",
     "CNN_BYTES",
@@ -134,6 +141,7 @@ __all__ = [
     "MIB",
     "MOST_BYTES",
     "MOST_S",
+    "NAMED_AXES",
     "OWN_CODE",
     "PERCEPTRON_SHAPES",
     "VIRTUAL_RANKS",
@@ -197,6 +205,7 @@ __all__ = [
     "Updates",
     "Verdict",
     "Workload",
+    "axes_of",
     "bytes_text",
     "change_text",
     "changes",
@@ -205,17 +214,22 @@ __all__ = [
     "check_compiled",
     "check_date",
     "check_key",
+    "check_layout",
     "check_moment",
     "check_seconds",
     "converted",
     "extents_of",
+    "file_name_of",
     "groups_of",
     "listed",
     "merged",
+    "mesh_text",
     "moment_of",
     "moment_text",
+    "names_of",
     "nearest",
     "neighbours",
+    "parts_of",
     "payload_text",
     "plural",
     "rate_text",

@@ -6,13 +6,13 @@ Knows no result and no file, and of the hardware only what a probe found. The wo
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
-from .machine import AXES, DeviceSet, EnvironmentKey, Protocol, extents_of, groups_of
+from .machine import DeviceSet, EnvironmentKey, Protocol
+from .mesh import file_name_of, group_size_of, groups_of
 from .words import Capability, Clock, payload_text
 
 
@@ -167,8 +167,8 @@ class _HasWorkload:
 class Spec(_HasWorkload):
     """What was asked for, known at collection, with no hardware.
 
-    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` (empty: that of the
-    devices).
+    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` or ``hosts:2,devices:4``
+    (empty: that of the devices).
     """
 
     framework: str
@@ -191,7 +191,13 @@ class Spec(_HasWorkload):
         )
         parts = [self.framework, self.workload.word]
         parts += [word for word, usual in named if word not in usual.split()]
-        parts += [self.mesh, self.axes, self.strategy, self.dtype, payload_text(self.payload_bytes)]
+        parts += [
+            file_name_of(self.mesh),
+            self.axes,
+            self.strategy,
+            self.dtype,
+            payload_text(self.payload_bytes),
+        ]
         return "-".join(filter(None, parts))
 
 
@@ -336,7 +342,4 @@ class Case(_HasWorkload):
     @property
     def group_size(self) -> int:
         """n: how many ranks one collective runs over."""
-        if not self.axes:
-            return self.ranks
-        extents = extents_of(self.mesh)
-        return math.prod(extents[AXES.index(name)] for name in self.axes)
+        return group_size_of(self.mesh, self.axes) if self.axes else self.ranks

@@ -1,21 +1,18 @@
-"""What cases are measured on or compiled for: devices, their key, protocols, meshes.
+"""What cases are measured on or compiled for: devices, their key, protocols.
 
-What a framework's probe or a compiler finds, the key that baselines are found by, and the
-arithmetic of meshes: ``2x4`` has the axes x (2) and y (4), and ranks are numbered with the last
-axis running fastest, as `jax.sharding.Mesh` lays devices out. Only `EnvironmentKey` and `Protocol`
-are ever matched; whatever else is recorded here is printed, never compared. Figures of chips are in
-`busbw.hardware`.
+What a framework's probe or a compiler finds, and the key that baselines are found by. Only
+`EnvironmentKey` and `Protocol` are ever matched; whatever else is recorded here is printed, never
+compared. Figures of chips are in `busbw.hardware`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from .mesh import file_name_of
 from .words import Clock, Device
 
 # How many devices a CPU is split into by default.
@@ -71,7 +68,7 @@ class EnvironmentKey:
     def folder(self) -> PurePosixPath:
         """Where its files lie, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
         kind = slug(self.device_kind) + (f"-{self.cores}c" if self.cores is not None else "")
-        ranks = f"{self.ranks}r" + (f"-{self.mesh}" if self.mesh else "")
+        ranks = f"{self.ranks}r" + (f"-{file_name_of(self.mesh)}" if self.mesh else "")
         if (self.hosts, self.processes) != (1, 1):
             ranks += f"-{self.hosts}h{self.processes}p"
         return PurePosixPath(kind, ranks)
@@ -193,54 +190,3 @@ class Compiler:
     flags: Mapping[str, str] = field(default_factory=dict)
     devices: DeviceSet | None = None
     missing: str = ""
-
-
-AXES = "xyzuvw"
-
-
-def extents_of(mesh: str) -> tuple[int, ...]:
-    """``2x4`` as (2, 4). Raises ValueError for anything else than whole numbers joined by x."""
-    words = mesh.split("x")
-    if not all(word.isdecimal() and int(word) > 0 for word in words) or len(words) > len(AXES):
-        raise ValueError(
-            f"{mesh[:60]!r} is not a mesh; {_meant(mesh)}accepted are up to {len(AXES)} whole "
-            "numbers from 1, joined by x, such as 2x4"
-        )
-    return tuple(map(int, words))
-
-
-def _meant(mesh: str) -> str:
-    """What a mesh with other signs between its numbers probably means."""
-    joined = re.sub("[*,:X]", "x", mesh)
-    is_mesh = re.fullmatch(r"[1-9]\d{,3}(x[1-9]\d{,3})+", joined)
-    return f"did you mean {joined}? " if is_mesh else ""
-
-
-def check_axes(axes: str, mesh: str) -> str:
-    """`axes`, such as ``y`` or ``x,z``, as names of axes of `mesh` in order, such as ``xz``.
-
-    Raises ValueError for an axis that the mesh does not have, and for a group of one rank.
-    """
-    extents = extents_of(mesh)
-    known = AXES[: len(extents)]
-    names = [word.strip() for word in axes.split(",")]
-    for name in names:
-        if len(name) != 1 or name not in known:
-            raise ValueError(f"{name!r} is no axis of the mesh {mesh}; it has {', '.join(known)}")
-    if math.prod(extents[known.index(name)] for name in set(names)) < 2:
-        raise ValueError(f"{axes!r}: one rank along these axes of {mesh} is not a collective")
-    return "".join(sorted(set(names), key=known.index))
-
-
-def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """The ranks of each group along `axes` of `mesh`; without axes all `ranks` are one group."""
-    if not axes:
-        return (tuple(range(ranks)),)
-    extents = extents_of(mesh)
-    ranks_at = enumerate(itertools.product(*map(range, extents)))
-    inner = [AXES.index(name) for name in axes]
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for rank, coordinates in ranks_at:
-        rest = tuple(at for axis, at in enumerate(coordinates) if axis not in inner)
-        groups.setdefault(rest, []).append(rank)
-    return tuple(tuple(group) for group in groups.values())

@@ -17,7 +17,8 @@ from typing import TypeVar
 
 from .case import Case, Spec, Workload
 from .launch import Compiled
-from .machine import AXES, EnvironmentKey, Protocol, extents_of
+from .machine import EnvironmentKey, Protocol
+from .mesh import axes_of, names_of
 
 T = TypeVar("T")
 
@@ -209,11 +210,11 @@ def check_case(case: Case) -> None:
 def _check_axes(case: Case) -> None:
     if not case.mesh:
         raise ValueError("axes: expected none without a mesh")
-    extents = extents_of(case.mesh)
-    known = AXES[: len(extents)]
-    if len(set(case.axes)) != len(case.axes) or not set(case.axes) <= set(known):
+    extents, names = axes_of(case.mesh), names_of(case.axes)
+    if len(set(names)) != len(names) or not set(names) <= set(extents):
+        known = ", ".join(extents)
         raise ValueError(f"axes: expected some of {known}, got {case.axes[:60]!r}")
-    if math.prod(extents) != case.ranks:
+    if math.prod(extents.values()) != case.ranks:
         raise ValueError(f"mesh: {case.mesh} is not of {case.ranks} ranks")
 
 
@@ -274,6 +275,6 @@ def _check_mesh(mesh: str) -> None:
         raise ValueError(f"mesh: expected one such as 2x4, got {mesh[:60]!r}...")
     if mesh:
         try:
-            extents_of(mesh)
+            axes_of(mesh)
         except ValueError as error:
             raise ValueError(f"mesh: {error}") from error

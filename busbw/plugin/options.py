@@ -96,12 +96,13 @@ OPTIONS = (
     Option(
         name="mesh",
         metavar="SHAPE",
-        help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4)",
+        help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4), or "
+        "hosts:2,devices:4",
     ),
     Option(
         name="axes",
         metavar="LIST",
-        help="axes of --mesh that the collective runs over, such as y; default: all of them",
+        help="axes of --mesh that the collective runs over, such as y or hosts; default: all",
     ),
     Option(
         name="clock",

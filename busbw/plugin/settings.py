@@ -19,7 +19,17 @@ import pytest
 from busbw import baselines, driver, history, metrics, report, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model import Asked, Device, Injection, Placement, check_axes, extents_of, nearest
+from busbw.model import (
+    Asked,
+    Device,
+    Injection,
+    Placement,
+    check_axes,
+    extents_of,
+    mesh_text,
+    names_of,
+    nearest,
+)
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
 from .compilers import CompileSettings, compile_settings_of
@@ -217,14 +227,20 @@ def _step_payloads(text: str) -> tuple[int, ...]:
 
 
 def _ranks(texts: Mapping[str, str], processes: int) -> int | None:
-    """How many there are together; None for all that are there."""
+    """How many there are together; None for all that are there.
+
+    Of several processes as many as a mesh has, if nothing else is said.
+    """
     text, each = texts["ranks"], texts["ranks_per_process"]
     if each and processes == 1:
         raise ValueError("--ranks-per-process: there are no --processes whose ranks they could be")
     asked = _ranks_of(text)
     if processes == 1:
         return asked
-    found = processes * (whole("ranks_per_process", each, least=1) if each else 1)
+    mesh = checked("mesh", extents_of, texts["mesh"]) if texts["mesh"] else (processes,)
+    found = math.prod(mesh)
+    if each or found % processes:
+        found = processes * (whole("ranks_per_process", each, least=1) if each else 1)
     if asked not in (None, found):
         raise ValueError(
             f"--ranks: {asked}: {processes} processes of {found // processes} have {found} ranks; "
@@ -250,7 +266,7 @@ def _mesh(text: str, ranks: int | None) -> str:
         raise ValueError(
             f"--mesh: {text} has {math.prod(extents)} ranks, --ranks={ranks} asks for {ranks}"
         )
-    return "x".join(map(str, extents))
+    return mesh_text(text) if text else ""
 
 
 def _axes(text: str, mesh: str) -> str:
@@ -260,7 +276,7 @@ def _axes(text: str, mesh: str) -> str:
     if not mesh:
         raise ValueError("--axes: there is no --mesh whose axes they could be")
     axes = str(checked("axes", lambda words: check_axes(words, mesh), text))
-    return "" if len(axes) == len(extents_of(mesh)) else axes
+    return "" if len(names_of(axes)) == len(extents_of(mesh)) else axes
 
 
 def _all_strategies() -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.worker.backends.real import needs
+
 from .folder import Folder
 
 
@@ -98,3 +100,59 @@ def test_a_named_framework_that_lays_out_no_mesh_is_a_usage_error(folder: Folder
         "perf", "--frameworks=tensorflow", "--mesh=2x2", "--collect-only", exit_code=4
     )
     assert ran.sentence == "ERROR: busbw: tensorflow lays ranks out in no mesh (2x2)"
+
+
+NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+
+
+@pytest.mark.parametrize(("axes", "size"), [("hosts", 2), ("devices", 4)])
+def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
+    folder: Folder, axes: str, size: int
+) -> None:
+    ran = folder.run(*NAMED, f"--axes={axes}", exit_code=0)
+    case = ran.case()
+    assert case["id"] == f"fake-hosts2xdevices4-{axes}-default-float32-1M"
+    assert (case["case"]["mesh"], case["case"]["axes"]) == ("hosts:2,devices:4", axes)
+    ratio = case["measured"]["busbw_gb_per_s"] / case["measured"]["algbw_gb_per_s"]
+    assert ratio == pytest.approx(2 * (size - 1) / size)
+    assert f"{8 // size} groups of {size} along {axes}" in ran.text
+
+
+def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> None:
+    case = folder.run(*NAMED, exit_code=0).case()
+    assert (case["case"]["ranks"], case["case"]["axes"]) == (8, "")
+
+
+def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
+    folder.with_baselines(*NAMED, "--axes=hosts")
+    (path,) = folder.baseline_files
+    assert path.parent.name == "8r-hosts2xdevices4-1h2p"
+    assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--mesh=hosts:2,devices:2",), "a mesh of hosts:2,devices:2 has 2 hosts, there are 1"),
+        (("--processes=4", "--mesh=hosts:2,devices:4"), "has 2 hosts, there are 4"),
+        (("--mesh=hosts:2,devices:x",), "accepted are slices, hosts, processes, devices"),
+        (("--mesh=hosts:2,hosts:2",), "each once"),
+        (("--mesh=nodes:2,devices:2",), "accepted are slices, hosts, processes, devices"),
+        ((*NAMED, "--axes=x"), "'x' is no axis of the mesh hosts:2,devices:4; it has hosts, dev"),
+        ((*NAMED, "--ranks-per-process=2"), "--mesh: hosts:2,devices:4 has 8 ranks"),
+    ],
+)
+def test_a_mesh_that_is_not_of_these_hosts_is_a_usage_error(
+    folder: Folder, options: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in folder.run(*options, exit_code=4).sentence
+
+
+@needs("jax")
+@pytest.mark.parametrize("axes", ["hosts", "devices"])
+def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> None:
+    options = ("--processes=2", "--mesh=hosts:2,devices:2", f"--axes={axes}", "--payloads=4K")
+    case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")
+    assert case["outcome"] == "NO_BASELINE"
+    assert case["launches"][0]["values_checked"] > 0

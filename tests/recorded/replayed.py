@@ -65,7 +65,9 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     jobs = _jobs(given, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
     device = Device(given["device"])
-    machine = SimpleNamespace(target=SimpleNamespace(device=device, unreached=given["unreached"]))
+    machine = SimpleNamespace(
+        target=SimpleNamespace(device=device, unreached=given["unreached"]), process_hosts=()
+    )
     settings = _settings(given, baselines=root, history=None)
     paired = given["settings"]["paired"]
     keys = [job.key for job in jobs.values()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from busbw import driver, grid, hardware
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Case, Compiled, Compiler, Failure, Probe
+from busbw.model import Capability, Case, Compiled, Compiler, Failure
 from tests import build
 
 TIMEOUT_S = 120.0
@@ -65,18 +65,8 @@ def _compiling(bundle: driver.Bundle) -> driver.Parallel:
 
 def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
     assert compiler.devices is not None, compiler.missing
-    probe = Probe(
-        framework="jax",
-        framework_path="",
-        devices=(compiler.devices,),
-        missing={},
-        versions=compiler.versions,
-    )
-    target = grid.choose_target(
-        device=compiler.devices.device, ranks=None, probes=[probe], named=["jax"]
-    )
     spec = build.spec(**{"payload_bytes": 2**20, **changes})
-    return grid.resolve(spec, target)
+    return grid.resolve_on(spec, compiler.devices)[0]
 
 
 # What is compiled after the collective was replaced in the program.

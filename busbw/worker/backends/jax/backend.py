@@ -20,14 +20,14 @@ import numpy as np
 from jax.experimental import mesh_utils
 
 from busbw.model import (
-    AXES,
     VIRTUAL_RANKS,
     Case,
     ClusterMember,
     Device,
     DeviceSet,
     Injection,
-    extents_of,
+    axes_of,
+    parts_of,
 )
 from busbw.traces.attribution import is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
@@ -140,9 +140,31 @@ def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
     taking_part = list(devices[: case.ranks])
     if not case.axes:
         return jax.sharding.Mesh(np.array(taking_part), ("ranks",))
-    extents = extents_of(case.mesh)
-    laid_out = mesh_utils.create_device_mesh(extents, taking_part)
-    return jax.sharding.Mesh(laid_out, tuple(AXES[: len(extents)]))
+    axes, parts = axes_of(case.mesh), parts_of(case.mesh)
+    if parts == 1:
+        laid_out = mesh_utils.create_device_mesh(tuple(axes.values()), taking_part)
+    else:
+        laid_out = _by_host(taking_part, parts).reshape(tuple(axes.values()))
+    return jax.sharding.Mesh(laid_out, tuple(axes))
+
+
+def _by_host(devices: Sequence[Any], parts: int) -> Any:
+    """Slice after slice and process after process, each of the `parts` in the order of its links.
+
+    Raises MeasuringError where a part is not of whole processes, or not within one slice.
+    """
+    processes = len({device.process_index for device in devices})
+    slices = [getattr(device, "slice_index", None) or 0 for device in devices]
+    order = sorted(zip(slices, devices), key=lambda one: (one[0], one[1].process_index, one[1].id))
+    each = len(devices) // parts
+    rows = [order[begin : begin + each] for begin in range(0, len(order), each)]
+    if any(len({at for at, _ in row}) > 1 for row in rows):
+        raise unavailable(f"{len(set(slices))} slices are not {parts} equal parts of the mesh")
+    if any(len({one.process_index for _, one in row}) * parts != processes for row in rows):
+        raise unavailable(f"{processes} processes are not {parts} equal parts of the mesh")
+    return np.concatenate(
+        [mesh_utils.create_device_mesh((each,), [device for _, device in row]) for row in rows]
+    )
 
 
 def versions_of_packages() -> dict[str, str]:

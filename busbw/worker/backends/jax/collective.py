@@ -21,7 +21,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import MIB, Case, Clock, Device, Placement, Proof
+from busbw.model import MIB, Case, Clock, Device, Placement, Proof, names_of
 
 from ..base import unavailable, wrong_world
 from ..hlo import proof
@@ -263,7 +263,7 @@ def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
 
 def _axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
     """Those that the collective goes along: all, unless the case names some."""
-    return tuple(case.axes) or tuple(mesh.axis_names)
+    return names_of(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
 def _check_world(case: Case, mesh: Mesh) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, Topology
+from busbw.model import Case, Compiler, Device, Topology, check_layout
 from busbw.worker import process
 from busbw.workloads import layer_of
 
@@ -89,7 +90,9 @@ class JaxCompiler(AbstractCompiler):
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
         """The chain of `case` over the topology's devices; of a training step, the step alone."""
-        mesh = mesh_of(case, self._of(topology))
+        found = self._of(topology)
+        _check_hosts(case, found)
+        mesh = mesh_of(case, found)
         if not case.workload.is_bare:
             return JaxLowered(dense_step.lowered(layer_of(case), mesh), 1)
         return JaxLowered(*collective.lowered(case, mesh))
@@ -98,6 +101,16 @@ class JaxCompiler(AbstractCompiler):
         if topology.name not in self._devices:
             self._devices[topology.name] = _devices(topology)
         return self._devices[topology.name]
+
+
+def _check_hosts(case: Case, found: Sequence[Any]) -> None:
+    """Raise MeasuringError UNAVAILABLE where a mesh has other hosts than the topology."""
+    hosts = len({device.process_index for device in found})
+    try:
+        if case.mesh:
+            check_layout(case.mesh, hosts, hosts)
+    except ValueError as error:
+        raise unavailable(str(error)) from error
 
 
 def _devices(topology: Topology) -> list[Any]:

@@ -29,6 +29,9 @@ WANTED: Mapping[str, real_compilers.Wanted] = {
     "v5e too large": ("v5e:2x4", {"payload_bytes": 16 * GIB}),
     "v5e out of place": ("v5e:2x4", {"payload_bytes": 12 * GIB, **OUT_OF_PLACE}),
     "v5e along y": ("v5e:2x4", {"mesh": "2x4", "axes": "y"}),
+    "v5e along hosts": ("v5e:2x4", {"mesh": "hosts:2,devices:4", "axes": "hosts"}),
+    "v5e along devices": ("v5e:2x4", {"mesh": "hosts:2,devices:4", "axes": "devices"}),
+    "v5e other hosts": ("v5e:2x4", {"mesh": "hosts:4,devices:2", "axes": "hosts"}),
     "v5e gather": ("v5e:2x4", {"collective": "all_gather", "reduce_op": "none", **OUT_OF_PLACE}),
 }
 
@@ -106,6 +109,14 @@ def test_what_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(answers:
 def test_groups_and_other_collectives_are_compiled_as_they_are_measured(answers: Answers) -> None:
     assert compiled(answers, "v5e along y").groups == "2x4"
     assert compiled(answers, "v5e gather").collectives == {"all-gather": 1}
+
+
+def test_between_hosts_and_within_one_it_is_compiled_by_itself(answers: Answers) -> None:
+    for name in ("v5e along hosts", "v5e along devices"):
+        assert compiled(answers, name).collectives == {"all-reduce": 1}
+    refused = answers["v5e other hosts"]
+    assert isinstance(refused, Failure)
+    assert refused.message == "a mesh of hosts:4,devices:2 has 4 hosts, there are 2"
 
 
 def test_a_program_that_lost_its_collective_is_no_collective(tmp_path: Path) -> None:
