@@ -15,23 +15,32 @@ from busbw.worker import host
 from .expected import surprises
 from .ground import ROOT, Ground
 from .hits import Hit, hits
+from .layout import LAYOUTS
 from .page import page
 from .session import Ran, Usual, ran, usual
 
-PAGE = ROOT / "docs" / "kills.md"
 _MANY = 60
 
 
 def main() -> int:
     """All hits; 1 if one of them was not as expected. Nothing else may run meanwhile."""
     options = _parser().parse_args()
+    layout = LAYOUTS[options.layout]
     if options.document is None and options.kills == _MANY and options.framework == "jax":
-        options.document = PAGE
+        options.document = ROOT / "docs" / layout.page
+    wanted = hits(
+        options.kills,
+        options.seed,
+        targets=layout.targets,
+        signals=layout.signals,
+        processes=layout.processes,
+    )
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        ground = Ground(Path(folder), options.framework)
+        ground = Ground(Path(folder), options.framework, layout)
         ground.prepare()
-        found = _hit_all(ground, hits(options.kills, options.seed), usual(ground))
-    text = "\n".join(page(found, about=_about(options.framework), seed=options.seed)) + "\n"
+        found = _hit_all(ground, wanted, usual(ground))
+    about = _about(options.framework)
+    text = "\n".join(page(found, about=about, seed=options.seed, layout=layout)) + "\n"
     if options.document is None:
         print(text, end="")
     else:
@@ -71,10 +80,16 @@ def _parser() -> argparse.ArgumentParser:
         "--framework", default="jax", choices=("jax", "fake"), help="fake: to try the command"
     )
     parser.add_argument(
+        "--layout",
+        default="single",
+        choices=tuple(LAYOUTS),
+        help="processes: groups of two; agents: these through local agents (default: single)",
+    )
+    parser.add_argument(
         "--document",
         type=Path,
         metavar="FILE",
-        help=f"default: docs/{PAGE.name} for {_MANY} kills with JAX, else stdout",
+        help=f"default: the layout's page in docs/ for {_MANY} kills with JAX, else stdout",
     )
     return parser
 

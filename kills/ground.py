@@ -15,6 +15,7 @@ from typing import Any
 from busbw import locks
 
 from .hasty import ASKED
+from .layout import SINGLE, Layout
 
 ROOT = Path(__file__).parents[1]
 LAUNCHES = 2
@@ -31,6 +32,7 @@ class Ground:
 
     path: Path
     framework: str = "jax"
+    layout: Layout = SINGLE
 
     @property
     def temporary(self) -> Path:
@@ -72,7 +74,7 @@ class Ground:
         command += [f"--launches={LAUNCHES}", f"--case-timeout={CASE_TIMEOUT_S:g}"]
         # Calls are timed, not slopes: how busy the machine is, is no matter here.
         command += ["--clock=dispatch", "--update-baselines=new", f"--results={self._results}"]
-        command += ["-p", "no:cacheprovider", "--color=no", *options]
+        command += ["-p", "no:cacheprovider", "--color=no", *self.layout.options, *options]
         with self._log.open("wb") as log:
             return subprocess.Popen(
                 command,
@@ -119,6 +121,27 @@ class Ground:
                 found[launch.removeprefix("--launch=")] = process
         return found
 
+    def launch(self, number: int, member: int) -> str:
+        """What the worker of a launch is called, of a group that of one of its processes."""
+        return self._named(f"{number}.{self.framework}", member)
+
+    def probe(self, member: int) -> str:
+        """The same of the worker that looks for devices."""
+        return self._named("probe", member)
+
+    def _named(self, launch: str, member: int) -> str:
+        return launch if self.layout.processes == 1 else f"{launch}.worker{member}"
+
+    def agent(self, rank: int) -> int | None:
+        """The process id of the session's agent of that rank; None where there is none."""
+        agents = (
+            process
+            for process, words in commands().items()
+            if words[1:4] == ["-m", "busbw", "agent"] and f"--rank={rank}" in words
+        )
+        own = f"TMPDIR={self.temporary}"
+        return next((one for one in agents if own in environment(one)), None)
+
     def measures(self, launch: str) -> bool:
         """Whether the worker of `launch` was asked to measure a case."""
         return self._asked.exists() and launch in self._asked.read_text().splitlines()
@@ -134,6 +157,14 @@ class Ground:
     @property
     def _log(self) -> Path:
         return self.path / "output.txt"
+
+
+def environment(process: int) -> list[str]:
+    """The variables of a process; none if it is gone."""
+    try:
+        return Path(f"/proc/{process}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
 
 
 def commands() -> dict[int, Sequence[str]]:

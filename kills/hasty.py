@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import pytest
 
-from busbw import driver
-from busbw.driver import executor
+from busbw.driver import executor, group
 
 START_S = 20.0
 # Names the file to which the launch of each worker is added that is asked to measure a case.
@@ -29,15 +29,16 @@ def main() -> int:
 
 
 def _tell_who_is_asked(path: str) -> None:
-    send = driver.Worker.send
+    ask_each = group.Group.ask_each
 
-    def told(self: driver.Worker, request: driver.Request | None) -> None:
-        if request is not None and request.name == "measure":
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(f"{self.launch}\n")
-        send(self, request)
+    def told(self: group.Group, requests: group.Requests, *others: Any, **named: Any) -> Any:
+        with open(path, "a", encoding="utf-8") as file:
+            for role, request in requests.items():
+                if request is not None and request.name == "measure":
+                    file.write(f"{self.members[role].launch}\n")
+        return ask_each(self, requests, *others, **named)
 
-    setattr(driver.Worker, "send", told)  # noqa: B010 mypy allows no method to be assigned
+    setattr(group.Group, "ask_each", told)  # noqa: B010 mypy allows no method to be assigned
 
 
 if __name__ == "__main__":

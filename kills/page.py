@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import signal
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from .expected import surprises
 from .ground import CASE_TIMEOUT_S, CASES, LAUNCHES, PAYLOADS
 from .hasty import START_S
 from .hits import Target
+from .layout import SINGLE, Layout
 from .session import STOPPED_S, Ran
 
 _TOP = (
     "What is lost, and what remains, when a process of a session is killed or stopped at a random "
     "moment."
 )
-_ABOUT = f"""\
-In each row a whole session ran, `pytest perf/ --frameworks=jax
+_COMMAND = f"""\
+pytest perf/ --frameworks=jax
 --payloads={PAYLOADS[0]}:{PAYLOADS[-1]} --launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g}
---clock=dispatch --update-baselines=new`, and one of its processes got one signal at a random
-moment: the probe, a worker, or pytest itself. A session that got SIGSTOP was continued
-{STOPPED_S:g} s later; a worker was not continued, so it had to be timed out and killed. The
+--clock=dispatch --update-baselines=new"""
+_ABOUT = f"""\
+moment: {{targets}}. A session that got SIGSTOP was continued
+{STOPPED_S:g} s later; any other process was not continued, so it had to be timed out and killed.
+The
 deadline for starts is {START_S:g} s here instead of 180 s. Workers ignore SIGINT once they have
 started. *what* is the intended target: a worker that is faster than usual may already be in its
 next phase.
@@ -31,15 +35,30 @@ complete session. The next session removes the folder that a killed session leav
 was tested too."""
 
 
-def page(found: Sequence[Ran], *, about: str, seed: int) -> Iterator[str]:
+# What each target is called in a sentence.
+_WORDS = {
+    Target.PROBE: "the probe",
+    Target.MEASURING: "a worker",
+    Target.AGENT: "an agent",
+    Target.SESSION: "pytest itself",
+}
+_TITLES = {
+    "single": "What a kill costs",
+    "processes": "What a kill costs a group of processes",
+    "agents": "What a kill costs a group of processes under agents",
+}
+
+
+def page(found: Sequence[Ran], *, about: str, seed: int, layout: Layout = SINGLE) -> Iterator[str]:
     """The lines; `about` says when and on which machine."""
-    yield "# What a kill costs"
+    yield f"# {_TITLES[layout.name]}"
     yield ""
     yield _TOP
     yield ""
-    yield f"Written by `tox -e kills`, {about}, seed {seed}."
+    command = "tox -e kills" if layout is SINGLE else f"tox -e kills -- --layout={layout.name}"
+    yield f"Written by `{command}`, {about}, seed {seed}."
     yield ""
-    yield from _ABOUT.splitlines()
+    yield from _about(layout)
     yield ""
     yield "## In short"
     yield ""
@@ -52,11 +71,26 @@ def page(found: Sequence[Ran], *, about: str, seed: int) -> Iterator[str]:
     yield from (_row(ran) for ran in found)
 
 
+def _about(layout: Layout) -> list[str]:
+    """How it was done, wrapped."""
+    options = "".join(f" {option}" for option in layout.options)
+    *first, last = (words for target, words in _WORDS.items() if target in layout.targets)
+    begin = f"In each row a whole session ran, `{_COMMAND}{options}`, and one of its processes"
+    text = f"{begin} got one signal at a random\n{_ABOUT}".replace(
+        "{targets}", f"{', '.join(first)}, or {last}"
+    )
+    paragraphs = text.split("\n\n")
+    wrapped = [textwrap.fill(one, 99, break_on_hyphens=False) for one in paragraphs]
+    return "\n\n".join(wrapped).splitlines()
+
+
 def _short(found: Sequence[Ran]) -> Iterator[str]:
     yield "| what | hits | lost nothing | lost one launch of a case | ended | left | unexpected |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for target in Target:
         own = [ran for ran in found if ran.hit.target is target]
+        if not own:
+            continue
         whole = sum(ran.lost == 0 for ran in own)
         one = sum(ran.lost == 1 for ran in own)
         ended = sum(ran.lost is None for ran in own)

@@ -59,8 +59,8 @@ def usual(ground: Ground) -> Usual:
     with ground.begin() as session:
         _awaited(session, lambda: "test session starts" in ground.output)
         begun_s = time.monotonic()
-        probe = _awaited(session, lambda: "probe" in ground.workers())
-        gone = probe and _awaited(session, lambda: "probe" not in ground.workers())
+        probe = _awaited(session, lambda: ground.probe(0) in ground.workers())
+        gone = probe and _awaited(session, lambda: ground.probe(0) not in ground.workers())
         probe_s = (gone or 0.0) - (probe or 0.0)
         session.wait()
     results = ground.results
@@ -116,8 +116,12 @@ def _reached(
         _awaited(session, lambda: "test session starts" in ground.output)
         time.sleep(hit.fraction * usual.session_s)
         return session.pid if session.poll() is None else None
-    launch = f"{hit.launch}.{ground.framework}"
-    names = {Target.PROBE: "probe", Target.LEAVING: f"2.{ground.framework}"}
+    if hit.target is Target.AGENT:
+        _awaited(session, lambda: ground.agent(hit.member) is not None)
+        time.sleep(hit.fraction * usual.session_s)
+        return ground.agent(hit.member)
+    launch, probe = ground.launch(hit.launch, hit.member), ground.probe(hit.member)
+    names = {Target.PROBE: probe, Target.LEAVING: ground.launch(2, hit.member)}
     awaited = names.get(hit.target, launch)
     if _awaited(session, lambda: awaited in ground.workers()) is None:
         return None
@@ -128,7 +132,7 @@ def _reached(
         _awaited(session, lambda: ground.measures(launch))
         whole = usual.measure_s
     time.sleep(hit.fraction * whole)
-    return ground.workers().get("probe" if hit.target is Target.PROBE else launch)
+    return ground.workers().get(probe if hit.target is Target.PROBE else launch)
 
 
 def _send(process: int, hit: Hit) -> None:

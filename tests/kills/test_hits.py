@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from signal import SIGKILL, SIGSTOP
 
-from kills.hits import SIGNALS, Target, hits
+from kills.hits import SIGNALS, WITHOUT_AGENTS, Target, hits
+from kills.layout import LAYOUTS
 
 
 def test_sixty_hits_are_every_signal_to_every_target_three_times() -> None:
     counted = Counter((hit.target, hit.signal) for hit in hits(60, 1))
     assert counted == dict.fromkeys(
-        ((target, number) for target in Target for number in SIGNALS), 3
+        ((target, number) for target in WITHOUT_AGENTS for number in SIGNALS), 3
     )
+
+
+def test_of_groups_every_process_and_every_agent_is_killed_and_stopped() -> None:
+    layout = LAYOUTS["agents"]
+    drawn = hits(60, 1, targets=layout.targets, signals=layout.signals, processes=layout.processes)
+    counted = Counter((hit.target, hit.signal) for hit in drawn)
+    assert counted == dict.fromkeys(
+        ((target, number) for target in Target for number in (SIGKILL, SIGSTOP)), 5
+    )
+    assert {hit.member for hit in drawn} == {0, 1}
 
 
 def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
