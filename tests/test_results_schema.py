@@ -71,7 +71,7 @@ def _run() -> Run:
         rank_times_s=(0.8e-5, 0.9e-5),
         process_times_s=(0.9e-5, 1.0e-5),
         over_processes_s={"slowest": 1.0e-5, "median": 0.95e-5, "fastest": 0.9e-5},
-        process_layouts_s=(1.0e-4, 2.1e-4),
+        process_own_s=(1.0e-4, 2.1e-4),
         phases_s={"sampling": 0.2},
         peak_memory_bytes=1 << 20,
         compiled_memory_bytes=1 << 14,

@@ -1,9 +1,9 @@
 """Which process or rank of a group the others wait for: named, never judged.
 
 All processes end a collective together, so that its time by their own clocks is nearly the same. A
-process that is slow by itself is slow where it waits for no other: when it lays its values out. And
-in a recording of the devices the rank that comes last is the one that spends least time in the
-collective, as all others wait there for it.
+process that is slow by itself is slow where it waits for no other: between two calls, when it lays
+out and compares its own values. And in a recording of the devices the rank that comes last is the
+one that spends least time in the collective, as all others wait there for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def straggler_of(
     if key.processes == 1 or len(runs) < LEAST_LAUNCHES:
         return None
     each = key.ranks // key.processes
-    by_layout = [_outlier(run.process_layouts_s) for run in runs]
-    found = _same(by_layout)
+    by_own_work = [_outlier(run.process_own_s) for run in runs]
+    found = _same(by_own_work)
     if found is not None:
         process, ratio = found
         return Straggler(process=process, host=_host(hosts, process), ratio=ratio)

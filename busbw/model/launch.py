@@ -178,8 +178,8 @@ class Run:
     collectives and ranks; None where the recording does not say, or was not asked for.
     Of a group, `process_times_s` is the launch's time by the clock of each process,
     `over_processes_s` that by the slowest, the median and the fastest process of each sample, and
-    `process_layouts_s` the p25 of the times in which each process laid its own values out, where it
-    waits for no other.
+    `process_own_s` the mean time of each process between two calls, where it lays out and compares
+    its own values and waits for no other.
     `phases_s` says what the launch spent its time on. `values_checked` counts elements that were
     compared with the exact expected ones, over all ranks and samples; a Run exists only if every
     one was right.
@@ -212,7 +212,7 @@ class Run:
     overlap_fraction: float | None = None
     process_times_s: tuple[float, ...] = ()
     over_processes_s: Mapping[str, float] = field(default_factory=dict)
-    process_layouts_s: tuple[float, ...] = ()
+    process_own_s: tuple[float, ...] = ()
     phases_s: Mapping[str, float] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     predicted_memory_bytes: int | None = None

@@ -61,7 +61,7 @@ class Ceiling:
 class Straggler:
     """A process that the others of its group wait for; with a `rank`, that rank of it.
 
-    A process is told by the time in which it lays its own values out, `ratio` times that of the
+    A process is told by the time of its own work between two calls, `ratio` times that of the
     others; a rank by that of the others in the collective, `ratio` times its own: it comes last.
     """
 
@@ -81,7 +81,7 @@ class Straggler:
             )
         return (
             f"straggler: process {self.process}{on} takes {self.ratio:.1f} x as long as the others "
-            "to lay its values out"
+            "for its own work"
         )
 
 

@@ -283,7 +283,7 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
             name: launch_time_s([aggregate(times_s) for times_s in at_once])
             for name, aggregate in _OVER_PROCESSES.items()
         },
-        process_layouts_s=slopes.layouts_s,
+        process_own_s=slopes.own_s,
     )
 
 

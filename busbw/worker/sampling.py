@@ -77,8 +77,8 @@ class Sampled:
     """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
 
     The last two are None where no slope was taken. `by_process_s` has the samples of each process
-    by its own clock, of which the slowest one's are `samples_s`, and `layouts_s` the p25 of the
-    times in which each laid its own values out: it waits for no other process then.
+    by its own clock, of which the slowest one's are `samples_s`, and `own_s` the mean time of each
+    between two calls, where it lays its values out, compares them, and waits for no other process.
     """
 
     iterations: int
@@ -86,7 +86,7 @@ class Sampled:
     dispatch_s: float | None = None
     short_s: float | None = None
     by_process_s: tuple[tuple[float, ...], ...] = ()
-    layouts_s: tuple[float, ...] = ()
+    own_s: tuple[float, ...] = ()
 
 
 @dataclass
@@ -117,8 +117,9 @@ class Sampler:
     _spent_s: float = 0.0
     _last_s: tuple[float, ...] = ()
     _by_process: list[tuple[float, ...]] = field(default_factory=list)
-    _laid_out_s: float = 0.0
-    _layouts: list[tuple[float, ...]] = field(default_factory=list)
+    _left_s: float | None = None
+    _own_s: float = 0.0
+    _own_counts: int = 0
 
     def begin(self, *, single: bool = False) -> None:
         """Warm up and find out how long chains must be; `single`: a sample is one call."""
@@ -132,9 +133,12 @@ class Sampler:
         """Take one sample."""
         if self._begun_s is None:
             self._begun_s = self.now_s()
+        # Since the last call it has waited to be asked.
+        self._left_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(self._sample(asleep=self._is_asleep()))
             self._by_process.append(self._last_s)
+        self._note_own_work()
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
@@ -167,7 +171,8 @@ class Sampler:
             sampled = Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
         else:
             sampled = self._slopes()
-        return replace(sampled, layouts_s=tuple(map(launch_time_s, zip(*self._layouts))))
+        own_s = self._own_s / max(1, self._own_counts)
+        return replace(sampled, own_s=tuple(row[0] for row in self.gathered([own_s])))
 
     def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -225,9 +230,7 @@ class Sampler:
 
     def _lay_out(self) -> None:
         with self.phases.of("laying_out"):
-            begun_s = self.now_s()
             self.program.fresh()
-            self._laid_out_s = self.now_s() - begun_s
 
     def _check(self, iterations: int) -> None:
         with self.phases.of("checking"):
@@ -253,13 +256,25 @@ class Sampler:
 
     def _call_s(self, iterations: int, *, asleep: bool = False) -> float:
         """Seconds of a call in the slowest process; all begin it together."""
-        self._layouts.append(tuple(row[0] for row in self.gathered([self._laid_out_s])))
+        self._meet()
         begun_s = self.now_s()
         self.program.run(iterations)
         if asleep and self.asleep is not None:
             self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
+        self._left_s = self.now_s()
         return max(self._last_s)
+
+    def _meet(self) -> None:
+        """Wait for the others before a call; what this process did since the last is its own."""
+        self._note_own_work()
+        self._own_counts += 1
+        self.gathered([0.0])
+
+    def _note_own_work(self) -> None:
+        if self._left_s is not None:
+            self._own_s += self.now_s() - self._left_s
+        self._left_s = None
 
     def _warm_up(self) -> float:
         """Shortest chains until one is no longer much faster than the last, or time is up.

@@ -311,7 +311,7 @@ def test_processes_that_measure_together_give_one_run(bundle: Bundle) -> None:
         found = pair.ask(_pair_request(), LONG_S, "measuring")
         assert isinstance(found, Run)
         assert found.launch == LAUNCH
-        assert (len(found.process_times_s), len(found.process_layouts_s)) == (2, 2)
+        assert (len(found.process_times_s), len(found.process_own_s)) == (2, 2)
         assert found.values_checked % 8 == 0
         assert pair.close()
     finally:

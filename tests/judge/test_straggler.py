@@ -14,8 +14,8 @@ OF_CPU = build.key(ranks=4, processes=4, cores=2)
 OF_GPU = build.key(device_kind="NVIDIA H100", ranks=4, processes=2, cores=None)
 
 
-def _run(layouts_s: Sequence[float] = (), ranks_s: Sequence[float] = ()) -> Run:
-    return build.run(1e-3, process_layouts_s=tuple(layouts_s), rank_times_s=tuple(ranks_s))
+def _run(own_s: Sequence[float] = (), ranks_s: Sequence[float] = ()) -> Run:
+    return build.run(1e-3, process_own_s=tuple(own_s), rank_times_s=tuple(ranks_s))
 
 
 def test_a_process_that_is_behind_in_every_launch_is_named_with_its_host() -> None:
@@ -25,24 +25,24 @@ def test_a_process_that_is_behind_in_every_launch_is_named_with_its_host() -> No
     assert (found.process, found.host, found.rank) == (2, "b", None)
     assert found.ratio == 2.5
     assert found.text == (
-        "straggler: process 2 (b) takes 2.5 x as long as the others to lay its values out"
+        "straggler: process 2 (b) takes 2.5 x as long as the others for its own work"
     )
 
 
 @pytest.mark.parametrize(
-    "layouts",
+    "by_launch",
     [
         ((1.0, 1.1, 1.4, 0.9), (1.0, 1.2, 3.0, 1.0)),
         ((1.0, 1.0, 2.0, 1.0), (2.0, 1.0, 1.0, 1.0)),
         ((1.0, 1.0, 2.0, 1.0), ()),
         ((0.0, 0.0, 0.0, 0.0),),
     ],
-    ids=["not far behind in one", "another one each time", "unknown in one", "nothing to lay out"],
+    ids=["not far behind in one", "another one each time", "unknown in one", "nothing of its own"],
 )
 def test_what_is_not_the_same_in_all_launches_is_no_straggler(
-    layouts: Sequence[Sequence[float]],
+    by_launch: Sequence[Sequence[float]],
 ) -> None:
-    assert straggler_of([_run(one) for one in layouts], OF_CPU) is None
+    assert straggler_of([_run(one) for one in by_launch], OF_CPU) is None
 
 
 def test_the_rank_that_is_shortest_in_the_collective_comes_last() -> None:

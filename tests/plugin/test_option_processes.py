@@ -117,7 +117,7 @@ def test_jax_measures_in_two_processes_of_two_ranks(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
     (launch,) = ran.case("1K")["launches"]
     assert launch["values_checked"] > 0
-    assert len(launch["process_layouts_s"]) == 2
+    assert len(launch["process_own_s"]) == 2
 
 
 @needs("tensorflow")
