@@ -40,7 +40,8 @@ _PURE: Mapping[str, set[str]] = {
     "stacks": {"model", "wire", "inputs", "writing", "locks"},
     "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
     "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
-    "driver": {"model", "wire", "locks"},
+    "agent": {"model", "wire", "locks"},
+    "driver": {"model", "wire", "locks", "agent"},
 }
 _FACES = {"plugin", "commands"}
 _STUDIES = {"studies": set(_PURE) - {"worker"} | {"commands"}}
@@ -67,7 +68,18 @@ ONLY_BELOW = {
 }
 
 # Handed to foreign interpreters from Python 3.10 on, with nothing of our site-packages.
-TRAVELLING = {"", "model", "wire", "writing", "collectives", "workloads", "traces", "worker"}
+TRAVELLING = {
+    "",
+    "model",
+    "wire",
+    "writing",
+    "locks",
+    "collectives",
+    "workloads",
+    "traces",
+    "worker",
+    "agent",
+}
 OLDEST = (3, 10)
 SINCE_OLDEST = {"tomllib", "annotationlib", "compression"}
 STANDARD = set(sys.stdlib_module_names) - SINCE_OLDEST
@@ -225,6 +237,9 @@ FORBIDDEN = [
     ("busbw/worker/serve.py", "from ..stats import quantile"),
     ("busbw/worker/backends/base.py", "from ...judge import Policy"),
     ("busbw/driver/local.py", "from busbw import worker"),
+    ("busbw/agent/serve.py", "from busbw import driver"),
+    ("busbw/agent/frames.py", "from cryptography import fernet"),
+    ("busbw/worker/serve.py", "from busbw import agent"),
     ("busbw/driver/local.py", "import busbw.worker.serve as serve"),
     ("busbw/driver/schedules/passes.py", "from busbw.judge import judge_case"),
     ("busbw/plugin/items.py", "from busbw.worker import measure"),
@@ -351,6 +366,8 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/worker/compile.py", "from busbw import writing"),
         ("busbw/driver/schedules/pairs.py", "from busbw import wire"),
         ("busbw/model/machine.py", "from . import words"),
+        ("busbw/agent/folder.py", "from busbw import locks"),
+        ("busbw/driver/local.py", "from busbw.agent import processes"),
     ],
 )
 def test_what_the_map_allows_is_no_offence(path: str, line: str) -> None:

@@ -6,17 +6,14 @@ A foreign interpreter must not see our site-packages, or our jax would shadow it
 from __future__ import annotations
 
 import compileall
-import contextlib
 import hashlib
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import busbw
-from busbw import locks
+from busbw.agent.folder import Folder
 
 # Any Python can compile this, so that one that is too old says so in one line.
 _DOOR = """
@@ -31,7 +28,6 @@ main()
 """
 _ROOMS = ("model", "collectives", "workloads", "traces", "worker")
 _FILES = ("__init__.py", "wire.py", "writing.py")
-_PREFIX = f"busbw-{os.getuid()}."
 
 
 def _copy_package(source: Path, package: Path) -> None:
@@ -70,62 +66,15 @@ def worker_hash() -> str:
     return found.hexdigest()[:16]
 
 
-def _remove_orphans(parent: Path) -> None:
-    """Remove this user's bundles whose sessions have ended: those that are not locked."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            _remove_orphan(folder)
-
-
-def _remove_orphan(folder: Path) -> None:
-    if folder.lstat().st_uid != os.getuid():
-        return
-    held = locks.of_folder(folder)
-    if held is not None:
-        with contextlib.closing(held):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
-    """A new folder, locked so that no other session takes it for an orphan.
-
-    A session that does so before it is locked removes it: then another one is created.
-    """
-    while True:
-        folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
-        with contextlib.suppress(FileNotFoundError):
-            held = locks.of_folder(Path(folder.name))
-            if held is not None:
-                return folder, held
-        folder.cleanup()
-
-
-class Bundle:
-    """A folder with what a worker may import, its logs and its temporary files.
-
-    It is locked while its session lives. The bundle of a session that was killed is removed by the
-    next session.
-    """
+class Bundle(Folder):
+    """A folder with what a worker may import, its logs and its temporary files."""
 
     def __init__(self) -> None:
-        _remove_orphans(Path(tempfile.gettempdir()))
-        self._folder, self._held = _locked_folder()
-        self.path = Path(self._folder.name)
+        super().__init__()
         _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
         (self.path / "__main__.py").write_text(_DOOR)
-        self.temporary = self.path / "temporary"
-        self.temporary.mkdir()
 
-    def log_path(self, name: str) -> Path:
-        """The file for a worker's stdout and stderr."""
-        return self.path / f"{name}.log"
-
-    def remove(self) -> None:
-        """Remove the folder, even if Ctrl-C interrupts this."""
-        try:
-            self._folder.cleanup()
-        except BaseException:
-            shutil.rmtree(self.path, ignore_errors=True)
-            raise
-        finally:
-            self._held.close()
+    def sources(self) -> dict[str, bytes]:
+        """What a worker imports, by path: as it is sent to other hosts, without byte code."""
+        paths = [self.path / "__main__.py", *sorted((self.path / "busbw").rglob("*.py"))]
+        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}

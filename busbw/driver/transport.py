@@ -9,13 +9,12 @@ end of the log.
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from busbw import wire
@@ -86,9 +85,6 @@ class Reply:
 
     answer: Answer
 
-
-LOG_CHARACTERS = 4000
-_LOG_BYTES = 2**20
 
 # In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
 _MEMORY_LAST_WORDS = re.compile(
@@ -173,8 +169,43 @@ class Transport(ABC):
         """Start a worker, as a `member` of its cluster or, with None, by itself."""
 
 
+def request_line(request: Request) -> bytes:
+    """The request as a worker reads it."""
+    values = {name: wire.to_json(value) for name, value in request.values.items()}
+    return json.dumps({"request": request.name, **values}).encode() + b"\n"
+
+
 # A Run of a thousand ranks takes less than one MiB.
 MOST_REPLY_BYTES = 16 * 2**20
+
+
+class Replies:
+    """What a worker has written: one reply to each request, and nothing else."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._asked = ""
+
+    def expect(self, request: Request | None) -> None:
+        """The next reply is to `request`; to None, that the worker is ready."""
+        self._asked = request.name if request else ""
+
+    def add(self, read: bytes) -> Reply | None:
+        """The reply that ends with `read`; None while it is incomplete.
+
+        Raises WireError for anything that is not a reply to the request.
+        """
+        self._buffer += read
+        if b"\n" not in read:
+            if len(self._buffer) > MOST_REPLY_BYTES:
+                raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
+            return None
+        line, _, more = bytes(self._buffer).partition(b"\n")
+        self._buffer.clear()
+        if more:
+            raise wire.WireError("more than one")
+        return checked_reply(line, self._asked)
+
 
 _TAKEN: Mapping[str, type | None] = {"Run": Run, "Failure": Failure}
 # Replies by request; "" is for a worker that has just been started.
@@ -318,20 +349,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """How many processes the kernel has killed for memory since it started; 0 where unknown."""
-    if not vmstat.exists():
-        return 0
-    match = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), flags=re.MULTILINE)
-    return int(match[1]) if match else 0
-
-
-def log_end(path: Path, begin: int) -> str:
-    """The last characters of a log from byte `begin` on; the rest of it is not read."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-        return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from busbw import wire
+from busbw.agent.processes import SECRET, command_of
 from busbw.driver import Bundle, Ended, Reply, Starter, Worker, local
 from busbw.driver.transport import Answer, failure_of
 from busbw.model import Capability, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
@@ -206,7 +207,7 @@ def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle)
 
 
 def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
-    command = local._command(starter(), bundle, LaunchId.parse("1.fake"), 5, 6)
+    command = command_of(local.order_of(starter(), LaunchId.parse("1.fake")), bundle.path, 5, 6)
     assert command[:2] == [sys.executable, str(bundle.path)]
     assert f"--parent={os.getpid()}" in command
     assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)
@@ -216,7 +217,7 @@ def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> N
 def test_the_command_of_a_member_has_its_role_and_addresses(bundle: Bundle) -> None:
     member = ClusterMember(role=Role(task="ps", index=1), addresses={"ps": ("a:1", "b:2")})
     launch = LaunchId.parse("1.ps1")
-    command = local._command(starter(), bundle, launch, 5, 6, member)
+    command = command_of(local.order_of(starter(), launch, member), bundle.path, 5, 6)
     (word,) = [word for word in command if word.startswith("--member=")]
     told = wire.from_json(ClusterMember, wire.parsed(word.removeprefix("--member=")), "member")
     assert told == member
@@ -236,3 +237,8 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
     assert local.environment_of(begin)["NOISE"] == found
     compiling = replace(begin, capability=Capability.COMPILE, environment={})
     assert local.environment_of(compiling)["NOISE"] == (user or "9")
+
+
+def test_no_worker_gets_the_secret_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET, "a secret of tests")
+    assert SECRET not in local.environment_of(starter())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from busbw.agent.processes import LOG_CHARACTERS, log_end, oom_kill_count
 from busbw.driver import Ended
-from busbw.driver.transport import LOG_CHARACTERS, failure_of, log_end, oom_kill_count
+from busbw.driver.transport import failure_of
 from busbw.model import Failure, FailureKind, FoundBy, LaunchId
 from tests.fuzz.bounds import bounded
 

@@ -1,0 +1,235 @@
+"""A worker's process on this host: starts it, feeds it, ends it. Nothing else starts any.
+
+Requests and replies go over two private pipes; stdout and stderr go into a log file. The worker
+runs in a session and process group of its own, so that Ctrl-C in the terminal reaches its parent
+alone, and it is killed as a group. On Linux it is killed when the thread that started it ends, even
+while it is stopped. Knows no request, no reply and no deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from busbw.model import variables
+
+from .folder import Folder
+from .messages import Order
+
+LOG_CHARACTERS = 4000
+_LOG_BYTES = 2**20
+
+_READ_AT_ONCE = 65536
+_LOOK_S = 0.005
+_PR_SET_PDEATHSIG = 1
+
+# Another interpreter would import the packages of ours before its own.
+_OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
+
+# What proves that a host takes part in a session; no worker needs it.
+SECRET = "BUSBW_SECRET"
+
+
+def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
+    """`base`, changed as `order` says, with byte code enabled to import faster, and no secret.
+
+    An interpreter other than ours does not get our PYTHONPATH and PYTHONHOME, unless the order has
+    one for it. An activated venv does no harm: it only changes PATH.
+    """
+    environment = dict(base)
+    if order.python:
+        for name in _OF_THIS_PYTHON:
+            environment.pop(name, None)
+    for name in order.unset:
+        environment.pop(name, None)
+    environment |= order.environment
+    environment = {**order.defaults, **environment}
+    if sys.platform == "linux":
+        environment = variables.with_huge_pages(environment)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment.pop(SECRET, None)
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[str]:
+    """The worker's command line; the descriptors are its ends of the pipes."""
+    command = [order.python or sys.executable, str(folder), *order.arguments]
+    return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
+
+
+def parent_death_signal() -> Callable[[], None] | None:
+    """A function for the child, between fork and exec, that has it killed when this thread ends.
+
+    Later the child might be stopped before it could do so. Everything that it calls is looked up
+    here: in the child there is no other thread that could release a lock.
+    """
+    if sys.platform != "linux":
+        return None
+    # Unlike CDLL, it does not pass on the interpreter lock.
+    prctl, parent, parent_of, end = ctypes.PyDLL(None).prctl, os.getpid(), os.getppid, os._exit
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL.value, 0, 0, 0)
+        if parent_of() != parent:
+            end(1)
+
+    return tie
+
+
+class Process:
+    """A worker's process, started as `order` says from what is in `folder`.
+
+    Raises OSError if its interpreter cannot be started.
+    """
+
+    def __init__(self, order: Order, folder: Folder) -> None:
+        self._log = folder.log_path(order.name)
+        self._log_begin = self._log.stat().st_size if self._log.exists() else 0
+        self._oom_kills = oom_kill_count()
+        requests_out, self.requests = os.pipe()
+        self.replies, replies_in = os.pipe()
+        command = command_of(order, folder.path, requests_out, replies_in)
+        try:
+            # Temporary files of a worker that is killed are removed with the folder.
+            environment = {**environment_of(order, os.environ), "TMPDIR": str(folder.temporary)}
+            self._process = self._started(command, environment, (requests_out, replies_in))
+        except BaseException:
+            self.close_pipes()
+            raise
+        finally:
+            os.close(requests_out)
+            os.close(replies_in)
+
+    def _started(
+        self, command: list[str], environment: dict[str, str], pipes: tuple[int, int]
+    ) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=pipes,
+                start_new_session=True,
+                preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+                env=environment,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is that of its group, too."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for a signal; None before it has been waited for."""
+        return self._process.returncode
+
+    def write(self, line: bytes) -> None:
+        """Send a request. What the process logs from now on is about that."""
+        self._log_begin = self._log.stat().st_size
+        self._oom_kills = oom_kill_count()
+        # The end of a worker is seen when its replies are read, with its exit code.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.requests, line)
+
+    def read(self) -> bytes:
+        """What it has written as a reply, once `select` says so; empty at the end."""
+        return os.read(self.replies, _READ_AT_ONCE)
+
+    def log_end(self) -> str:
+        """The end of its log since the last request."""
+        return log_end(self._log, self._log_begin)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel has killed for memory since the last request."""
+        return oom_kill_count() - self._oom_kills
+
+    def waited(self, timeout_s: float) -> bool:
+        """Whether it exits by itself within `timeout_s`."""
+        end_s = time.monotonic() + timeout_s
+        while not self.is_over():
+            if time.monotonic() > end_s:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def is_over(self) -> bool:
+        """Whether it has ended. It is not reaped, so that its id is not reused yet."""
+        if sys.platform == "darwin" or self._process.returncode is not None:
+            return self._process.poll() is not None
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, look) is not None
+
+    def print_stack(self) -> None:
+        """Have it print its stack into its log."""
+        os.kill(self.pid, signal.SIGUSR1)
+
+    def interrupt(self) -> None:
+        """Kill it with what it started, from any thread; its end is seen by whoever waits."""
+        # The id of a process that was reaped may belong to another one.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Kill the whole process group, and wait for the process."""
+        self.close_pipes()
+        self.interrupt()
+        self._process.wait()
+
+    def close_pipes(self) -> None:
+        """Close the channel, at which it exits by itself; does not wait for it."""
+        for descriptor in (self.requests, self.replies):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.requests = self.replies = -1
+
+
+def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a signal has stopped the process; False where the system does not say."""
+    try:
+        text = (proc / str(pid) / "stat").read_text()
+    except OSError:
+        return False
+    # The name before the state may hold anything, spaces and brackets too.
+    return text.rpartition(")")[2].split()[:1] == ["T"]
+
+
+def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
+    """`count` different ports of the address `host` of this host that nothing listens on.
+
+    They are not reserved: a member that finds its port in use fails.
+    """
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket(family)) for _ in range(count)]
+        for one in sockets:
+            one.bind((host, 0))
+        return tuple(one.getsockname()[1] for one in sockets)
+
+
+def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """How many processes the kernel has killed for memory since it started; 0 where unknown."""
+    if not vmstat.exists():
+        return 0
+    match = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def log_end(path: Path, begin: int) -> str:
+    """The last characters of a log from byte `begin` on; the rest of it is not read."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+        return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]
