@@ -151,6 +151,7 @@ class Group:
     ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
         for role, member in self._members.items():
+            member.allow(timeout_s)
             member.send(requests.get(role))
         answers: dict[Role, Answer] = {}
         while len(answers) < len(requests):
@@ -241,7 +242,9 @@ class Group:
 
 
 def _suspicion(answer: Reply | Ended | None) -> int:
-    """A sort key, likely causes first: a process killed, one that exited, one that answered."""
+    """A sort key, likely causes first: a host lost, a process killed, one that exited, an answer."""
     if not isinstance(answer, Ended):
         return 2
+    if answer.lost:
+        return -1
     return 0 if answer.exit_code is not None and answer.exit_code < 0 else 1
