@@ -135,13 +135,20 @@ class Process:
         """Negative for a signal; None before it has been waited for."""
         return self._process.returncode
 
-    def write(self, line: bytes) -> None:
-        """Send a request. What the process logs from now on is about that."""
+    def write(self, line: bytes) -> bool:
+        """Send a request; False if the pipe has no room for all of it, and does not block.
+
+        What the process logs from now on is about that.
+        """
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
-        # The end of a worker is seen when its replies are read, with its exit code.
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self.requests, line)
+        try:
+            return os.write(self.requests, line) == len(line)
+        except BrokenPipeError:
+            # The end of a worker is seen when its replies are read, with its exit code.
+            return True
+        except BlockingIOError:
+            return False
 
     def read(self) -> bytes:
         """What it has written as a reply, once `select` says so; empty at the end."""

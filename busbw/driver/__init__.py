@@ -6,6 +6,7 @@ says in which order they run and how many at once. What an
 interpreter has is asked without a worker.
 """
 
+from .agents import AgentGone, AgentsError, AgentsMissing, AgentsTransport, IncomparableHosts
 from .bundle import Bundle, worker_hash
 from .executor import (
     BusyError,
@@ -18,6 +19,7 @@ from .executor import (
     trained,
 )
 from .group import Group
+from .hub import Timing
 from .interpreter import Interpreter, interpreter
 from .local import LocalTransport, Worker
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
@@ -27,11 +29,16 @@ from .transport import Ended, Reply, Request, Starter
 __all__ = [
     "SCHEDULES",
     "AbstractSchedule",
+    "AgentGone",
+    "AgentsError",
+    "AgentsMissing",
+    "AgentsTransport",
     "Bundle",
     "BusyError",
     "Ended",
     "Executor",
     "Group",
+    "IncomparableHosts",
     "Interpreter",
     "Job",
     "LocalTransport",
@@ -45,6 +52,7 @@ __all__ = [
     "Side",
     "Stack",
     "Starter",
+    "Timing",
     "Worker",
     "alone",
     "cache_folder",

@@ -242,7 +242,7 @@ class Group:
 
 
 def _suspicion(answer: Reply | Ended | None) -> int:
-    """A sort key, likely causes first: a host lost, a process killed, one that exited, an answer."""
+    """A sort key, likely causes first: a host lost, one killed, one that exited, an answer."""
     if not isinstance(answer, Ended):
         return 2
     if answer.lost:

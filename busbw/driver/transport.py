@@ -98,8 +98,8 @@ class Ended:
 
     `exit_code` is negative for a signal; None for a hang, and if the worker was killed for an
     invalid reply: `refused` says what is wrong with it. `stopped`: a signal had stopped it, so that
-    it could not answer. `oom_kills` is how many processes the
-    kernel killed for memory meanwhile.
+    it could not answer. `oom_kills` is how many processes the kernel killed for memory meanwhile.
+    `lost`: what is not reached any more, with its host, so that nothing else is known.
     """
 
     exit_code: int | None
@@ -108,6 +108,7 @@ class Ended:
     waited_s: float
     refused: str = ""
     stopped: bool = False
+    lost: str = ""
 
 
 class Member(ABC):
@@ -123,6 +124,9 @@ class Member(ABC):
     @abstractmethod
     def fileno(self) -> int:
         """The descriptor of the replies, so that `select` can watch several workers at once."""
+
+    def allow(self, timeout_s: float) -> None:  # noqa: B027 most need not be told
+        """Say how long the next request may take; for a worker that may outlive this process."""
 
     @abstractmethod
     def send(self, request: Request | None) -> None:
@@ -325,6 +329,8 @@ def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
 
 def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
     code = ended.exit_code
+    if ended.lost:
+        return FailureKind.KILLED, ended.lost, None
     if ended.refused:
         text = f"the worker's reply is invalid ({ended.refused})"
         return FailureKind.CRASHED, text, None

@@ -1,0 +1,131 @@
+"""How an agent joins a session: it connects, and both prove that they know the secret.
+
+The agent proves it first, so that a session tells nothing to those who do not. Waits for a session
+that is not there yet. Knows nothing of what is done afterwards.
+"""
+
+from __future__ import annotations
+
+import platform
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from busbw import wire
+
+from . import messages
+from .connection import Connection, Lost
+from .frames import Direction, FrameError, fresh_nonce
+
+# How long either side may take to prove that it knows the secret.
+HANDSHAKE_S = 10.0
+_AGAIN_S = 0.2
+
+
+class JoinError(Exception):
+    """Why this host takes no part; the message is the sentence that the user reads."""
+
+
+class _NotYet(Exception):
+    """Nothing listens, or what listens has no room now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The session's `host` and `port`, and this agent's `rank` and `name` in it."""
+
+    host: str
+    port: int
+    rank: int
+    name: str
+
+    @property
+    def address(self) -> str:
+        """Such as ``10.0.0.1:4000``."""
+        return address_text(self.host, self.port)
+
+
+def address_text(host: str, port: int) -> str:
+    """An address as ``host:port``, with brackets where the host has colons itself."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def joined(
+    place: Place, secret: bytes, wait_s: float, clock: Callable[[], float] = time.monotonic
+) -> tuple[Connection, messages.Welcome]:
+    """A connection to the session, which has welcomed this agent. Raises JoinError.
+
+    A session that does not listen yet is waited for, `wait_s` at most.
+    """
+    end_s = clock() + wait_s
+    while True:
+        try:
+            return _tried(place, secret, max(1.0, end_s - clock()))
+        except _NotYet as error:
+            if clock() > end_s:
+                words = f"no session at {place.address} within {wait_s:g} s ({error})"
+                raise JoinError(words) from error
+        time.sleep(_AGAIN_S)
+
+
+def _tried(place: Place, secret: bytes, wait_s: float) -> tuple[Connection, messages.Welcome]:
+    try:
+        sock = socket.create_connection((place.host, place.port), timeout=min(wait_s, HANDSHAKE_S))
+    except OSError as error:
+        raise _NotYet(error.strerror or str(error)) from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = Connection(sock)
+    try:
+        return connection, _welcome(connection, place, secret)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _welcome(connection: Connection, place: Place, secret: bytes) -> messages.Welcome:
+    end_s = time.monotonic() + HANDSHAKE_S
+    try:
+        hello = messages.read(messages.Hello, _next_body(connection, end_s))
+        session = bytes.fromhex(hello.nonce)
+    except Lost as error:
+        raise _NotYet(str(error)) from error
+    except (FrameError, wire.WireError, ValueError) as error:
+        raise JoinError(f"what listens at {place.address} is no session: {error}") from error
+    nonce = fresh_nonce()
+    try:
+        connection.prove(secret, Direction.TO_SESSION, session, nonce)
+        connection.post(
+            messages.Join(
+                protocol=messages.PROTOCOL,
+                nonce=nonce.hex(),
+                rank=place.rank,
+                host=place.name,
+                python=platform.python_version(),
+            )
+        )
+        connection.flush()
+        found = messages.read(messages.ToAgent, _next_body(connection, end_s))
+    except (Lost, FrameError, wire.WireError) as error:
+        raise JoinError(
+            f"the session at {place.address} does not have the same secret, or is over ({error})"
+        ) from error
+    if not isinstance(found, messages.Welcome):
+        raise JoinError(f"the session at {place.address} says no welcome")
+    if found.refused:
+        raise JoinError(f"the session at {place.address} refused this host: {found.refused}")
+    connection.trust()
+    return found
+
+
+def _next_body(connection: Connection, end_s: float) -> bytes:
+    """The body of the next frame. Raises Lost where none comes until `end_s`."""
+    while True:
+        body = connection.body()
+        if body is not None:
+            return body
+        ready, _, _ = select.select([connection], [], [], max(0.0, end_s - time.monotonic()))
+        if not ready:
+            raise Lost("it says nothing")
+        connection.receive()

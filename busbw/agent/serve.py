@@ -1,0 +1,164 @@
+"""An agent's loop: what the session asks for, what workers say, and when all of it is over.
+
+One thread does everything, so that workers are started by the thread that lives as long as the
+agent. On a lost connection, a missed sign of life, a signal or a deadline that has passed every
+worker is killed with what it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from busbw import wire
+
+from . import messages, processes
+from .connection import Connection, Lost
+from .folder import Folder
+from .frames import FrameError
+from .joining import Place, joined
+from .rooms import RoomsError, Unpacking
+from .workers import OrderError, Overdue, Workers
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_LOOK_S = 0.02
+_IDLE_S = 1.0
+# What has not been sent; workers are not read meanwhile.
+_MOST_WAITING_BYTES = 2**22
+_MOST_PORTS = 1024
+
+
+class AgentError(Exception):
+    """Why an agent ended before its session; the message is the sentence that the user reads."""
+
+
+def take_part(place: Place, secret: bytes, wait_s: float) -> None:
+    """Join a session and serve it until it is over. Raises JoinError and AgentError."""
+    connection, welcome = joined(place, secret, wait_s)
+    with contextlib.ExitStack() as ends:
+        ends.callback(connection.close)
+        stopped = ends.enter_context(_woken_by_signals())
+        folder = Folder()
+        ends.callback(folder.remove)
+        Agent(connection, folder, welcome).serve(stopped)
+
+
+@contextlib.contextmanager
+def _woken_by_signals() -> Iterator[int]:
+    """A descriptor that can be read once a signal asks this process to end."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    wakeup = signal.set_wakeup_fd(writing)
+    # Called in vain: the descriptor says it.
+    before = {one: signal.signal(one, lambda number, frame: None) for one in _SIGNALS}
+    try:
+        yield reading
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(reading)
+        os.close(writing)
+
+
+class Agent:
+    """One agent, welcomed by its session."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        folder: Folder,
+        welcome: messages.Welcome,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._welcome = welcome
+        self._clock = clock
+        self._workers = Workers(folder, connection.post, clock)
+        self._unpacking = Unpacking(folder.path)
+        self._has_rooms = False
+        self._is_over = False
+
+    def serve(self, stopped: int) -> None:
+        """Do what the session asks for until it says goodbye; no worker is left.
+
+        Raises AgentError if it ends otherwise; `stopped` can be read when it must.
+        """
+        try:
+            while not self._is_over:
+                self._turn(stopped)
+        except (Lost, FrameError, wire.WireError) as error:
+            raise AgentError(f"the connection to the session is lost: {error}") from error
+        except (OrderError, Overdue, RoomsError) as error:
+            raise AgentError(str(error)) from error
+        finally:
+            self._workers.end_all()
+
+    def _turn(self, stopped: int) -> None:
+        self._beat()
+        self._connection.flush()
+        full = self._connection.waiting_bytes > _MOST_WAITING_BYTES
+        reading = {} if full else self._workers.reading
+        writing: list[Connection] = [self._connection] if self._connection.waiting_bytes else []
+        wait_s = _LOOK_S if self._workers.are_ending else min(_IDLE_S, self._welcome.beat_s)
+        watched: list[Any] = [self._connection, stopped, *reading]
+        ready, _, _ = select.select(watched, writing, [], wait_s)
+        if stopped in ready:
+            raise AgentError("a signal ended this agent")
+        for descriptor in ready:
+            if descriptor in reading:
+                self._workers.read(reading[descriptor])
+        if self._connection in ready:
+            self._connection.receive()
+            while not self._is_over and (body := self._connection.body()) is not None:
+                self._do(messages.read(messages.ToAgent, body))
+        self._workers.look()
+
+    def _beat(self) -> None:
+        """Give a sign of life when it is time. Raises Lost if the session has given none."""
+        now_s, connection = self._clock(), self._connection
+        if now_s - connection.heard_s > self._welcome.missed_s:
+            raise Lost(f"no sign of life for {self._welcome.missed_s:g} s")
+        if now_s - connection.beat_s >= self._welcome.beat_s:
+            connection.beat_s = now_s
+            connection.post(messages.Alive())
+
+    def _do(self, asked: messages.ToAgent) -> None:
+        workers = self._workers
+        if isinstance(asked, messages.Rooms):
+            self._unpack(asked)
+        elif isinstance(asked, messages.Ports):
+            self._connection.post(messages.Free(ports=self._free_ports(asked.count)))
+        elif isinstance(asked, messages.Start):
+            if not self._has_rooms:
+                raise OrderError("the session starts a worker before it has sent its files")
+            workers.start(asked)
+        elif isinstance(asked, messages.Send):
+            workers.send(asked)
+        elif isinstance(asked, messages.Stack):
+            workers.stack(asked.worker)
+        elif isinstance(asked, messages.Close):
+            workers.close(asked.worker)
+        elif isinstance(asked, messages.Kill):
+            workers.kill(asked.worker)
+        elif isinstance(asked, messages.Goodbye):
+            self._is_over = True
+
+    def _unpack(self, asked: messages.Rooms) -> None:
+        if self._has_rooms:
+            raise RoomsError("the session sends its files twice")
+        found = self._unpacking.add(asked)
+        if found:
+            self._has_rooms = True
+            self._connection.post(messages.Unpacked(hash=found))
+
+    def _free_ports(self, count: int) -> tuple[int, ...]:
+        if not 0 <= count <= _MOST_PORTS:
+            raise OrderError(f"the session asks for {count} ports")
+        sock = self._connection.socket
+        return processes.free_ports(count, sock.getsockname()[0], sock.family)

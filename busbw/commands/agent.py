@@ -1,0 +1,97 @@
+"""`python -m busbw agent`: lets this host take part in a session on another one.
+
+Started on every host that measures; the session is `pytest perf/ --agents=N --listen=HOST:PORT`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+
+from busbw.agent.joining import JoinError, Place
+from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
+from busbw.agent.serve import AgentError, take_part
+
+from .command import CommandError, Commands, add_command, parsed, usage_error, whole_number
+
+_DESCRIPTION = f"""
+Take part in a session on another host: start the processes that it measures with, and end them when
+it ends. The session and all of its agents have the same secret, of {LEAST_CHARACTERS} characters or
+more: in --secret-file, in the variable BUSBW_SECRET or on stdin. Whoever knows it can start
+programs here. Nothing is encrypted: for networks that are trusted.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Add this command and its options."""
+    parser = add_command(
+        commands,
+        "agent",
+        run,
+        help="let this host take part in a session on another one",
+        description=_DESCRIPTION,
+    )
+    parser.add_argument(
+        "--session",
+        type=parsed(_address),
+        required=True,
+        metavar="HOST:PORT",
+        help="where the session listens, as its --listen says",
+    )
+    parser.add_argument(
+        "--rank",
+        type=whole_number(0),
+        required=True,
+        metavar="I",
+        help="which of the session's agents this is, from 0 on",
+    )
+    parser.add_argument(
+        "--secret-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the secret, which its owner alone may read",
+    )
+    parser.add_argument(
+        "--host-name",
+        type=parsed(_name),
+        default=platform.node() or "localhost",
+        metavar="NAME",
+        help="this host's name in messages and results (default: its own)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=whole_number(0),
+        default=60,
+        metavar="SECONDS",
+        help="how long to wait for the session to listen (default: 60)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the session until it is over; the exit code."""
+    host, port = options.session
+    with usage_error(SecretError):
+        secret = secret_of(options.secret_file, os.environ, sys.stdin)
+    place = Place(host=host, port=port, rank=options.rank, name=options.host_name)
+    try:
+        take_part(place, secret, options.wait)
+    except (JoinError, AgentError) as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r}; accepted is HOST:PORT")
+    return host, int(port)
+
+
+def _name(text: str) -> str:
+    if not text or len(text) > 100 or not text.isprintable():
+        raise ValueError(f"{text!r}; accepted are up to 100 characters")
+    return text

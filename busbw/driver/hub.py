@@ -1,0 +1,366 @@
+"""Where a session's agents connect: one thread accepts them, listens to them, and says who is gone.
+
+Whoever does not prove in time that it knows the secret is closed, and changes nothing. Each rank
+joins once. Knows no starter, no request and no group.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import platform
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from busbw import wire
+from busbw.agent import messages
+from busbw.agent.connection import Connection, Lost
+from busbw.agent.frames import Direction, FrameError, fresh_nonce
+from busbw.agent.joining import HANDSHAKE_S
+from busbw.agent.rooms import hash_of, parts_of
+
+MOST_UNPROVEN = 64
+_BACKLOG = 128
+_LONGEST_WAIT_S = 0.5
+# Where the process has no descriptors left.
+_NO_ROOM_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How often a sign of life is sent, when it is missed, and how long a handshake may take."""
+
+    beat_s: float = 2.0
+    missed_s: float = 10.0
+    handshake_s: float = HANDSHAKE_S
+
+
+class Listener(Protocol):
+    """What is told of a worker on an agent's host, by the thread of the hub."""
+
+    def said(self, content: bytes) -> None:
+        """It has written this."""
+
+    def over(self, over: messages.Over) -> None:
+        """It has ended."""
+
+    def lost(self, why: str) -> None:
+        """Nothing more will be known of it."""
+
+
+class Peer:
+    """An agent that has proved that it knows the secret."""
+
+    def __init__(
+        self, connection: Connection, join: messages.Join, wake: Callable[[], None]
+    ) -> None:
+        self.connection = connection
+        self.rank = join.rank
+        self.host = join.host
+        self.address: str = connection.socket.getpeername()[0]
+        self.is_ready = False
+        self.why_lost = ""
+        self.workers: dict[int, Listener] = {}
+        self.ports: deque[tuple[int, ...]] = deque()
+        self._wake = wake
+        self._numbers = 0
+
+    @property
+    def name(self) -> str:
+        """In messages."""
+        return f"the agent on {self.host} (rank {self.rank})"
+
+    def post(self, message: messages.ToAgent) -> None:
+        """Send a message, from any thread; nothing is sent to one that is gone."""
+        if not self.why_lost:
+            self.connection.post(message)
+            self._wake()
+
+    def next_number(self) -> int:
+        """A number that none of its workers has had."""
+        self._numbers += 1
+        return self._numbers
+
+
+class _Stranger:
+    """A connection that has proved nothing yet."""
+
+    def __init__(self, connection: Connection, deadline_s: float) -> None:
+        self.connection = connection
+        self.deadline_s = deadline_s
+        self.nonce = fresh_nonce()
+
+
+class Hub:
+    """The thread, and the agents that have joined, by rank; `changed` is notified of each."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        secret: bytes,
+        files: Mapping[str, bytes],
+        *,
+        ranks: int,
+        timing: Timing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.changed = threading.Condition()
+        self.peers: dict[int, Peer] = {}
+        # What keeps a host from taking part.
+        self.incomparable: list[str] = []
+        self._listening = listening
+        self._secret = secret
+        self._rooms, self._hash = parts_of(files), hash_of(files)
+        self._ranks = ranks
+        self._expected = set(range(ranks))
+        self._timing = timing or Timing()
+        self._clock = clock
+        self.strangers: dict[int, _Stranger] = {}
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waking = socket.socketpair()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="busbw agents", daemon=True)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+        for one in (self._woken, self._waking):
+            one.setblocking(False)
+        self._selector.register(listening, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._awake)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Have the thread send what is to be sent, from any thread."""
+        with contextlib.suppress(OSError):
+            self._waking.send(b".")
+
+    def close(self, wait_s: float = 5.0) -> None:
+        """Say goodbye, wait until the agents are gone, and end the thread."""
+        for peer in list(self.peers.values()):
+            peer.post(messages.Goodbye())
+        with self.changed:
+            self.changed.wait_for(lambda: not any(self._there()), wait_s)
+        self._is_over = True
+        self.wake()
+        self._thread.join()
+        for one in (self._listening, self._woken, self._waking):
+            one.close()
+        self._selector.close()
+
+    def expect_again(self, rank: int) -> None:
+        """Let an agent join in the place of one that is gone."""
+        with self.changed:
+            self._expected.add(rank)
+
+    def drop(self, peer: Peer, why: str) -> None:
+        """Close an agent's connection, which tells its workers' listeners; from any thread."""
+        with self.changed:
+            if peer.why_lost:
+                return
+            peer.why_lost = f"{peer.name} is gone: {why}"
+            self.changed.notify_all()
+        for listener in list(peer.workers.values()):
+            listener.lost(peer.why_lost)
+        self.wake()
+
+    def _there(self) -> Iterable[Peer]:
+        return (one for one in self.peers.values() if not one.why_lost)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over:
+                self._turn()
+        finally:
+            for peer in list(self.peers.values()):
+                self.drop(peer, "the session is over")
+                peer.connection.close()
+            for stranger in list(self.strangers.values()):
+                stranger.connection.close()
+
+    def _turn(self) -> None:
+        now_s = self._clock()
+        for stranger in list(self.strangers.values()):
+            if now_s > stranger.deadline_s:
+                self._dismiss(stranger)
+        for peer in list(self.peers.values()):
+            self._keep_up(peer, now_s)
+        wait_s = min(_LONGEST_WAIT_S, self._timing.beat_s / 2)
+        for key, events in self._selector.select(wait_s):
+            key.data(events)
+
+    def _keep_up(self, peer: Peer, now_s: float) -> None:
+        """Give and miss signs of life, and send what there is; a lost one is closed here."""
+        connection = peer.connection
+        if peer.why_lost:
+            self._unwatch(connection)
+            return
+        if now_s - connection.heard_s > self._timing.missed_s:
+            self.drop(peer, f"no sign of life for {self._timing.missed_s:g} s")
+        elif now_s - connection.beat_s >= self._timing.beat_s:
+            connection.beat_s = now_s
+            connection.post(messages.Beat())
+        self._flush(peer)
+
+    def _flush(self, peer: Peer) -> None:
+        try:
+            peer.connection.flush()
+        except Lost as error:
+            self.drop(peer, str(error))
+        if peer.why_lost:
+            self._unwatch(peer.connection)
+            return
+        events = selectors.EVENT_READ
+        events |= selectors.EVENT_WRITE if peer.connection.waiting_bytes else 0
+        if self._selector.get_key(peer.connection).events != events:
+            self._selector.modify(peer.connection, events, self._handler(peer))
+
+    def _handler(self, peer: Peer) -> Callable[[int], None]:
+        return lambda events: self._serve(peer, events)
+
+    def _unwatch(self, connection: Connection) -> None:
+        if connection.fileno() >= 0:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(connection)
+            connection.close()
+
+    def _awake(self, events: int) -> None:
+        with contextlib.suppress(OSError):
+            self._woken.recv(4096)
+
+    def _accept(self, events: int) -> None:
+        try:
+            sock, _ = self._listening.accept()
+        except OSError:
+            time.sleep(_NO_ROOM_S)
+            return
+        if len(self.strangers) >= MOST_UNPROVEN:
+            sock.close()
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(sock, self._clock)
+        stranger = _Stranger(connection, self._clock() + self._timing.handshake_s)
+        self.strangers[id(stranger)] = stranger
+        self._selector.register(
+            connection, selectors.EVENT_READ, lambda events: self._meet(stranger)
+        )
+        connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=stranger.nonce.hex()))
+        with self._or_dismissed(stranger):
+            connection.flush()
+
+    @contextlib.contextmanager
+    def _or_dismissed(self, stranger: _Stranger) -> Any:
+        try:
+            yield
+        except (Lost, FrameError, ValueError, TypeError, KeyError):
+            self._dismiss(stranger)
+
+    def _dismiss(self, stranger: _Stranger) -> None:
+        self.strangers.pop(id(stranger), None)
+        self._unwatch(stranger.connection)
+
+    def _meet(self, stranger: _Stranger) -> None:
+        """Read what somebody says who has proved nothing yet."""
+        with self._or_dismissed(stranger):
+            stranger.connection.receive()
+            frame = stranger.connection.frame()
+            if frame is None:
+                return
+            document = wire.parsed(frame.body)
+            nonce = bytes.fromhex(document["nonce"]) if isinstance(document, dict) else b""
+            connection = stranger.connection
+            connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
+            connection.checked(frame)
+            self._join(stranger, document)
+
+    def _join(self, stranger: _Stranger, document: Mapping[str, Any]) -> None:
+        """Welcome or refuse an agent that has proved that it knows the secret."""
+        refused = self._refusal(document)
+        connection = stranger.connection
+        connection.post(
+            messages.Welcome(
+                protocol=messages.PROTOCOL,
+                refused=refused,
+                beat_s=self._timing.beat_s,
+                missed_s=self._timing.missed_s,
+            )
+        )
+        connection.flush()
+        if refused:
+            self._dismiss(stranger)
+            return
+        del self.strangers[id(stranger)]
+        connection.trust()
+        peer = Peer(connection, wire.from_json(messages.Join, dict(document), "join"), self.wake)
+        self._selector.modify(connection, selectors.EVENT_READ, self._handler(peer))
+        with self.changed:
+            before = self.peers.get(peer.rank)
+            self.peers[peer.rank] = peer
+            self._expected.discard(peer.rank)
+        if before is not None:
+            self._unwatch(before.connection)
+        for part in self._rooms:
+            connection.post(part)
+        self._flush(peer)
+
+    def _refusal(self, document: Mapping[str, Any]) -> str:
+        """Why this agent takes no part; empty if it does. Raises WireError for no Join at all."""
+        host, rank = str(document.get("host"))[:100], str(document.get("rank"))[:20]
+        found = (document.get("protocol"), document.get("python"))
+        ours = (messages.PROTOCOL, platform.python_version())
+        for what, theirs, own in zip(("the protocol of agents", "Python"), found, ours):
+            if theirs != own:
+                words = f"{host} (rank {rank}) has {what} {theirs!s:.20}, this session {own}"
+                with self.changed:
+                    self.incomparable.append(words)
+                    self.changed.notify_all()
+                return words
+        join = wire.from_json(messages.Join, dict(document), "join")
+        if not 0 <= join.rank < self._ranks:
+            return f"there is no rank {join.rank} among {self._ranks} agents, which count from 0"
+        with self.changed:
+            is_expected = join.rank in self._expected
+        return "" if is_expected else f"rank {join.rank} has joined already"
+
+    def _serve(self, peer: Peer, events: int) -> None:
+        if peer.why_lost:
+            return
+        try:
+            if events & selectors.EVENT_READ:
+                peer.connection.receive()
+                while (body := peer.connection.body()) is not None:
+                    self._take(peer, messages.read(messages.ToSession, body))
+        except (Lost, FrameError, wire.WireError) as error:
+            self.drop(peer, str(error))
+        self._flush(peer)
+
+    def _take(self, peer: Peer, message: messages.ToSession) -> None:
+        if isinstance(message, messages.Unpacked):
+            if message.hash != self._hash:
+                raise wire.WireError("it has other files")
+            with self.changed:
+                peer.is_ready = True
+                self.changed.notify_all()
+        elif isinstance(message, messages.Free):
+            with self.changed:
+                peer.ports.append(message.ports)
+                self.changed.notify_all()
+        elif isinstance(message, messages.Said):
+            listener = peer.workers.get(message.worker)
+            if listener is not None:
+                listener.said(_decoded(message.content))
+        elif isinstance(message, messages.Over):
+            listener = peer.workers.pop(message.worker, None)
+            if listener is not None:
+                listener.over(message)
+
+
+def _decoded(content: str) -> bytes:
+    try:
+        return base64.b64decode(content, validate=True)
+    except ValueError as error:
+        raise wire.WireError("content: not base64") from error

@@ -1,0 +1,136 @@
+"""Agents as processes of their own, and a session that a test plays itself."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import busbw
+from busbw.agent import messages
+from busbw.agent.connection import Connection, Lost
+from busbw.agent.frames import Direction, fresh_nonce
+from busbw.agent.rooms import parts_of
+from busbw.driver import Starter
+from busbw.driver.local import order_of
+from busbw.model import LaunchId
+
+SECRET = b"a secret of tests"
+LONG_S = 60.0
+HOST = "127.0.0.1"
+
+T = TypeVar("T")
+
+
+@contextmanager
+def agent(
+    port: int, rank: int = 0, *options: str, secret: bytes = SECRET
+) -> Iterator[subprocess.Popen[str]]:
+    """An agent that connects to `port`, as a user would start it; ended at the end."""
+    command = [sys.executable, "-m", "busbw", "agent", f"--session={HOST}:{port}"]
+    process = subprocess.Popen(
+        [*command, f"--rank={rank}", "--wait=10", *options],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(Path(busbw.__file__).parents[1])),
+    )
+    try:
+        assert process.stdin is not None
+        with process.stdin as stdin:
+            stdin.write(f"{secret.decode()}\n")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for its end: exit code, and what it wrote to stderr."""
+    assert process.stderr is not None
+    text = process.stderr.read()
+    return process.wait(LONG_S), text
+
+
+def listening() -> socket.socket:
+    """A socket that agents connect to."""
+    return socket.create_server((HOST, 0))
+
+
+class Session:
+    """The session's side of one agent's connection, message by message."""
+
+    def __init__(self, listening: socket.socket, **welcome: float) -> None:
+        listening.settimeout(LONG_S)
+        sock, _ = listening.accept()
+        self.connection = Connection(sock)
+        nonce = fresh_nonce()
+        self.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
+        frame = None
+        while frame is None:
+            self._receive()
+            frame = self.connection.frame()
+        self.join = messages.read(messages.Join, frame.body)
+        agent = bytes.fromhex(self.join.nonce)
+        self.connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
+        self.connection.checked(frame)
+        self.connection.trust()
+        self.post(messages.Welcome(protocol=messages.PROTOCOL, **welcome))  # type: ignore[arg-type]
+
+    def post(self, message: messages.Hello | messages.ToAgent) -> None:
+        """Send a message."""
+        self.connection.post(message)
+        self.connection.flush()
+
+    def send_rooms(self, files: dict[str, bytes]) -> None:
+        """Send the files that workers run, and wait until they are there."""
+        for part in parts_of(files):
+            self.post(part)
+        self.heard(messages.Unpacked)
+
+    def start(self, starter: Starter, worker: int = 1) -> None:
+        """Start a worker."""
+        order = order_of(starter, LaunchId(name=f"{worker}"))
+        self.post(messages.Start(worker=worker, order=order))
+
+    def heard(self, kind: type[T], timeout_s: float = LONG_S) -> T:
+        """The next message of this kind; others are left out, and the session gives signs of life.
+
+        Raises Lost where the agent closes the connection.
+        """
+        end_s = time.monotonic() + timeout_s
+        while True:
+            while (body := self.connection.body()) is not None:
+                message = messages.read(messages.ToSession, body)
+                if isinstance(message, kind):
+                    return message
+            assert time.monotonic() < end_s, f"no {kind.__name__} was heard"
+            self.post(messages.Beat())
+            self._receive()
+
+    def is_closed(self) -> bool:
+        """Whether the agent has closed the connection, without another word."""
+        try:
+            self.heard(messages.Unpacked)
+        except Lost:
+            return True
+        return False
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def _receive(self) -> None:
+        ready, _, _ = select.select([self.connection], [], [], 0.5)
+        if ready:
+            self.connection.receive()

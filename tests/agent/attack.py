@@ -1,0 +1,61 @@
+"""A stranger in a process of its own, who needs descriptors and time: `attack.py WHAT PORT`.
+
+``random``: 10,000 connections with random bytes. ``crowd``: 1,000 connections at once, held until
+stdin is closed; says how many of them the session closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import select
+import socket
+import struct
+import sys
+
+HOST = "127.0.0.1"
+
+
+def random_bytes(port: int) -> None:
+    """Every second string begins with its own length, as a frame does."""
+    draw = random.Random(19)
+    for number in range(10_000):
+        sent = draw.randbytes(draw.randrange(1, 400))
+        if number % 2:
+            sent = struct.pack(">I", max(0, len(sent) - 32)) + sent
+        with socket.create_connection((HOST, port), timeout=60) as sock:
+            sock.sendall(sent)
+
+
+def crowd(port: int) -> None:
+    """Connect, and count what can be read to its end."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    with contextlib.ExitStack() as held:
+        socks = [
+            held.enter_context(socket.create_connection((HOST, port), timeout=60))
+            for _ in range(1000)
+        ]
+        poll = select.poll()
+        by_number = {sock.fileno(): sock for sock in socks}
+        for number in by_number:
+            poll.register(number, select.POLLIN)
+        closed = 0
+        while by_number:
+            found = poll.poll(200)
+            if not found:
+                break
+            for number, _ in found:
+                with contextlib.suppress(ConnectionResetError):
+                    if by_number[number].recv(1024):
+                        continue
+                closed += 1
+                poll.unregister(number)
+                del by_number[number]
+        print(closed, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    {"random": random_bytes, "crowd": crowd}[sys.argv[1]](int(sys.argv[2]))

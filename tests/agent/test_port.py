@@ -1,0 +1,311 @@
+"""The port that agents connect to: whatever strangers send there, nothing changes.
+
+Each test attacks a session of one agent, which must start a worker afterwards as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.agent import messages
+from busbw.agent.frames import Direction, Frame, Sealer, Splitter, fresh_nonce, key_of
+from busbw.agent.joining import JoinError, Place, joined
+from busbw.driver import AgentsTransport, Bundle, Group, Timing
+from busbw.driver.hub import MOST_UNPROVEN
+from busbw.model import LaunchId
+from tests.driver.processes import wait_until
+from tests.driver.scripts import starter
+
+from . import attack
+from .agents import HOST, LONG_S, SECRET, agent, listening
+
+MOST_GROWTH_BYTES = 200 * 2**20
+SHORT_S = 1.0
+
+
+class Attacked:
+    """A session with an agent of rank 0 of two, and its port."""
+
+    def __init__(self, transport: AgentsTransport, port: int) -> None:
+        self.transport = transport
+        self.port = port
+
+    def connected(self) -> socket.socket:
+        """A new connection to the port."""
+        return socket.create_connection((HOST, self.port), timeout=LONG_S)
+
+    def place(self, rank: int = 1) -> Place:
+        """Where an agent with this rank would join."""
+        return Place(host=HOST, port=self.port, rank=rank, name="stranger")
+
+    def answers(self) -> bool:
+        """Whether the agent that has joined starts workers, and no other agent is known."""
+        assert list(self.transport.hub.peers) == [0]
+        group = Group(self.transport, starter(), LaunchId.parse("1"))
+        try:
+            return group.begin(LONG_S) is None and group.close()
+        finally:
+            group.kill()
+
+
+def resident_bytes() -> int:
+    """What this process, which listens, has in memory."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """One for all tests here: what one attack does would be seen by the next."""
+    found = Bundle()
+    port = listening()
+    number = port.getsockname()[1]
+    timing = Timing(handshake_s=SHORT_S)
+    transport = AgentsTransport(found, port, SECRET, 2, timing=timing)
+    try:
+        with agent(number):
+            assert wait_until(lambda: transport.is_ready(0), LONG_S)
+            yield Attacked(transport, number)
+    finally:
+        transport.close()
+        found.remove()
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(session: Attacked) -> Iterator[None]:
+    """The agent works as before, and memory has not grown."""
+    before = resident_bytes()
+    threads = threading.active_count()
+    yield
+    assert resident_bytes() - before < MOST_GROWTH_BYTES
+    assert wait_until(lambda: not session.transport.hub.strangers, 10)
+    assert threading.active_count() == threads
+    assert session.answers()
+
+
+def rest(sock: socket.socket) -> bytes:
+    """All that comes until the session closes the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while read := sock.recv(65536):
+            found += read
+    return found
+
+
+def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
+    """The session's first frame on a connection, as bytes and as what it says."""
+    splitter, found = Splitter(), b""
+    while True:
+        read = sock.recv(65536)
+        assert read
+        found += read
+        splitter.add(read)
+        frame = splitter.frame()
+        if frame is not None:
+            return found, messages.read(messages.Hello, frame.body)
+
+
+def join_frame(
+    secret: bytes, session: bytes, nonce: bytes, join: messages.Join | None = None
+) -> bytes:
+    """An agent's first frame."""
+    found = join or messages.Join(
+        protocol=messages.PROTOCOL,
+        nonce=nonce.hex(),
+        rank=1,
+        host="stranger",
+        python="3",
+    )
+    key = key_of(secret, Direction.TO_SESSION, session, nonce)
+    return Sealer(key).sealed(messages.body_of(replace(found, nonce=nonce.hex())))
+
+
+def test_a_wrong_secret_is_refused(session: Attacked) -> None:
+    with pytest.raises(JoinError) as refused:
+        joined(session.place(), b"another secret of tests", 5)
+    assert "does not have the same secret, or is over (it was closed)" in str(refused.value)
+
+
+def test_a_rank_joins_once(session: Attacked) -> None:
+    with pytest.raises(JoinError, match="refused this host: rank 0 has joined already"):
+        joined(session.place(rank=0), SECRET, 5)
+
+
+def test_a_rank_that_there_is_not_is_refused(session: Attacked) -> None:
+    with pytest.raises(JoinError, match="there is no rank 2 among 2 agents"):
+        joined(session.place(rank=2), SECRET, 5)
+
+
+def stranger(what: str, port: int) -> subprocess.Popen[str]:
+    """A process that attacks the port."""
+    command = [sys.executable, attack.__file__, what, str(port)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_10000_random_byte_strings(session: Attacked) -> None:
+    with stranger("random", session.port) as process:
+        assert process.wait() == 0
+
+
+def test_a_frame_of_a_gigabyte_is_refused_before_it_is_read(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        sock.sendall(struct.pack(">I", 2**30) + bytes(32))
+        block = bytes(2**20)
+        with pytest.raises(OSError, match=r"Broken pipe|reset by peer"):
+            for _ in range(1024):
+                sock.sendall(block)
+
+
+def test_a_replayed_join_is_refused(session: Attacked) -> None:
+    """What an agent said on one connection is nothing on another one, which has another nonce."""
+    with session.connected() as first:
+        _, hello = hello_of(first)
+        sent = join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce())
+    for _ in range(3):
+        with session.connected() as sock:
+            hello_of(sock)
+            sock.sendall(sent)
+            assert rest(sock) == b""
+
+
+def test_a_reflected_frame_is_refused(session: Attacked) -> None:
+    with session.connected() as sock:
+        sent, _ = hello_of(sock)
+        sock.sendall(sent)
+        assert rest(sock) == b""
+
+
+def test_the_session_s_own_nonce_and_proof_prove_nothing(session: Attacked) -> None:
+    """A second connection cannot be had to make the proof that the first one asks for."""
+    with session.connected() as sock, session.connected() as other:
+        _, hello = hello_of(sock)
+        _, of_other = hello_of(other)
+        nonce = bytes.fromhex(of_other.nonce)
+        sock.sendall(join_frame(b"a guess of tests", bytes.fromhex(hello.nonce), nonce))
+        assert rest(sock) == b""
+
+
+def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: Attacked) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    sealed: list[bytes] = []
+    sealer = connection._sealer
+    real = sealer.sealed
+    sealer.sealed = lambda body: sealed.append(real(body)) or sealed[-1]  # type: ignore[method-assign, func-returns-value]
+    connection.post(messages.Alive())
+    connection.flush()
+    connection.socket.setblocking(True)
+    connection.socket.settimeout(LONG_S)
+    connection.socket.sendall(sealed[0])
+    rest(connection.socket)
+    connection.close()
+    lost = session.transport.hub.peers.pop(1)
+    assert "frame 2 was not made with the secret" in lost.why_lost
+    session.transport.hub.expect_again(1)
+
+
+def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: Attacked) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    connection.socket.settimeout(LONG_S)
+    frame: Frame | None = None
+    while frame is None:
+        connection.receive()
+        frame = connection.frame()
+    connection.socket.sendall(struct.pack(">I", len(frame.body)) + frame.proof + frame.body)
+    rest(connection.socket)
+    connection.close()
+    lost = session.transport.hub.peers.pop(1)
+    assert "frame 1 was not made with the secret" in lost.why_lost
+    session.transport.hub.expect_again(1)
+
+
+def test_a_peer_that_sends_nothing_is_closed(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        assert rest(sock) == b""
+
+
+def test_a_peer_that_sends_a_byte_now_and_then_is_closed(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        sock.settimeout(0.05)
+        sent = 0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 1000:
+                sock.sendall(b"\0" if sent < 3 else b"x")
+                sent += 1
+                with contextlib.suppress(TimeoutError):
+                    if not sock.recv(1):
+                        break
+        assert sent < 1000
+
+
+def test_1000_connections_at_once(session: Attacked) -> None:
+    with stranger("crowd", session.port) as process:
+        assert process.stdin is not None and process.stdout is not None
+        closed = int(process.stdout.readline())
+        assert 1000 - MOST_UNPROVEN <= closed <= 1000
+        assert len(session.transport.hub.strangers) <= MOST_UNPROVEN
+        # The agent works meanwhile.
+        assert session.answers()
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_an_agent_of_another_python_is_named_with_both_versions(session: Attacked) -> None:
+    with session.connected() as sock:
+        _, hello = hello_of(sock)
+        sock.sendall(join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce()))
+        assert b"stranger (rank 1) has Python 3, this session" in rest(sock)
+    (words,) = session.transport.hub.incomparable
+    session.transport.hub.incomparable.clear()
+    assert words.startswith("stranger (rank 1) has Python 3, this session 3.")
+
+
+def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: Attacked) -> None:
+    with session.connected() as sock:
+        _, hello = hello_of(sock)
+        nonce = fresh_nonce()
+        key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
+        body = f'{{"protocol": 2, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
+        sock.sendall(Sealer(key).sealed(body.encode()))
+        assert b"new (rank 1) has the protocol of agents 2, this session 1" in rest(sock)
+    session.transport.hub.incomparable.clear()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        "1",
+        '{"nonce": 1}',
+        '{"nonce": "zz"}',
+        '{"nonce": "00"}',
+        "[" * 900,
+        '{"protocol": 1, "nonce": "NONCE", "python": "PYTHON"}',
+        '{"protocol": 1, "nonce": "NONCE", "python": "PYTHON", "host": "h", "rank": "1"}',
+    ],
+)
+def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
+    with session.connected() as sock:
+        _, hello = hello_of(sock)
+        nonce = fresh_nonce()
+        key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
+        text = body.replace("NONCE", nonce.hex()).replace("PYTHON", platform.python_version())
+        sock.sendall(Sealer(key).sealed(text.encode()))
+        assert rest(sock) == b""

@@ -1,0 +1,254 @@
+"""An agent's loop: real agents, a session that the test plays, and no worker left whatever ends."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from busbw.agent import messages
+from busbw.agent.rooms import parts_of
+from busbw.driver import Bundle, Starter
+from busbw.driver.transport import request_line
+from tests.driver.processes import processes, wait_until
+from tests.driver.scripts import measure, starter
+
+from .agents import Session, agent, ended, listening
+
+HANG = starter(cases=[{"then": "hang"}])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where agents have their folders; each is gone in the end, and so are their workers."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    assert wait_until(lambda: not processes(tmp_path), 10)
+
+
+def folders(folder: Path) -> list[str]:
+    """The private folders that are there."""
+    return [path.name for path in folder.iterdir() if path.name.startswith("busbw-")]
+
+
+@contextmanager
+def measuring(bundle: Bundle, begin: Starter, **welcome: float) -> Iterator[tuple[Session, int]]:
+    """A session whose agent has started a worker that is ready; the agent's process id."""
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port, **welcome)
+        try:
+            session.send_rooms(bundle.sources())
+            session.start(begin)
+            assert b'"ready"' in said(session)
+            yield session, process.pid
+        finally:
+            session.close()
+
+
+def said(session: Session) -> bytes:
+    """What the worker says next."""
+    return base64.b64decode(session.heard(messages.Said).content)
+
+
+def ask(session: Session, timeout_s: float = 60.0) -> None:
+    """Ask the worker to measure."""
+    line = request_line(measure()).decode().strip()
+    session.post(messages.Send(worker=1, line=line, timeout_s=timeout_s))
+
+
+def test_it_says_who_it_is(folder: Path) -> None:
+    with listening() as port, agent(port.getsockname()[1], 3, "--host-name=two") as process:
+        session = Session(port)
+        assert (session.join.rank, session.join.host) == (3, "two")
+        session.post(messages.Goodbye())
+        assert ended(process) == (0, "")
+        session.close()
+    assert not folders(folder)
+
+
+def test_a_worker_measures_and_ends_by_itself_when_its_channel_is_closed(bundle: Bundle) -> None:
+    with measuring(bundle, starter()) as (session, _):
+        ask(session)
+        assert b'"reply": "Run"' in said(session)
+        session.post(messages.Close(worker=1))
+        over = session.heard(messages.Over)
+        assert (over.exit_code, over.by_itself, over.oom_kills) == (0, True, 0)
+
+
+def test_a_worker_that_hangs_leaves_its_stack(bundle: Bundle) -> None:
+    with measuring(bundle, HANG) as (session, _):
+        ask(session)
+        session.post(messages.Stack(worker=1))
+        over = session.heard(messages.Over)
+        assert not over.by_itself
+        assert "the script says hang" in over.log or 'fake/backend.py", line' in over.log
+
+
+def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
+    with measuring(bundle, HANG) as (session, _):
+        session.post(messages.Kill(worker=1))
+        assert session.heard(messages.Over).exit_code == -signal.SIGKILL
+        # Its end was reported: it is asked in vain.
+        for message in (
+            messages.Kill(worker=1),
+            messages.Close(worker=1),
+            messages.Stack(worker=1),
+        ):
+            session.post(message)
+        ask(session)
+        session.post(messages.Ports(count=2))
+        assert len(set(session.heard(messages.Free).ports)) == 2
+
+
+def test_an_interpreter_that_is_not_there_is_an_end_with_the_reason(bundle: Bundle) -> None:
+    with listening() as port, agent(port.getsockname()[1]):
+        session = Session(port)
+        session.send_rooms(bundle.sources())
+        session.start(Starter(python="/no/such/python", framework="fake"))
+        over = session.heard(messages.Over)
+        assert (over.exit_code, over.log) == (
+            127,
+            "/no/such/python: No such file or directory",
+        )
+        session.close()
+
+
+def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port)
+        session.send_rooms(bundle.sources())
+        session.start(HANG)
+        said(session)
+        ask(session)
+        assert len(processes(folder)) >= 1
+        session.close()
+        code, text = ended(process)
+    assert (code, text) == (
+        1,
+        "busbw agent: the connection to the session is lost: it was closed\n",
+    )
+    assert not processes(folder)
+
+
+def test_a_session_that_gives_no_sign_of_life_ends_everything(bundle: Bundle, folder: Path) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port, beat_s=0.1, missed_s=1.0)
+        session.send_rooms(bundle.sources())
+        session.start(HANG)
+        said(session)
+        code, text = ended(process)
+        session.close()
+    assert (code, text) == (
+        1,
+        "busbw agent: the connection to the session is lost: no sign of life for 1 s\n",
+    )
+    assert not processes(folder)
+
+
+def test_it_gives_signs_of_life_while_nothing_is_asked() -> None:
+    with listening() as port, agent(port.getsockname()[1]):
+        session = Session(port, beat_s=0.05)
+        for _ in range(3):
+            session.heard(messages.Alive)
+        session.close()
+
+
+def test_a_deadline_that_has_passed_ends_everything(bundle: Bundle, folder: Path) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port, beat_s=0.1)
+        session.send_rooms(bundle.sources())
+        session.start(HANG)
+        said(session)
+        ask(session, timeout_s=0.3)
+        assert session.is_closed()
+        code, text = ended(process)
+        session.close()
+    assert (code, text) == (1, "busbw agent: 1.fake did not answer by its deadline\n")
+    assert not processes(folder)
+
+
+def test_a_worker_that_has_answered_has_no_deadline_any_more(bundle: Bundle) -> None:
+    with measuring(bundle, starter(), beat_s=0.1) as (session, _):
+        ask(session, timeout_s=0.5)
+        said(session)
+        for _ in range(10):
+            session.heard(messages.Alive)
+        ask(session)
+        assert b'"reply": "Run"' in said(session)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_everything(bundle: Bundle, folder: Path, number: signal.Signals) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port)
+        session.send_rooms(bundle.sources())
+        session.start(HANG)
+        said(session)
+        process.send_signal(number)
+        assert session.is_closed()
+        assert ended(process) == (1, "busbw agent: a signal ended this agent\n")
+        session.close()
+    assert not processes(folder)
+    assert folders(folder) == [bundle.path.name]
+
+
+def test_kill_9_leaves_no_worker_and_the_next_agent_removes_the_folder(
+    bundle: Bundle, folder: Path
+) -> None:
+    with measuring(bundle, HANG) as (session, pid):
+        ask(session)
+        os.kill(pid, signal.SIGKILL)
+        assert session.is_closed()
+        assert wait_until(lambda: not processes(folder), 10)
+    assert len(folders(folder)) == 2
+    with measuring(bundle, starter()):
+        assert len(folders(folder)) == 2
+
+
+def test_a_session_that_sends_other_files_than_it_says_is_left(bundle: Bundle) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port)
+        (part,) = parts_of({"__main__.py": b""})
+        session.post(messages.Rooms(hash="0" * 64, part=part.part, left=0))
+        code, text = ended(process)
+        session.close()
+    assert code == 1
+    assert text.startswith("busbw agent: their hash is ")
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (
+            messages.Start(worker=1, order=messages.Order(name="1")),
+            "the session starts a worker before it has sent its files",
+        ),
+        (messages.Ports(count=100_000), "the session asks for 100000 ports"),
+    ],
+)
+def test_a_session_that_asks_for_what_none_does_is_left(
+    message: messages.ToAgent, why: str
+) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port)
+        session.post(message)
+        assert ended(process) == (1, f"busbw agent: {why}\n")
+        session.close()
+
+
+@pytest.mark.parametrize("name", ["../1", "/tmp/1", "", ".hidden", "a/b"])
+def test_a_log_is_in_the_folder(bundle: Bundle, name: str) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        session = Session(port)
+        session.send_rooms({"__main__.py": b""})
+        session.post(messages.Start(worker=1, order=messages.Order(name=name)))
+        code, text = ended(process)
+        session.close()
+    assert (code, text) == (1, f"busbw agent: worker 1: {name!r} cannot be started\n")
