@@ -59,6 +59,10 @@ class LocalAgents:
         with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(self._secret + b"\n")
 
+    def pid(self, rank: int) -> int:
+        """The process id of an agent."""
+        return self._running[rank].pid
+
     def ended(self, ranks: Sequence[int]) -> bool:
         """Whether one of them is over."""
         return any(self._running[rank].poll() is not None for rank in ranks)

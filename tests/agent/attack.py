@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 HOST = "127.0.0.1"
 
@@ -20,12 +21,17 @@ HOST = "127.0.0.1"
 def random_bytes(port: int) -> None:
     """Every second string begins with its own length, as a frame does."""
     draw = random.Random(19)
-    for number in range(10_000):
-        sent = draw.randbytes(draw.randrange(1, 400))
-        if number % 2:
-            sent = struct.pack(">I", max(0, len(sent) - 32)) + sent
-        with socket.create_connection((HOST, port), timeout=60) as sock:
+    strings = [draw.randbytes(draw.randrange(1, 400)) for _ in range(10_000)]
+    strings[::2] = [struct.pack(">I", max(0, len(one) - 32)) + one for one in strings[::2]]
+
+    def send(sent: bytes) -> None:
+        # The session may have closed the connection before all was sent.
+        closed = contextlib.suppress(ConnectionResetError, BrokenPipeError)
+        with closed, socket.create_connection((HOST, port), timeout=60) as sock:
             sock.sendall(sent)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(send, strings))
 
 
 def crowd(port: int) -> None:

@@ -1,0 +1,161 @@
+"""Joining: what an agent does where no session is, and what it believes of one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from busbw.agent import joining, messages
+from busbw.agent.connection import Connection
+from busbw.agent.frames import Direction, fresh_nonce
+from busbw.agent.joining import JoinError, Place, address_text, joined
+
+from .agents import HOST, SECRET, listening
+
+OTHER = b"another secret of tests"
+
+
+@contextmanager
+def served(serve: Callable[[socket.socket], None]) -> Iterator[Place]:
+    """Where something listens that does this with every connection."""
+    with listening() as port:
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.is_set():
+                sock, _ = port.accept()
+                with sock:
+                    if not over.is_set():
+                        serve(sock)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        number = port.getsockname()[1]
+        try:
+            yield Place(host=HOST, port=number, rank=0, name="here")
+        finally:
+            over.set()
+            socket.create_connection((HOST, number)).close()
+            thread.join()
+
+
+def hello(sock: socket.socket) -> tuple[Connection, bytes]:
+    """Begin as a session does."""
+    connection, nonce = Connection(sock), fresh_nonce()
+    connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
+    connection.flush()
+    sock.setblocking(True)
+    return connection, nonce
+
+
+def test_a_session_that_is_not_there_is_waited_for_and_named() -> None:
+    with listening() as port:
+        number = port.getsockname()[1]
+    place = Place(host=HOST, port=number, rank=0, name="here")
+    with pytest.raises(JoinError) as refused:
+        joined(place, SECRET, 0.3)
+    why = f"no session at {HOST}:{number} within 0.3 s (Connection refused)"
+    assert str(refused.value) == why
+
+
+def test_one_that_has_no_room_now_is_asked_again() -> None:
+    asked = []
+
+    def full(sock: socket.socket) -> None:
+        asked.append(sock)
+
+    with served(full) as place, pytest.raises(JoinError, match=r"within 0\.5 s"):
+        joined(place, SECRET, 0.5)
+    assert len(asked) > 1
+
+
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 400 Bad\r\n" * 9, b"\0\0\0\2" + b"x" * 60])
+def test_what_is_no_session_is_said_to_be_none(sent: bytes) -> None:
+    with served(lambda sock: sock.sendall(sent)) as place, pytest.raises(JoinError) as refused:
+        joined(place, SECRET, 5)
+    assert f"what listens at {place.address} is no session: " in str(refused.value)
+
+
+def test_what_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.2)
+    over = threading.Event()
+    with served(lambda sock: print(over.wait(5))) as place:
+        with pytest.raises(JoinError, match=r"within 0\.1 s \(it says nothing\)"):
+            joined(place, SECRET, 0.1)
+        over.set()
+
+
+def test_a_session_without_the_secret_is_not_believed() -> None:
+    """It cannot check the agent's proof, and the agent refuses what it says then."""
+
+    def pretend(sock: socket.socket) -> None:
+        connection, nonce = hello(sock)
+        agent = bytes.fromhex(_join(sock).nonce)
+        connection.prove(OTHER, Direction.TO_AGENT, nonce, agent)
+        connection.post(messages.Welcome(protocol=messages.PROTOCOL))
+        connection.flush()
+
+    with served(pretend) as place, pytest.raises(JoinError) as refused:
+        joined(place, SECRET, 5)
+    assert "does not have the same secret, or is over (frame 0 was not" in str(refused.value)
+
+
+def _join(sock: socket.socket) -> messages.Join:
+    sent = sock.recv(4096)
+    return messages.read(messages.Join, sent[36:])
+
+
+def test_its_own_proof_sent_back_to_it_proves_nothing() -> None:
+    def reflect(sock: socket.socket) -> None:
+        hello(sock)
+        sock.sendall(sock.recv(4096))
+
+    with served(reflect) as place, pytest.raises(JoinError, match="frame 0 was not made with"):
+        joined(place, SECRET, 5)
+
+
+def test_a_proof_that_two_agents_give_is_never_the_same() -> None:
+    sent: list[bytes] = []
+
+    def keep(sock: socket.socket) -> None:
+        hello(sock)
+        sent.append(sock.recv(4096))
+
+    with served(keep) as place:
+        for _ in range(2):
+            with pytest.raises(JoinError):
+                joined(place, SECRET, 5)
+    assert sent[0][4:36] != sent[1][4:36]
+    assert not [one for one in sent if SECRET in one]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (
+            messages.Welcome(protocol=1, refused="rank 0 has joined"),
+            "refused this host: rank 0 has",
+        ),
+        (messages.Beat(), "says no welcome"),
+    ],
+)
+def test_what_the_session_says_instead_of_a_welcome_is_passed_on(
+    message: messages.ToAgent, why: str
+) -> None:
+    def refuse(sock: socket.socket) -> None:
+        connection, nonce = hello(sock)
+        connection.prove(SECRET, Direction.TO_AGENT, nonce, bytes.fromhex(_join(sock).nonce))
+        connection.post(message)
+        connection.flush()
+
+    with served(refuse) as place, pytest.raises(JoinError, match=why):
+        joined(place, SECRET, 5)
+
+
+def test_an_address_with_colons_has_brackets() -> None:
+    assert address_text("10.0.0.1", 4000) == "10.0.0.1:4000"
+    assert address_text("fe80::1", 4000) == "[fe80::1]:4000"

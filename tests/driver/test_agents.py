@@ -1,0 +1,389 @@
+"""Groups whose processes agents start: the same answers, and no agent or worker left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import busbw
+from busbw.driver import (
+    AgentGone,
+    AgentsError,
+    AgentsMissing,
+    AgentsTransport,
+    Bundle,
+    Executor,
+    Group,
+    IncomparableHosts,
+    Request,
+    Starter,
+    Timing,
+    probe,
+)
+from busbw.driver.agents import AgentWorker
+from busbw.driver.executor import trained
+from busbw.model import (
+    ALONE,
+    Capability,
+    Cluster,
+    Failure,
+    FailureKind,
+    LaunchId,
+    Net,
+    Probe,
+    Run,
+    TrainingAnswer,
+)
+from tests import build
+from tests.agent.agents import HOST, LONG_S, SECRET, agent, listening
+
+from .dying import interpreter
+from .processes import processes, state, wait_until
+from .scripts import KEY, measure, starter
+
+CLUSTER = Cluster(counts={"worker": 4})
+LAUNCH = LaunchId.parse("1.fake")
+
+
+@contextmanager
+def local(
+    bundle: Bundle, count: int = 2, timing: Timing | None = None
+) -> Iterator[AgentsTransport]:
+    """Agents of this host that the session starts; they are gone in the end."""
+    secret = secrets.token_hex(32).encode()
+    found = AgentsTransport(bundle, listening(), secret, count, is_local=True)
+    try:
+        found.join(LONG_S)
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
+def remote(
+    bundle: Bundle, *hosts: str, timing: Timing | None = None
+) -> Iterator[tuple[AgentsTransport, list[int]]]:
+    """Agents that were started by somebody, on hosts of these names; and their process ids."""
+    port = listening()
+    found = AgentsTransport(bundle, port, SECRET, len(hosts), timing=timing)
+    number = port.getsockname()[1]
+    with contextlib.ExitStack() as held:
+        held.callback(found.close)
+        agents = [
+            held.enter_context(agent(number, rank, f"--host-name={host}"))
+            for rank, host in enumerate(hosts)
+        ]
+        found.join(LONG_S)
+        yield found, [one.pid for one in agents]
+
+
+@contextmanager
+def group(
+    transport: AgentsTransport, begin: Starter | None = None, cluster: Cluster = CLUSTER
+) -> Iterator[Group]:
+    """A group that is ready; ended at the end."""
+    found = Group(transport, begin or starter(), LAUNCH, cluster)
+    try:
+        assert found.begin(LONG_S) is None
+        yield found
+    finally:
+        found.kill()
+
+
+def failure(answer: object) -> Failure:
+    """The answer, which must be a Failure."""
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def workers() -> list[int]:
+    """The workers of this test's agents, of all folders."""
+    return processes(Path(os.environ["TMPDIR"]))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No worker, no folder and no descriptor is left."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    yield
+    assert wait_until(lambda: not processes(tmp_path), 10)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert threading.active_count() == threads
+
+
+def test_one_by_itself_measures_as_without_an_agent(bundle: Bundle) -> None:
+    with local(bundle, 1) as transport, group(transport, cluster=ALONE) as alone:
+        run = alone.ask(measure(), LONG_S, "measuring")
+        assert isinstance(run, Run)
+        assert run.launch == LAUNCH
+        assert alone.close()
+
+
+def test_the_members_of_a_group_are_spread_over_agents_in_order(bundle: Bundle) -> None:
+    with remote(bundle, "one", "two") as (transport, _):
+        assert transport.hosts() == ("one", "two")
+        found = transport.cluster_members(CLUSTER)
+        assert [member.role.name for member in found] == [f"worker {i}" for i in range(4)]
+        assert {member.hosts for member in found} == {2}
+        addresses = found[0].addresses["worker"]
+        assert len(set(addresses)) == 4
+        assert {address.split(":")[0] for address in addresses} == {HOST}
+        with group(transport) as running:
+            ranks = [
+                one._peer.rank for one in running.members.values() if isinstance(one, AgentWorker)
+            ]
+            assert ranks == [0, 0, 1, 1]
+            assert running.close()
+
+
+def test_processes_of_one_launch_see_how_many_hosts_there_are(bundle: Bundle) -> None:
+    begin = replace(starter(), processes=4)
+    with remote(bundle, "one", "one", "two", "two") as (transport, _):
+        found = probe(begin, Executor(transport))
+        assert isinstance(found, Probe)
+        assert (found.devices[0].processes, found.devices[0].hosts) == (4, 2)
+
+
+def test_training_has_its_tasks_on_agents_too(bundle: Bundle) -> None:
+    begin = Starter(
+        python=sys.executable, framework="fake", capability=Capability.TRAIN, device="cpu"
+    )
+    request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
+    with local(bundle, 1) as transport:
+        answers = trained(Executor(transport), begin, LaunchId.parse("1"), request, LONG_S)
+        assert not isinstance(answers, Failure)
+        assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
+
+
+def test_processes_that_cannot_be_shared_equally_are_refused(bundle: Bundle) -> None:
+    with (
+        local(bundle) as transport,
+        pytest.raises(AgentsError, match="3 processes cannot be shared equally by 2 agents"),
+    ):
+        Group(transport, starter(), LAUNCH, Cluster(counts={"worker": 3}))
+
+
+def test_hosts_with_different_numbers_of_agents_are_refused(bundle: Bundle) -> None:
+    for hosts in (("one", "two", "two"), ("one", "two", "one")):
+        with remote(bundle, *hosts) as (transport, _), pytest.raises(AgentsError) as refused:
+            transport.cluster_members(Cluster(counts={"worker": 3}))
+        assert f"the agents are on {', '.join(hosts)}, by rank" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("then", "kind", "message"),
+    [
+        ("kill", FailureKind.KILLED, "the worker was killed (SIGKILL) while measuring"),
+        ("exit", FailureKind.CRASHED, "the worker ended with exit code 3 while measuring"),
+        ("segfault", FailureKind.CRASHED, "the worker died of SIGSEGV while measuring"),
+    ],
+)
+def test_a_worker_that_ends_is_told_apart_as_without_an_agent(
+    bundle: Bundle, then: str, kind: FailureKind, message: str
+) -> None:
+    begin = starter(cases=[{"then": then}])
+    with local(bundle, 1) as transport, group(transport, begin, ALONE) as alone:
+        found = failure(alone.ask(measure(), LONG_S, "measuring"))
+    assert (found.kind, found.message) == (kind, message)
+    assert f"the script says {then}" in found.log
+
+
+def test_a_worker_that_hangs_is_killed_at_the_deadline_with_its_stack(bundle: Bundle) -> None:
+    begin = starter(cases=[{"then": "hang"}])
+    with local(bundle, 1) as transport, group(transport, begin, ALONE) as alone:
+        found = failure(alone.ask(measure(), 0.5, "measuring"))
+    assert found.kind is FailureKind.TIMEOUT
+    assert 'fake/backend.py", line' in found.log
+
+
+def test_a_worker_that_answers_something_else_is_killed(bundle: Bundle, tmp_path: Path) -> None:
+    program = tmp_path / "babbling"
+    program.write_text(
+        f"#!{sys.executable}\nimport os, sys, time\n"
+        "fd = int(sys.argv[-1].split('=')[1])\n"
+        "while True: os.write(fd, b'no reply' * 1000)\n"
+    )
+    program.chmod(0o755)
+    begin = Starter(python=str(program), framework="fake")
+    with local(bundle, 1) as transport:
+        found = failure(Group(transport, begin, LAUNCH).begin(LONG_S))
+    assert "the worker's reply is invalid (more than 16777216 bytes)" in found.message
+
+
+def test_an_interpreter_that_an_agent_does_not_have_fails_the_launch(bundle: Bundle) -> None:
+    with local(bundle, 1) as transport:
+        begin = Starter(python="/no/such/python", framework="fake")
+        found = failure(Group(transport, begin, LAUNCH).begin(LONG_S))
+    assert found.message == "the worker ended with exit code 127 while starting"
+    assert found.last_line == "/no/such/python: No such file or directory"
+
+
+def test_one_that_is_interrupted_from_another_thread_is_seen_by_who_asks(bundle: Bundle) -> None:
+    begin = starter(cases=[{"then": "hang"}])
+    with local(bundle, 1) as transport, group(transport, begin, ALONE) as alone:
+        timer = threading.Timer(0.3, alone.interrupt)
+        timer.start()
+        found = failure(alone.ask(measure(), LONG_S, "measuring"))
+        timer.join()
+    assert found.kind is FailureKind.KILLED
+
+
+def test_a_group_of_which_one_is_stopped_at_its_start_is_killed(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    python = interpreter(tmp_path, "1.fake", times=1, act="kill -STOP $$")
+    with local(bundle, 1) as transport:
+        members = Group(transport, starter(python), LAUNCH, ALONE)
+        assert wait_until(lambda: any(state(one) == "T" for one in workers()), LONG_S)
+        found = failure(members.begin(0.2))
+    assert found.kind is FailureKind.TIMEOUT
+
+
+def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) -> None:
+    begin = starter(cases=[{"then": "hang"}])
+    with remote(bundle, "one", "two") as (transport, pids), group(transport, begin) as members:
+        timer = threading.Timer(0.3, os.kill, (pids[1], signal.SIGKILL))
+        timer.start()
+        key = replace(KEY, processes=4)
+        asked = Request("measure", {**measure().values, "key": key})
+        found = failure(members.ask(asked, LONG_S, "measuring"))
+        timer.join()
+        assert found.kind is FailureKind.KILLED
+        assert found.message.startswith("worker 2: the agent on two (rank 1) is gone: ")
+        assert members.is_over
+        # It is gone for good.
+        for _ in range(2):
+            with pytest.raises(AgentGone, match=r"the agent on two \(rank 1\) is gone: "):
+                Group(transport, begin, LAUNCH, CLUSTER)
+        # A process by itself is on the first one.
+        with group(transport, cluster=ALONE) as alone:
+            assert alone.close()
+
+
+def test_an_agent_of_this_session_is_started_again(bundle: Bundle) -> None:
+    with local(bundle) as transport:
+        assert transport._local is not None
+        for _ in range(2):
+            os.kill(transport._local.pid(1), signal.SIGKILL)
+            assert wait_until(lambda: not transport.is_ready(1), LONG_S)
+            with group(transport) as members:
+                assert members.close()
+
+
+def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
+    timing = Timing(beat_s=0.1, missed_s=1.0)
+    with remote(bundle, "one", timing=timing) as (transport, pids):
+        with group(transport, starter(cases=[{"then": "hang"}]), ALONE) as alone:
+            os.kill(pids[0], signal.SIGSTOP)
+            found = failure(alone.ask(measure(), LONG_S, "measuring"))
+        assert "the agent on one (rank 0) is gone: no sign of life for 1 s" in found.message
+        os.kill(pids[0], signal.SIGCONT)
+
+
+def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    try:
+        with agent(port.getsockname()[1], 1), pytest.raises(AgentsMissing) as missing:
+            assert wait_until(lambda: transport.is_ready(1), LONG_S)
+            transport.join(0.1)
+    finally:
+        transport.close()
+    assert str(missing.value) == (
+        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent` "
+        "on every host?"
+    )
+
+
+def test_a_host_with_another_python_cannot_be_compared(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "3.10.99")
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    try:
+        number = port.getsockname()[1]
+        with agent(number, 0, "--host-name=old"), pytest.raises(IncomparableHosts) as differ:
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    found = ".".join(map(str, sys.version_info[:3]))
+    assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
+
+
+def test_a_local_agent_that_cannot_start_says_why(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.local_agents._PROGRAM", "import sys; sys.exit('no disk')")
+    transport = AgentsTransport(bundle, listening(), SECRET, 1, is_local=True)
+    try:
+        with pytest.raises(AgentsMissing, match=r"did not start \(rank 0\): no disk"):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+
+
+def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> None:
+    secret = secrets.token_hex(32)
+    transport = AgentsTransport(bundle, listening(), secret.encode(), 1, is_local=True)
+    try:
+        transport.join(LONG_S)
+        with group(transport, cluster=ALONE):
+            assert transport._local is not None
+            found = [transport._local.pid(0), *workers()]
+            assert len(found) >= 2
+            for pid in found:
+                for name in ("cmdline", "environ"):
+                    assert secret.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
+    finally:
+        transport.close()
+
+
+_SESSION = """
+import socket, sys, time
+from busbw.driver import AgentsTransport, Bundle, Group
+from busbw.model import ALONE, LaunchId
+from tests.driver.scripts import starter
+
+bundle = Bundle()
+transport = AgentsTransport(bundle, socket.create_server(("127.0.0.1", 0)), b"x" * 32, 2,
+    is_local=True)
+transport.join(60)
+group = Group(transport, starter(), LaunchId.parse("1"))
+assert group.begin(60) is None
+print(transport._local.pid(0), transport._local.pid(1), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    root = Path(busbw.__file__).parents[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SESSION],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(root), TMPDIR=str(tmp_path)),
+    )
+    with process:
+        assert process.stdout is not None
+        agents = [int(word) for word in process.stdout.readline().split()]
+        assert len(agents) == 2
+        assert processes(tmp_path)
+        process.send_signal(number)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), 20)
+    assert wait_until(lambda: not processes(tmp_path), 20)
