@@ -150,7 +150,10 @@ class AgentsTransport(Transport):
             raise AgentGone(peer.why_lost)
         self.hub.expect_again(rank)
         self._local.start(rank)
-        self._wait_for([rank], _AGAIN_S)
+        try:
+            self._wait_for([rank], _AGAIN_S)
+        except AgentsMissing as error:
+            raise AgentGone(str(error)) from error
         return self.hub.peers[rank]
 
     def _wait_for(self, ranks: Sequence[int], wait_s: float) -> None:

@@ -142,6 +142,8 @@ def judged(measured: Measured, skip: str) -> Judged:
             stack_changes=references.stack_changes(measured),
         ),
     )
+    if measured.lost:
+        session = replace(session, outcome=SessionOutcome.NO_VERDICT, text=measured.lost)
     return Judged(
         collected=resolved.collected,
         session=session,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from busbw import driver, judge
 from busbw.driver import Side
-from busbw.model import Device, Measurement, Spec, plural
+from busbw.model import Device, Failure, FailureKind, Measurement, Spec, plural
 
 from . import judging, machine
 from .session import Measured, Resolved
@@ -24,23 +24,29 @@ def measured(
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
-    """Measure all cases. The measurements so far go to `keep`, also after an interrupt."""
+    """Measure all cases, or what there is until a host is lost.
+
+    The measurements so far go to `keep`, also after an interrupt.
+    """
     if not resolved.jobs:
         return Measured(resolved=resolved)
     schedule = _schedule(resolved, executor, display)
-    begun_s, notes, interrupted = time.monotonic(), [], False
+    begun_s, notes, interrupted, lost = time.monotonic(), [], False, ""
     try:
         schedule.run()
         notes += _measure_undecided(resolved, schedule, display)
+    except driver.AgentGone as error:
+        lost = str(error)
     except KeyboardInterrupt:
         interrupted = True
         raise
     finally:
         found = replace(
-            _so_far(resolved, schedule),
+            _so_far(resolved, schedule, lost),
             measuring_s=time.monotonic() - begun_s,
             spent_s=dict(executor.spent_s),
             interrupted=interrupted,
+            lost=lost,
             notes=tuple(notes),
         )
         keep(found)
@@ -79,19 +85,29 @@ def _schedule(
     )
 
 
-def _so_far(resolved: Resolved, schedule: driver.AbstractSchedule) -> Measured:
+def _so_far(resolved: Resolved, schedule: driver.AbstractSchedule, lost: str = "") -> Measured:
+    of_reference = _by_spec(resolved, schedule, Side.REFERENCE, lost) if resolved.paired else {}
     return Measured(
         resolved=resolved,
-        measurements=_by_spec(resolved, schedule, Side.CANDIDATE),
-        references=_by_spec(resolved, schedule, Side.REFERENCE) if resolved.paired else {},
+        measurements=_by_spec(resolved, schedule, Side.CANDIDATE, lost),
+        references=of_reference,
     )
 
 
 def _by_spec(
-    resolved: Resolved, schedule: driver.AbstractSchedule, side: Side
+    resolved: Resolved, schedule: driver.AbstractSchedule, side: Side, lost: str
 ) -> dict[Spec, Measurement]:
     found = {measurement.case: measurement for measurement in schedule.measurements(side)}
-    return {spec: found[job.case] for spec, job in resolved.jobs.items()}
+    launches = resolved.plan.launches if lost else 0
+    return {spec: _cut_off(found[job.case], launches, lost) for spec, job in resolved.jobs.items()}
+
+
+def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
+    """A case that has fewer launches than it should have failed; `lost` says why."""
+    if found.launches >= launches:
+        return found
+    failure = Failure(kind=FailureKind.KILLED, message=lost)
+    return replace(found, failures=(*found.failures, failure))
 
 
 def _measure_undecided(

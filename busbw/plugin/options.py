@@ -60,6 +60,31 @@ OPTIONS = (
         help="ranks of each of --processes; default: 1",
     ),
     Option(
+        name="agents",
+        metavar="WHAT",
+        help="start processes through agents, which share --processes equally; local: on this "
+        "host, one for each process; a number: so many, which connect from other hosts (busbw "
+        "agent); default: without agents",
+    ),
+    Option(
+        name="listen",
+        metavar="HOST:PORT",
+        help="with --agents=N, where agents connect to, in a network that is trusted; default: a "
+        "free port of 127.0.0.1",
+    ),
+    Option(
+        name="secret_file",
+        metavar="FILE",
+        help="with --agents=N, a file that only its owner can read, with the secret that agents "
+        "must know; default: the environment variable BUSBW_SECRET",
+    ),
+    Option(
+        name="agents_wait",
+        default="60",
+        metavar="SECONDS",
+        help="how long to wait until all agents have joined",
+    ),
+    Option(
         name="frameworks",
         default="auto",
         metavar="LIST",

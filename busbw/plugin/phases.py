@@ -7,6 +7,7 @@ else. Each phase has a file with its name.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ from busbw.model import CompileSpec, Outcome, Spec
 
 from . import checking, compiling, judging, machine, measuring, resolving
 from .accepting import accepted
+from .agents import transport_of
 from .appending import appended
 from .compilers import CompileSettings
 from .session import (
@@ -32,6 +34,7 @@ from .session import (
     spec_of,
     under_xdist,
 )
+from .settings import usage_error
 from .terminal import Display
 
 
@@ -42,12 +45,21 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     specs = tuple(spec for spec in found if isinstance(spec, Spec))
     compiled = tuple(spec for spec in found if isinstance(spec, CompileSpec))
     if (specs or compiled) and _will_run(session):
-        bundle = driver.Bundle()
-        try:
-            _Loop(session.config, bundle).run(specs, compiled)
-        finally:
-            bundle.remove()
+        _run(session.config, specs, compiled)
     return (yield)
+
+
+def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
+    """All phases, with nothing left at their end."""
+    bundle = driver.Bundle()
+    display, asked = Display(config), collected_of(config).settings.agents
+    try:
+        with contextlib.ExitStack() as held:
+            with usage_error(OSError, where="--listen: "):
+                transport = held.enter_context(transport_of(asked, bundle, display.line))
+            _Loop(config, bundle, transport, display).run(specs, compiled)
+    finally:
+        bundle.remove()
 
 
 def _will_run(session: pytest.Session) -> bool:
@@ -60,17 +72,24 @@ def _will_run(session: pytest.Session) -> bool:
 class _Loop:
     """The phases of one session, each value kept as soon as it exists."""
 
-    def __init__(self, config: pytest.Config, bundle: driver.Bundle) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        bundle: driver.Bundle,
+        transport: driver.LocalTransport | driver.AgentsTransport,
+        display: Display,
+    ) -> None:
         self._asked = collected_of(config)
         self._config = config
         self._folder = bundle.path
         self._notes: list[str] = []
-        self._executor = driver.Executor(driver.LocalTransport(bundle), self._notes.append)
-        self._display = Display(config)
+        self._executor = driver.Executor(transport, self._notes.append)
+        self._transport = transport
+        self._display = display
         self._skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
 
     def run(self, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
-        """All phases; if the probe is cut short, every case fails."""
+        """All phases; if the probe is cut short, or a host is lost in it, every case fails."""
         settings = self._asked.settings
         try:
             if settings.compile is not None and compiled:
@@ -80,18 +99,21 @@ class _Loop:
                 with driver.alone(settings.device_wait_s, self._say_waiting):
                     measured = self._measured(collected, specs)
                 judged = judging.judged(measured, self._skip)
-        except driver.BusyError as error:
-            raise pytest.UsageError(f"busbw: {error}") from error
-        except driver.ProbeCutShort as error:
+        except (driver.ProbeCutShort, driver.AgentGone) as error:
             judged = judging.given_up(self._asked, specs, compiled, str(error))
-        except driver.ProbesDiffer as error:
+        except (driver.ProbesDiffer, driver.IncomparableHosts) as error:
             judged = judging.given_up(
                 self._asked, specs, compiled, str(error), outcome=Outcome.INCOMPARABLE
             )
+        except (driver.BusyError, driver.AgentsError) as error:
+            raise pytest.UsageError(f"busbw: {error}") from error
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
     def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:
-        executor = self._executor
+        executor, transport = self._executor, self._transport
+        if isinstance(transport, driver.AgentsTransport):
+            assert collected.settings.agents is not None
+            transport.join(collected.settings.agents.wait_s)
         found = machine.machine_of(collected.settings, specs, executor)
         resolved = resolving.resolved(
             collected, found, specs, executor, self._folder, self._display.line

@@ -154,7 +154,10 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What has been measured so far; `references` are those of the other stack, if there is one."""
+    """What has been measured so far; `references` are those of the other stack, if there is one.
+
+    `lost` names a member of the session that is gone for good, which ended it.
+    """
 
     resolved: Resolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
@@ -162,6 +165,7 @@ class Measured:
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     interrupted: bool = False
+    lost: str = ""
     notes: tuple[str, ...] = ()
 
 

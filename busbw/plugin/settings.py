@@ -32,6 +32,7 @@ from busbw.model import (
 )
 from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
+from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .options import OPTIONS, UPDATES, Option
 from .parsing import (
@@ -68,7 +69,7 @@ class Settings:
     """What the user asked for, checked.
 
     `locks_reference`: with new baselines the stack is locked that they were measured with.
-    `processes` run every program together, each with its part of the `ranks`.
+    `processes` run every program together, each with its part of the `ranks`; `agents` start them.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `asked` is the grid, including them;
     `step_payloads` are the payloads of training steps.
@@ -77,6 +78,7 @@ class Settings:
     device: Device | None
     ranks: int | None
     processes: int
+    agents: AgentSettings | None
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
@@ -137,6 +139,7 @@ def _settings(config: pytest.Config) -> Settings:
         device=None if texts["device"] == "auto" else Device(texts["device"]),
         ranks=ranks,
         processes=processes,
+        agents=agent_settings_of(texts, processes),
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,
