@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import driver
@@ -28,14 +28,17 @@ _OF_OTHERS = ("listen", "secret_file")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
-    """How many agents there are, and where they connect to; `is_local`: the session starts them."""
+    """How many agents there are, and where they connect to; `is_local`: the session starts them.
+
+    The secret is read when the session begins to listen, from `secret_file` or the environment.
+    """
 
     count: int
     is_local: bool
     host: str
     port: int
     wait_s: float
-    secret: bytes = field(repr=False)
+    secret_file: Path | None = None
 
 
 def agent_settings_of(texts: Mapping[str, str], processes: int) -> AgentSettings | None:
@@ -52,14 +55,7 @@ def agent_settings_of(texts: Mapping[str, str], processes: int) -> AgentSettings
     if texts["topology"]:
         raise ValueError("--agents: not with --topology, which measures nothing")
     if text == LOCAL:
-        return AgentSettings(
-            count=processes,
-            is_local=True,
-            host=_LOOPBACK,
-            port=0,
-            wait_s=wait_s,
-            secret=secrets.token_hex(32).encode(),
-        )
+        return AgentSettings(count=processes, is_local=True, host=_LOOPBACK, port=0, wait_s=wait_s)
     return _of_others(texts, _count(text, processes), wait_s)
 
 
@@ -74,7 +70,7 @@ def _of_others(texts: Mapping[str, str], count: int, wait_s: float) -> AgentSett
         host=host,
         port=port,
         wait_s=wait_s,
-        secret=checked("agents", lambda _: secret_of(path, os.environ), ""),
+        secret_file=path,
     )
 
 
@@ -127,23 +123,34 @@ def _is_any(number: str) -> bool:
 def transport_of(
     settings: AgentSettings | None, bundle: driver.Bundle, say: Callable[[str], None]
 ) -> Iterator[driver.LocalTransport | driver.AgentsTransport]:
-    """Where processes are started; no agent of this session is left. Raises OSError."""
+    """Where processes are started; no agent of this session is left.
+
+    Raises SecretError for what is no secret, OSError for what is no address of this host.
+    """
     if settings is None:
         yield driver.LocalTransport(bundle)
         return
+    secret = _secret(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.create_server((settings.host, settings.port), family=family)
     host, port = listening.getsockname()[:2]
     if not settings.is_local:
         say(
-            f"listening for {settings.count} agents: on each host "
+            f"busbw: listening for {settings.count} agents: on each host "
             f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
             f"I from 0 to {settings.count - 1}"
         )
     found = driver.AgentsTransport(
-        bundle, listening, settings.secret, settings.count, is_local=settings.is_local
+        bundle, listening, secret, settings.count, is_local=settings.is_local
     )
     try:
         yield found
     finally:
         found.close()
+
+
+def _secret(settings: AgentSettings) -> bytes:
+    """A fresh one for agents of this session, else the user's."""
+    if settings.is_local:
+        return secrets.token_hex(32).encode()
+    return secret_of(settings.secret_file, os.environ)

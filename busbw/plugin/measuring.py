@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from busbw import driver, judge
 from busbw.driver import Side
-from busbw.model import Device, Failure, FailureKind, Measurement, Spec, plural
+from busbw.model import Device, Failure, FailureKind, LaunchId, Measurement, Spec, plural
 
 from . import judging, machine
 from .session import Measured, Resolved
@@ -106,7 +106,8 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
     """A case that has fewer launches than it should have failed; `lost` says why."""
     if found.launches >= launches:
         return found
-    failure = Failure(kind=FailureKind.KILLED, message=lost)
+    launch = LaunchId(name="not started")
+    failure = Failure(kind=FailureKind.KILLED, message=lost, launch=launch)
     return replace(found, failures=(*found.failures, failure))
 
 

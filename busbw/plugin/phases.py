@@ -17,6 +17,7 @@ from dataclasses import replace
 import pytest
 
 from busbw import driver, judge, report, stats, writing
+from busbw.agent.secret import SecretError
 from busbw.model import CompileSpec, Outcome, Spec
 
 from . import checking, compiling, judging, machine, measuring, resolving
@@ -55,7 +56,8 @@ def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[Compile
     display, asked = Display(config), collected_of(config).settings.agents
     try:
         with contextlib.ExitStack() as held:
-            with usage_error(OSError, where="--listen: "):
+            listen, agents = usage_error(OSError, where="--listen: "), usage_error(SecretError)
+            with listen, agents:
                 transport = held.enter_context(transport_of(asked, bundle, display.line))
             _Loop(config, bundle, transport, display).run(specs, compiled)
     finally:

@@ -74,6 +74,13 @@ class Session:
         listening.settimeout(LONG_S)
         sock, _ = listening.accept()
         self.connection = Connection(sock)
+        try:
+            self._welcome(**welcome)
+        except BaseException:
+            self.close()
+            raise
+
+    def _welcome(self, **welcome: float) -> None:
         nonce = fresh_nonce()
         self.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
         frame = None

@@ -79,7 +79,7 @@ def test_the_secret_may_be_in_the_environment(folder: Folder) -> None:
 def test_without_a_secret_it_is_a_usage_error(folder: Folder) -> None:
     folder.environment.delenv(VARIABLE, raising=False)
     ran = folder.run("--agents=1", exit_code=4)
-    assert "--agents: there is no secret; accepted is one in the file that" in ran.sentence
+    assert "there is no secret; accepted is one in the file that" in ran.sentence
 
 
 def test_a_secret_that_others_can_read_is_refused(folder: Folder, secret: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_host_that_is_gone_for_good_ends_the_session_red_with_what_it_has(
         port = free.getsockname()[1]
     options = (f"--listen={HOST}:{port}", f"--secret-file={secret}", "--payloads=1K:2K")
     with agent(port, 0, "--host-name=one"), agent(port, 1, "--host-name=two") as two:
-        begun = folder.start("--agents=2", *options, *TWO)
+        begun = folder.start("--agents=2", *options, *TWO, "--launches=2")
         assert wait_until(lambda: is_measuring(folder), 60)
         two.terminate()
         assert begun.wait(60) == 1
