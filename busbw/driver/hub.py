@@ -241,7 +241,9 @@ class Hub:
         if len(self.strangers) >= MOST_UNPROVEN:
             sock.close()
             return
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):
+            # Of one that has been reset already, reading says so.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(sock, self._clock)
         stranger = _Stranger(connection, self._clock() + self._timing.handshake_s)
         self.strangers[id(stranger)] = stranger
@@ -256,7 +258,7 @@ class Hub:
     def _or_dismissed(self, stranger: _Stranger) -> Any:
         try:
             yield
-        except (Lost, FrameError, ValueError, TypeError, KeyError):
+        except (Lost, FrameError, OSError, ValueError, TypeError, KeyError):
             self._dismiss(stranger)
 
     def _dismiss(self, stranger: _Stranger) -> None:
@@ -293,9 +295,9 @@ class Hub:
         if refused:
             self._dismiss(stranger)
             return
+        peer = Peer(connection, wire.from_json(messages.Join, dict(document), "join"), self.wake)
         del self.strangers[id(stranger)]
         connection.trust()
-        peer = Peer(connection, wire.from_json(messages.Join, dict(document), "join"), self.wake)
         self._selector.modify(connection, selectors.EVENT_READ, self._handler(peer))
         with self.changed:
             before = self.peers.get(peer.rank)

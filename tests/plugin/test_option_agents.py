@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -167,3 +168,24 @@ def test_a_host_that_is_gone_for_good_ends_the_session_red_with_what_it_has(
     assert "the agent on two (rank 1) is gone" in folder.output
     assert "NO_VERDICT" in folder.output
     assert wait_until(lambda: not processes(folder.temporary), 20)
+
+
+def test_ctrl_c_leaves_no_agent_and_no_worker(folder: Folder) -> None:
+    folder.script(cases=[{"then": "hang"}])
+    begun = folder.start("--agents=local", *TWO)
+    assert wait_until(lambda: is_measuring(folder), 60)
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(60) == 2
+    assert wait_until(lambda: not processes(folder.temporary), 20)
+
+
+def test_kill_9_of_the_session_leaves_no_agent_and_no_worker(folder: Folder) -> None:
+    folder.script(cases=[{"then": "hang"}])
+    begun = folder.start("--agents=local", *TWO)
+    assert wait_until(lambda: is_measuring(folder), 60)
+    begun.kill()
+    begun.wait(60)
+    assert wait_until(lambda: not processes(folder.temporary), 20)
+    # The next session removes the folders.
+    folder.script()
+    folder.run(exit_code=0)
