@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -255,7 +255,8 @@ class Hub:
             connection.flush()
 
     @contextlib.contextmanager
-    def _or_dismissed(self, stranger: _Stranger) -> Any:
+    def _or_dismissed(self, stranger: _Stranger) -> Iterator[None]:
+        """Close the connection of one that says what no agent says."""
         try:
             yield
         except (Lost, FrameError, OSError, ValueError, TypeError, KeyError):
