@@ -134,6 +134,14 @@ class Send(ToAgent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Look(ToAgent):
+    """Say whether a signal has stopped a worker."""
+
+    kind: ClassVar[str] = "look"
+    worker: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stack(ToAgent):
     """Have a worker print its stack into its log, and kill it."""
 
@@ -197,6 +205,15 @@ class Said(ToSession):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Looked(ToSession):
+    """Whether a signal has stopped a worker."""
+
+    kind: ClassVar[str] = "looked"
+    worker: int
+    is_stopped: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Over(ToSession):
     """A worker's process has ended, and is not there any more.
 
@@ -211,11 +228,12 @@ class Over(ToSession):
     oom_kills: int
 
 
+_WORKERS = (Start, Send, Look, Stack, Close, Kill)
 _TO_AGENT: Mapping[str, type[ToAgent]] = {
-    one.kind: one for one in (Welcome, Beat, Rooms, Ports, Start, Send, Stack, Close, Kill, Goodbye)
+    one.kind: one for one in (Welcome, Beat, Rooms, Ports, *_WORKERS, Goodbye)
 }
 _TO_SESSION: Mapping[str, type[ToSession]] = {
-    one.kind: one for one in (Alive, Unpacked, Free, Said, Over)
+    one.kind: one for one in (Alive, Unpacked, Free, Said, Looked, Over)
 }
 
 

@@ -129,25 +129,16 @@ class Agent:
             connection.post(messages.Alive())
 
     def _do(self, asked: messages.ToAgent) -> None:
-        workers = self._workers
         if isinstance(asked, messages.Rooms):
             self._unpack(asked)
         elif isinstance(asked, messages.Ports):
             self._connection.post(messages.Free(ports=self._free_ports(asked.count)))
-        elif isinstance(asked, messages.Start):
-            if not self._has_rooms:
-                raise OrderError("the session starts a worker before it has sent its files")
-            workers.start(asked)
-        elif isinstance(asked, messages.Send):
-            workers.send(asked)
-        elif isinstance(asked, messages.Stack):
-            workers.stack(asked.worker)
-        elif isinstance(asked, messages.Close):
-            workers.close(asked.worker)
-        elif isinstance(asked, messages.Kill):
-            workers.kill(asked.worker)
         elif isinstance(asked, messages.Goodbye):
             self._is_over = True
+        elif isinstance(asked, messages.Start) and not self._has_rooms:
+            raise OrderError("the session starts a worker before it has sent its files")
+        else:
+            self._workers.do(asked)
 
     def _unpack(self, asked: messages.Rooms) -> None:
         if self._has_rooms:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from . import messages
 from .folder import Folder
-from .processes import Process
+from .processes import Process, is_stopped
 
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
@@ -122,6 +122,22 @@ class Workers:
         """Whether one of them must be looked at soon."""
         return any(one.is_ending for one in self._running.values())
 
+    def do(self, asked: messages.ToAgent) -> None:
+        """What the session asks of a worker; anything else is no concern of workers."""
+        if isinstance(asked, messages.Start):
+            self.start(asked)
+        elif isinstance(asked, messages.Send):
+            self.send(asked)
+        elif isinstance(asked, messages.Look):
+            stopped = self.is_stopped(asked.worker)
+            self._post(messages.Looked(worker=asked.worker, is_stopped=stopped))
+        elif isinstance(asked, messages.Stack):
+            self.stack(asked.worker)
+        elif isinstance(asked, messages.Close):
+            self.close(asked.worker)
+        elif isinstance(asked, messages.Kill):
+            self.kill(asked.worker)
+
     def start(self, asked: messages.Start) -> None:
         """Start a worker; one that cannot be started is over at once, and its log says why."""
         if not _NAME.fullmatch(asked.order.name) or asked.worker in self._running:
@@ -148,12 +164,18 @@ class Workers:
         if one is not None:
             one.send(asked.line, asked.timeout_s)
 
+    def is_stopped(self, number: int) -> bool:
+        """Whether a signal has stopped a worker, as Linux says."""
+        one = self._running.get(number)
+        return one is not None and is_stopped(one.process.pid)
+
     def stack(self, number: int) -> None:
-        """Have a worker print its stack, and kill it."""
+        """Have a worker print its stack, and kill it; one that is stopped prints none."""
         one = self._running.get(number)
         if one is not None and not one.process.is_over():
             one.process.print_stack()
-        self._end(number, STACK_GRACE_S, by_itself=False)
+        grace_s = 0.0 if self.is_stopped(number) else STACK_GRACE_S
+        self._end(number, grace_s, by_itself=False)
 
     def close(self, number: int) -> None:
         """Close a worker's channel, and kill it if it does not end by itself."""

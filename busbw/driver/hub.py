@@ -47,6 +47,9 @@ class Listener(Protocol):
     def said(self, content: bytes) -> None:
         """It has written this."""
 
+    def looked(self, looked: messages.Looked) -> None:
+        """Whether it is stopped, which was asked."""
+
     def over(self, over: messages.Over) -> None:
         """It has ended."""
 
@@ -356,6 +359,10 @@ class Hub:
             listener = peer.workers.get(message.worker)
             if listener is not None:
                 listener.said(_decoded(message.content))
+        elif isinstance(message, messages.Looked):
+            listener = peer.workers.get(message.worker)
+            if listener is not None:
+                listener.looked(message)
         elif isinstance(message, messages.Over):
             listener = peer.workers.pop(message.worker, None)
             if listener is not None:

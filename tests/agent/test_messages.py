@@ -16,6 +16,7 @@ TO_AGENT = [
     messages.Ports(count=2),
     messages.Start(worker=1, order=ORDER),
     messages.Send(worker=1, line="{}", timeout_s=1.5),
+    messages.Look(worker=1),
     messages.Stack(worker=1),
     messages.Close(worker=1),
     messages.Kill(worker=1),
@@ -26,6 +27,7 @@ TO_SESSION = [
     messages.Unpacked(hash="a"),
     messages.Free(ports=(1, 2)),
     messages.Said(worker=1, content="YQ=="),
+    messages.Looked(worker=1, is_stopped=True),
     messages.Over(worker=1, exit_code=-9, by_itself=True, log="\N{SNOWMAN}", oom_kills=0),
 ]
 

@@ -31,7 +31,7 @@ from busbw.driver import (
     Timing,
     probe,
 )
-from busbw.driver.agents import AgentWorker
+from busbw.driver.agent_worker import AgentWorker
 from busbw.driver.executor import trained
 from busbw.model import (
     ALONE,
@@ -249,6 +249,16 @@ def test_a_group_of_which_one_is_stopped_at_its_start_is_killed(
         assert wait_until(lambda: any(state(one) == "T" for one in workers()), LONG_S)
         found = failure(members.begin(0.2))
     assert found.kind is FailureKind.TIMEOUT
+
+
+def test_one_that_a_signal_has_stopped_is_named_at_the_deadline(bundle: Bundle) -> None:
+    begin = starter(cases=[{"then": "hang"}])
+    with local(bundle) as transport, group(transport, begin, Cluster(counts={"worker": 2})) as pair:
+        asked = Request("measure", {**measure().values, "key": replace(KEY, processes=2)})
+        os.kill(max(workers()), signal.SIGSTOP)
+        found = failure(pair.ask(asked, 1.0, "measuring"))
+    assert found.kind is FailureKind.TIMEOUT
+    assert "as a signal has stopped it, while measuring" in found.message
 
 
 def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) -> None:
