@@ -17,6 +17,7 @@ from pathlib import Path
 from busbw import driver
 from busbw.agent.joining import address_text
 from busbw.agent.secret import secret_of
+from busbw.model import plural
 
 from .parsing import checked, flag, seconds_of, whole
 
@@ -136,7 +137,7 @@ def transport_of(
     host, port = listening.getsockname()[:2]
     if not settings.is_local:
         say(
-            f"busbw: listening for {settings.count} agents: on each host "
+            f"busbw: listening for {plural(settings.count, 'agent')}: on each host "
             f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
             f"I from 0 to {settings.count - 1}"
         )

@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import busbw
 from busbw.agent import messages
 from busbw.agent.connection import Connection, Lost
-from busbw.agent.frames import Direction, fresh_nonce
+from busbw.agent.frames import Direction, Sealer, Splitter, fresh_nonce, key_of
 from busbw.agent.rooms import parts_of
 from busbw.driver import Starter
 from busbw.driver.local import order_of
@@ -65,6 +66,34 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 def listening() -> socket.socket:
     """A socket that agents connect to."""
     return socket.create_server((HOST, 0))
+
+
+def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
+    """The session's first frame on a connection, as bytes and as what it says."""
+    splitter, found = Splitter(), b""
+    while True:
+        read = sock.recv(65536)
+        assert read
+        found += read
+        splitter.add(read)
+        frame = splitter.frame()
+        if frame is not None:
+            return found, messages.read(messages.Hello, frame.body)
+
+
+def join_frame(
+    secret: bytes, session: bytes, nonce: bytes, join: messages.Join | None = None
+) -> bytes:
+    """An agent's first frame."""
+    found = join or messages.Join(
+        protocol=messages.PROTOCOL,
+        nonce=nonce.hex(),
+        rank=0,
+        host="stranger",
+        python="3",
+    )
+    key = key_of(secret, Direction.TO_SESSION, session, nonce)
+    return Sealer(key).sealed(messages.body_of(replace(found, nonce=nonce.hex())))
 
 
 class Session:

@@ -14,13 +14,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw.agent import messages
-from busbw.agent.frames import Direction, Frame, Sealer, Splitter, fresh_nonce, key_of
+from busbw.agent.frames import Direction, Frame, Sealer, fresh_nonce, key_of
 from busbw.agent.joining import JoinError, Place, joined
 from busbw.driver import AgentsTransport, Bundle, Group, Timing
 from busbw.driver.hub import MOST_UNPROVEN
@@ -29,7 +28,7 @@ from tests.driver.processes import wait_until
 from tests.driver.scripts import starter
 
 from . import attack
-from .agents import HOST, LONG_S, SECRET, agent, listening
+from .agents import HOST, LONG_S, SECRET, agent, hello_of, join_frame, listening
 
 MOST_GROWTH_BYTES = 200 * 2**20
 SHORT_S = 1.0
@@ -103,34 +102,6 @@ def rest(sock: socket.socket) -> bytes:
         while read := sock.recv(65536):
             found += read
     return found
-
-
-def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
-    """The session's first frame on a connection, as bytes and as what it says."""
-    splitter, found = Splitter(), b""
-    while True:
-        read = sock.recv(65536)
-        assert read
-        found += read
-        splitter.add(read)
-        frame = splitter.frame()
-        if frame is not None:
-            return found, messages.read(messages.Hello, frame.body)
-
-
-def join_frame(
-    secret: bytes, session: bytes, nonce: bytes, join: messages.Join | None = None
-) -> bytes:
-    """An agent's first frame."""
-    found = join or messages.Join(
-        protocol=messages.PROTOCOL,
-        nonce=nonce.hex(),
-        rank=1,
-        host="stranger",
-        python="3",
-    )
-    key = key_of(secret, Direction.TO_SESSION, session, nonce)
-    return Sealer(key).sealed(messages.body_of(replace(found, nonce=nonce.hex())))
 
 
 def test_a_wrong_secret_is_refused(session: Attacked) -> None:
@@ -270,10 +241,10 @@ def test_an_agent_of_another_python_is_named_with_both_versions(session: Attacke
     with session.connected() as sock:
         _, hello = hello_of(sock)
         sock.sendall(join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce()))
-        assert b"stranger (rank 1) has Python 3, this session" in rest(sock)
+        assert b"stranger (rank 0) has Python 3, this session" in rest(sock)
     (words,) = session.transport.hub.incomparable
     session.transport.hub.incomparable.clear()
-    assert words.startswith("stranger (rank 1) has Python 3, this session 3.")
+    assert words.startswith("stranger (rank 0) has Python 3, this session 3.")
 
 
 def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: Attacked) -> None:

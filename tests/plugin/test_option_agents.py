@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from busbw.agent.frames import fresh_nonce
 from busbw.agent.processes import SECRET as VARIABLE
-from tests.agent.agents import HOST, SECRET, agent, ended
+from tests.agent.agents import HOST, SECRET, agent, ended, hello_of, join_frame
 from tests.driver.processes import processes, wait_until
 
 from .folder import Folder
@@ -145,6 +146,22 @@ def test_a_wait_that_is_no_time_is_a_usage_error(folder: Folder) -> None:
 def test_nothing_is_compiled_by_agents(folder: Folder) -> None:
     ran = folder.run("--agents=local", "--topology=v5e:2x4", exit_code=4)
     assert "--agents: not with --topology" in ran.sentence
+
+
+def test_a_host_with_another_python_is_incomparable_before_anything_is_measured(
+    folder: Folder, secret: Path
+) -> None:
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
+    begun = folder.start("--agents=1", f"--listen={HOST}:{port}", f"--secret-file={secret}")
+    assert wait_until(lambda: "listening for 1 agent" in folder.output, 60)
+    with socket.create_connection((HOST, port)) as sock:
+        _, hello = hello_of(sock)
+        sock.sendall(join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce()))
+        assert begun.wait(60) == 1
+    assert "stranger (rank 0) has Python 3, this session 3." in folder.output
+    assert "INCOMPARABLE" in folder.output
+    assert "busbw: pass" not in folder.output
 
 
 def is_measuring(folder: Folder) -> bool:
