@@ -1,13 +1,14 @@
 """What can be said without devices, before a session waits for the machine's lock.
 
 Another session may hold it for many minutes. What needs the devices is checked once they are
-probed. A framework that does not reach the devices is
-left out then, so that what is wrong with one counts here only if it is measured in any case.
+probed. A framework that does not reach the devices is left out then, so that what is wrong with one
+counts here only if it is measured in any case.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -21,7 +22,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
 from busbw.workloads import check_blocks
 
-from . import machine, reference_stack, resolving
+from . import machine, reference_stack, resolving, slices
 from .session import Collected, Lockable
 from .settings import Settings, usage_error
 
@@ -37,6 +38,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     """
     settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
+    _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
     _check_acknowledged(settings)
     # Each of them is probed, and a failed probe is a usage error.
@@ -51,6 +53,19 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
         return reference_stack.lockable_of(settings, name)
 
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
+
+
+def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
+    """Check that a TPU slice is not measured from one of its hosts alone."""
+    scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
+    if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
+        return
+    chips = slices.has_chips()
+    if settings.device is None and not chips:
+        return
+    hosts, source = slices.hosts_of_slice(os.environ, chips=chips)
+    if hosts > 1:
+        raise pytest.UsageError(f"busbw: {slices.words(hosts, source)}")
 
 
 def _of_all(
