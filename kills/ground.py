@@ -137,7 +137,7 @@ class Ground:
         agents = (
             process
             for process, words in commands().items()
-            if words[1:4] == ["-m", "busbw", "agent"] and f"--rank={rank}" in words
+            if "agent" in words and f"--rank={rank}" in words
         )
         own = f"TMPDIR={self.temporary}"
         return next((one for one in agents if own in environment(one)), None)
