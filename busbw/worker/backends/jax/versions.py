@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -65,14 +66,21 @@ def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
         # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     local = range(own * (index % member.on_host), own * (index % member.on_host + 1)) if own else []
+    first = member.addresses[member.role.task][0]
+    options: dict[str, Any] = {
+        "local_device_ids": list(local) if device is Device.GPU and own else None,
+        "cluster_detection_method": "deactivate",
+        "initialization_timeout": _JOIN_S,
+        # By default the first one listens on every network of its host.
+        "coordinator_bind_address": first if index == 0 else None,
+    }
+    known = inspect.signature(jax.distributed.initialize).parameters
     try:
         jax.distributed.initialize(
-            coordinator_address=member.addresses[member.role.task][0],
+            coordinator_address=first,
             num_processes=member.count,
             process_id=index,
-            local_device_ids=list(local) if device is Device.GPU and own else None,
-            cluster_detection_method="deactivate",
-            initialization_timeout=_JOIN_S,
+            **{name: value for name, value in options.items() if name in known},
         )
     except (RuntimeError, ValueError, runtime_error()) as error:
         words = (str(error).strip().splitlines() or [type(error).__name__])[0]

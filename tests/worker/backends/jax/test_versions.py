@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Device
+from busbw.model import ClusterMember, Device, Role
 from busbw.worker.backends.base import MeasuringError
 
 NAME = "busbw.worker.backends.jax.versions"
@@ -190,3 +190,62 @@ def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -
     with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
         _recorded(load, profiler, Device.TPU)
     assert profiler.stopped == 0
+
+
+def _member(index: int, processes: int = 4, hosts: int = 2) -> ClusterMember:
+    addresses = tuple(f"10.0.0.{at}:400{at}" for at in range(processes))
+    return ClusterMember(
+        role=Role(index=index), addresses={Role(index=index).task: addresses}, hosts=hosts
+    )
+
+
+def _joining(load: Load, initialize: Callable[..., None]) -> Any:
+    config = SimpleNamespace(update=lambda name, value: None)
+    errors = SimpleNamespace(JaxRuntimeError=KeyError)
+    distributed = SimpleNamespace(initialize=initialize)
+    return load(config=config, distributed=distributed, errors=errors)
+
+
+def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Load) -> None:
+    said: dict[str, Any] = {}
+
+    def initialize(
+        coordinator_address: str,
+        num_processes: int,
+        process_id: int,
+        local_device_ids: list[int] | None,
+        cluster_detection_method: str,
+        initialization_timeout: int,
+        coordinator_bind_address: str | None,
+    ) -> None:
+        said.update(locals())
+
+    joining = _joining(load, initialize)
+    joining.join(_member(3), Device.GPU, 4)
+    assert said["coordinator_address"] == "10.0.0.0:4000"
+    assert (said["num_processes"], said["process_id"]) == (4, 3)
+    # The second process of its host, after that one's first four GPUs.
+    assert said["local_device_ids"] == [4, 5, 6, 7]
+    assert said["cluster_detection_method"] == "deactivate"
+    assert said["coordinator_bind_address"] is None
+    joining.join(_member(0), Device.CPU, 4)
+    assert said["local_device_ids"] is None
+    assert said["coordinator_bind_address"] == "10.0.0.0:4000"
+
+
+def test_an_older_jax_is_asked_for_what_it_knows(load: Load) -> None:
+    said: list[int] = []
+
+    def initialize(coordinator_address: str, num_processes: int, process_id: int) -> None:
+        said.append(process_id)
+
+    _joining(load, initialize).join(_member(1), Device.CPU, 1)
+    assert said == [1]
+
+
+def test_a_process_that_finds_no_group_says_so(load: Load) -> None:
+    def initialize(**options: Any) -> None:
+        raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nand more")
+
+    with pytest.raises(MeasuringError, match=r"process 1 does not join its group: DEAD.* came$"):
+        _joining(load, initialize).join(_member(1), Device.CPU, 1)
