@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
+import socket
 import statistics
 import sys
 import textwrap
@@ -26,6 +28,7 @@ TITLE = "# What many processes cost the session"
 PAGE = Path(__file__).parent.parent / "docs" / "groups.md"
 
 COUNTS = (1, 2, 4, 8, 16, 32)
+AGENTS = (2, 4, 8, 16)
 RANKS = (8, 256, 4096)
 HOSTS, SLICE_RANKS = 256, 4096
 _ASKED = 40
@@ -64,12 +67,25 @@ def main() -> None:
     bundle = driver.Bundle()
     try:
         costs = [cost(driver.LocalTransport(bundle), count) for count in COUNTS]
+        under_agents = [_under_agents(bundle, count) for count in AGENTS]
     finally:
         bundle.remove()
     parsing = {ranks: parse_s(ranks) for ranks in RANKS}
-    lines = "\n".join(page(costs, parsing))
+    lines = "\n".join(page(costs, under_agents, parsing))
     print(lines)
     writing.write(options.output, lines + "\n")
+
+
+def _under_agents(bundle: driver.Bundle, count: int) -> Cost:
+    """Of as many processes, each started by an agent of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    secret = secrets.token_hex(32).encode()
+    transport = driver.AgentsTransport(bundle, listening, secret, count, is_local=True)
+    try:
+        transport.join(_LONG_S)
+        return cost(transport, count)
+    finally:
+        transport.close()
 
 
 def cost(transport: Transport, count: int) -> Cost:
@@ -123,7 +139,9 @@ def parse_s(ranks: int) -> tuple[float, int]:
     return (time.process_time() - begun_s) / times, len(line)
 
 
-def page(costs: Sequence[Cost], parsing: Mapping[int, tuple[float, int]]) -> Iterator[str]:
+def page(
+    costs: Sequence[Cost], under_agents: Sequence[Cost], parsing: Mapping[int, tuple[float, int]]
+) -> Iterator[str]:
     """The lines of the page."""
     yield TITLE
     yield ""
@@ -133,15 +151,13 @@ def page(costs: Sequence[Cost], parsing: Mapping[int, tuple[float, int]]) -> Ite
     yield ""
     yield from textwrap.wrap(_ABOUT.format(asked=_ASKED).strip(), _WIDTH)
     yield ""
-    yield "| processes | start, ms each | request and reply, us each | all of them, ms |"
-    yield "|---:|---:|---:|---:|"
-    for one in costs:
-        cells = (
-            f"{1e3 * one.start_s:.1f}",
-            f"{1e6 * one.message_s:.0f}",
-            f"{1e3 * one.wall_s:.1f}",
-        )
-        yield f"| {one.count} | {' | '.join(cells)} |"
+    yield "Started by the session itself:"
+    yield ""
+    yield from _table(costs)
+    yield ""
+    yield "Each under an agent of its own, whose connection the session serves too:"
+    yield ""
+    yield from _table(under_agents)
     yield ""
     yield from textwrap.wrap(_ANSWERS.strip(), _WIDTH)
     yield ""
@@ -152,7 +168,19 @@ def page(costs: Sequence[Cost], parsing: Mapping[int, tuple[float, int]]) -> Ite
     yield ""
     yield f"## {HOSTS} hosts, {SLICE_RANKS} chips"
     yield ""
-    yield from _large(costs[-1], *parsing[SLICE_RANKS])
+    yield from _large(under_agents[-1], *parsing[SLICE_RANKS])
+
+
+def _table(costs: Sequence[Cost]) -> Iterator[str]:
+    yield "| processes | start, ms each | request and reply, us each | all of them, ms |"
+    yield "|---:|---:|---:|---:|"
+    for one in costs:
+        cells = (
+            f"{1e3 * one.start_s:.1f}",
+            f"{1e6 * one.message_s:.0f}",
+            f"{1e3 * one.wall_s:.1f}",
+        )
+        yield f"| {one.count} | {' | '.join(cells)} |"
 
 
 def _large(cost: Cost, check_s: float, answer_bytes: int) -> Iterator[str]:
@@ -160,7 +188,7 @@ def _large(cost: Cost, check_s: float, answer_bytes: int) -> Iterator[str]:
     start_s, message_s = HOSTS * cost.start_s, HOSTS * cost.message_s
     answers_s, answers_bytes = HOSTS * check_s, HOSTS * answer_bytes
     lines = (
-        f"Worked out from the last rows, with one process on each of {HOSTS} hosts:",
+        f"Worked out from the last rows, with an agent and a process on each of {HOSTS} hosts:",
         f"- to start a launch: {HOSTS} x {1e3 * cost.start_s:.1f} ms = {start_s:.1f} s of the "
         "session's processor, while the processes themselves start at the same time",
         f"- a request to all and their answers: {HOSTS} x {1e6 * cost.message_s:.0f} us = "

@@ -23,7 +23,7 @@ def test_an_answer_grows_with_the_ranks() -> None:
 
 def test_the_page_works_out_what_a_large_slice_takes() -> None:
     costs = [Cost(count=32, start_s=0.002, message_s=1e-4, wall_s=0.004)]
-    text = "\n".join(page(costs, {4096: (0.01, 90 * 1024)}))
+    text = "\n".join(page([], costs, {4096: (0.01, 90 * 1024)}))
     assert "| 32 | 2.0 | 100 | 4.0 |" in text
     assert "256 x 2.0 ms = 0.5 s" in text
     assert "256 x 100 us = 26 ms" in text
