@@ -17,6 +17,8 @@ from busbw.agent.serve import AgentError, take_part
 
 from .command import CommandError, Commands, add_command, parsed, usage_error, whole_number
 
+ORDER = 2
+
 _DESCRIPTION = f"""
 Take part in a session on another host: start the processes that it measures with, and end them when
 it ends. The session and all of its agents have the same secret, of {LEAST_CHARACTERS} characters or
