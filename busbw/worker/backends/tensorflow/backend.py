@@ -62,7 +62,6 @@ _STRATEGIES = {
 _STRATEGIES_JOINED = {
     Device.CPU: {"default": "ring", "ring": "ring"},
     Device.GPU: {"default": "collective_nccl", "collective_nccl": "collective_nccl"},
-    Device.TPU: {"default": "tpu", "tpu": "tpu"},
 }
 
 
@@ -105,6 +104,8 @@ class TensorflowBackend(AbstractFramework):
     def _device_set(self, device: Device) -> DeviceSet:
         if self._refusal:
             raise unavailable(self._refusal)
+        if self._joined is not None and device is Device.TPU:
+            raise unavailable("TensorFlow reaches TPUs in one process only")
         names = _logical_devices(device)
         virtual = device is Device.CPU
         processes = self._member.count if self._member else 1
