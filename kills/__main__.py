@@ -16,17 +16,15 @@ from .expected import surprises
 from .ground import ROOT, Ground
 from .hits import Hit, hits
 from .layout import LAYOUTS
-from .page import page
+from .page import MANY, page
 from .session import Ran, Usual, ran, usual
-
-_MANY = 60
 
 
 def main() -> int:
     """All hits; 1 if one of them was not as expected. Nothing else may run meanwhile."""
     options = _parser().parse_args()
     layout = LAYOUTS[options.layout]
-    if options.document is None and options.kills == _MANY and options.framework == "jax":
+    if options.document is None and options.kills == MANY and options.framework == "jax":
         options.document = ROOT / "docs" / layout.page
     wanted = hits(
         options.kills,
@@ -74,7 +72,7 @@ def _about(framework: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kills", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--kills", type=int, default=_MANY, help=f"how many (default: {_MANY})")
+    parser.add_argument("--kills", type=int, default=MANY, help=f"how many (default: {MANY})")
     parser.add_argument("--seed", type=int, default=1, help="of what is hit and when (default: 1)")
     parser.add_argument(
         "--framework", default="jax", choices=("jax", "fake"), help="fake: to try the command"
@@ -89,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--document",
         type=Path,
         metavar="FILE",
-        help=f"default: the layout's page in docs/ for {_MANY} kills with JAX, else stdout",
+        help=f"default: the layout's page in docs/ for {MANY} kills with JAX, else stdout",
     )
     return parser
 

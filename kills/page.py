@@ -13,6 +13,9 @@ from .hits import Target
 from .layout import SINGLE, Layout
 from .session import STOPPED_S, Ran
 
+# How many are usual.
+MANY = 60
+
 _TOP = (
     "What is lost, and what remains, when a process of a session is killed or stopped at a random "
     "moment."
@@ -55,7 +58,9 @@ def page(found: Sequence[Ran], *, about: str, seed: int, layout: Layout = SINGLE
     yield ""
     yield _TOP
     yield ""
-    command = "tox -e kills" if layout is SINGLE else f"tox -e kills -- --layout={layout.name}"
+    options = [] if layout is SINGLE else [f"--layout={layout.name}"]
+    options += [] if len(found) == MANY else [f"--kills={len(found)}"]
+    command = " ".join(["tox -e kills", *(["--", *options] if options else [])])
     yield f"Written by `{command}`, {about}, seed {seed}."
     yield ""
     yield from _about(layout)
