@@ -66,7 +66,7 @@ _STRATEGIES_JOINED = {
 
 
 class TensorflowBackend(AbstractFramework):
-    """`replica_context.all_reduce` under a strategy of `tf.distribute`, in one process or several."""
+    """`replica_context.all_reduce` under a strategy, in one process or several."""
 
     name = "tensorflow"
     refusals = (MeasuringError, ValueError, RuntimeError, tf.errors.OpError)
