@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,8 +139,9 @@ class Ground:
             for process, words in commands().items()
             if "agent" in words and f"--rank={rank}" in words
         )
-        own = f"TMPDIR={self.temporary}"
-        return next((one for one in agents if own in environment(one)), None)
+        # They have a folder in that of their session.
+        own = f"TMPDIR={self.temporary}/"
+        return next((one for one in agents if _begins(environment(one), own)), None)
 
     def measures(self, launch: str) -> bool:
         """Whether the worker of `launch` was asked to measure a case."""
@@ -157,6 +158,10 @@ class Ground:
     @property
     def _log(self) -> Path:
         return self.path / "output.txt"
+
+
+def _begins(variables: Iterable[str], own: str) -> bool:
+    return any(one.startswith(own) for one in variables)
 
 
 def environment(process: int) -> list[str]:

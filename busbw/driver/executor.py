@@ -177,8 +177,8 @@ class Executor:
 
 
 def cut_short(failure: Failure) -> bool:
-    """Whether a process hung or died of a signal."""
-    return failure.kind is FailureKind.TIMEOUT or (failure.exit_code or 0) < 0
+    """Whether a process hung, died of a signal, or is not reached any more."""
+    return stopped(failure) or (failure.exit_code or 0) < 0
 
 
 def stopped(failure: Failure) -> bool:

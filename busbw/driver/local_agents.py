@@ -44,6 +44,8 @@ class LocalAgents:
         command = [sys.executable, "-c", _PROGRAM, str(Path(busbw.__file__).parents[1]), "agent"]
         command += [f"--session={self._address}", f"--rank={rank}"]
         environment = {name: text for name, text in os.environ.items() if name != SECRET}
+        # The folder of an agent that is killed is removed with the bundle.
+        environment["TMPDIR"] = str(self._bundle.temporary)
         with self._log(rank).open("ab") as log:
             process = subprocess.Popen(
                 command,

@@ -19,7 +19,7 @@ from tests.docs.pages import PAGES, ROOT, Command, commands, name_of, spans
 # Each text once: pages repeat some.
 _COMMANDS = {one.text.partition("  #")[0].rstrip(): one for page in PAGES for one in commands(page)}
 # Options of other programs.
-_OF_OTHERS = re.compile(r"--(xla_.*|require-hashes|runner|junitxml)")
+_OF_OTHERS = re.compile(r"--(xla_.*|require-hashes|runner|junitxml|layout|kills)")
 _MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
 # Without them pytest refuses options that name them.
 needs_frameworks = pytest.mark.skipif(bool(_MISSING), reason=f"{_MISSING} not installed")

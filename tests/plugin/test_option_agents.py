@@ -166,7 +166,7 @@ def test_a_host_with_another_python_is_incomparable_before_anything_is_measured(
 
 def is_measuring(folder: Folder) -> bool:
     """Whether workers have come to the case that hangs."""
-    logs = folder.temporary.glob("busbw-*/*.log")
+    logs = folder.temporary.rglob("*.log")
     return any("the script says hang" in path.read_text() for path in logs)
 
 
