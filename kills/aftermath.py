@@ -1,4 +1,4 @@
-"""What is left when a session is over: processes, folders, locks, baselines."""
+"""What is left when a session is over: processes, folders, locks, baselines, its history."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from busbw import baselines, driver, locks
+from busbw import baselines, driver, history, locks
 from busbw.baselines import timed
 
-from .ground import Ground, commands
+from .ground import PAYLOADS, Ground, commands
 
 _SOON_S = 5.0
 _LOOK_S = 0.05
@@ -94,6 +94,27 @@ def damage(ground: Ground, entries: int) -> list[str]:
         old = timed.read(before[name]).entries
         if not all(entry in now for entry in old) or len(now) != entries:
             wrong.append(f"{name} has {len(now)} entries, expected {len(old)} or {entries}")
+    return wrong
+
+
+def history_damage(ground: Ground, *, ended: bool) -> list[str]:
+    """What is wrong with the history: lines that were there, or those of the session.
+
+    They are all there; if the session was `ended`, there can be none, and part of a line.
+    """
+    old = b"".join(path.read_bytes() for path in _files(ground.appended).values())
+    here = list(_files(ground.history).values())
+    try:
+        # Its own file, unless the year has ended since.
+        (lines,) = (read.lines for read in history.read_all(ground.history).values())
+    except history.HistoryError as error:
+        return [str(error)]
+    wrong = []
+    if not b"".join(path.read_bytes() for path in sorted(here)).startswith(old):
+        wrong.append("the history has lost lines")
+    own = len(lines) - old.count(b"\n")
+    if own != len(PAYLOADS) and not (ended and own == 0):
+        wrong.append(f"the history has {own} lines of the session, expected {len(PAYLOADS)}")
     return wrong
 
 

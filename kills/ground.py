@@ -28,7 +28,7 @@ _STORED = "128K"
 
 @dataclass(frozen=True)
 class Ground:
-    """A folder with the tests to run, their baselines, and a folder for temporary files."""
+    """A folder with the tests to run, their baselines and history, and one for temporary files."""
 
     path: Path
     framework: str = "jax"
@@ -49,6 +49,16 @@ class Ground:
         """Baselines as they are before each session."""
         return self.path / "stored"
 
+    @property
+    def history(self) -> Path:
+        """What a session appends to."""
+        return self.path / "history"
+
+    @property
+    def appended(self) -> Path:
+        """The history as it is before each session."""
+        return self.path / "appended"
+
     def prepare(self) -> None:
         """Lay it out, with a baseline of another payload. Raises SystemExit."""
         self.temporary.mkdir()
@@ -59,11 +69,13 @@ class Ground:
             if first.wait() != 0:
                 raise SystemExit(f"the first session failed:\n{self.output}")
         self.baselines.rename(self.stored)
+        self.history.rename(self.appended)
 
     def reset(self) -> None:
-        """Baselines as they were, and nothing of the session before."""
-        shutil.rmtree(self.baselines, ignore_errors=True)
-        shutil.copytree(self.stored, self.baselines)
+        """Baselines and history as they were, and nothing of the session before."""
+        for before, folder in ((self.stored, self.baselines), (self.appended, self.history)):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(before, folder)
         self._results.unlink(missing_ok=True)
         self._asked.unlink(missing_ok=True)
 
@@ -73,7 +85,8 @@ class Ground:
         command += [f"--frameworks={self.framework}", f"--payloads={','.join(PAYLOADS)}"]
         command += [f"--launches={LAUNCHES}", f"--case-timeout={CASE_TIMEOUT_S:g}"]
         # Calls are timed, not slopes: how busy the machine is, is no matter here.
-        command += ["--clock=dispatch", "--update-baselines=new", f"--results={self._results}"]
+        command += ["--clock=dispatch", "--update-baselines=new", f"--history={self.history}"]
+        command += [f"--results={self._results}"]
         command += ["-p", "no:cacheprovider", "--color=no", *self.layout.options, *options]
         with self._log.open("wb") as log:
             return subprocess.Popen(

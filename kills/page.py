@@ -23,7 +23,7 @@ _TOP = (
 _COMMAND = f"""\
 pytest perf/ --frameworks=jax
 --payloads={PAYLOADS[0]}:{PAYLOADS[-1]} --launches={LAUNCHES} --case-timeout={CASE_TIMEOUT_S:g}
---clock=dispatch --update-baselines=new"""
+--clock=dispatch --update-baselines=new --history=history"""
 _ABOUT = f"""\
 moment: {{targets}}. A session that got SIGSTOP was continued
 {STOPPED_S:g} s later; any other process was not continued, so it had to be timed out and killed.
@@ -33,9 +33,9 @@ started. *what* is the intended target: a worker that is faster than usual may a
 next phase.
 
 *lost* counts launches of cases, of {CASES}; *left* lists what remained when the session was over:
-processes, folders in TMPDIR, locks, and baselines that are neither unchanged nor those of a
-complete session. The next session removes the folder that a killed session leaves behind, which
-was tested too."""
+processes, folders in TMPDIR, locks, baselines that are neither unchanged nor those of a complete
+session, and a history that lost a line or has part of a session. The next session removes the
+folder that a killed session leaves behind, which was tested too."""
 
 
 # What each target is called in a sentence.

@@ -20,7 +20,8 @@ STOPPED_S = 3.0
 _NEVER_S = 120.0
 _LOOK_S = 0.01
 _NEWS = re.compile(
-    r"note: |FAILED: |NO_VERDICT: |busbw: interrupted|FINE: |ERROR: |!+ KeyboardInterrupt "
+    r"note: (?!appended to the history)|FAILED: |NO_VERDICT: |busbw: interrupted|FINE: |ERROR: "
+    r"|!+ KeyboardInterrupt "
 )
 
 
@@ -64,8 +65,10 @@ def usual(ground: Ground) -> Usual:
         probe_s = (gone or 0.0) - (probe or 0.0)
         session.wait()
     results = ground.results
-    if session.returncode or results is None or aftermath.damage(ground, 1 + len(PAYLOADS)):
-        raise SystemExit(f"an undisturbed session failed:\n{ground.output}")
+    wrong = aftermath.damage(ground, 1 + len(PAYLOADS))
+    wrong += aftermath.history_damage(ground, ended=False)
+    if session.returncode or results is None or wrong:
+        raise SystemExit(f"an undisturbed session failed: {wrong}\n{ground.output}")
     return Usual(
         session_s=time.monotonic() - begun_s,
         probe_s=probe_s,
@@ -90,6 +93,7 @@ def ran(ground: Ground, hit: Hit, usual: Usual) -> Ran:
     folders = aftermath.folders(ground)
     results = ground.results
     left = [*aftermath.held(ground), *aftermath.damage(ground, 1 + _whole(results))]
+    left += aftermath.history_damage(ground, ended=hit.target is Target.SESSION)
     left += [f"{name} in TMPDIR" for name in aftermath.folders_after_the_next(ground)]
     for one in processes:
         os.kill(one, signal.SIGKILL)
