@@ -80,7 +80,8 @@ def _under_agents(bundle: driver.Bundle, count: int) -> Cost:
     """Of as many processes, each started by an agent of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
     secret = secrets.token_hex(32).encode()
-    transport = driver.AgentsTransport(bundle, listening, secret, count, is_local=True)
+    starter = driver.LocalAgents(bundle, listening.getsockname()[1], secret)
+    transport = driver.AgentsTransport(bundle, listening, secret, count, starter=starter)
     try:
         transport.join(_LONG_S)
         return cost(transport, count)

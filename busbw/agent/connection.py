@@ -1,18 +1,18 @@
 """One connection between a session and an agent: messages in, messages out, nothing awaited.
 
-The owner selects on the socket and calls `received` and `flush`. Other threads may `post`. Knows no
+The owner selects on the channel and calls `receive` and `flush`. Other threads may `post`. Knows no
 message but how to write and read them.
 """
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeAlias
 
 from . import messages
+from .channel import Channel
 from .frames import MOST_BYTES, NO_KEY, Checker, Direction, Frame, Sealer, Splitter, key_of
 
 _READ_AT_ONCE = 65536
@@ -25,25 +25,26 @@ class Lost(Exception):
 
 
 class Connection:
-    """Frames over a connected socket, in both directions.
+    """Frames over a channel, in both directions; `first` is sent before all of them.
 
     Before `prove` no key is known: `frame` gives what came unchecked.
     """
 
-    def __init__(self, sock: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
-        sock.setblocking(False)
-        self.socket = sock
+    def __init__(
+        self, channel: Channel, clock: Callable[[], float] = time.monotonic, first: bytes = b""
+    ) -> None:
+        self.channel = channel
         self._clock = clock
         self._splitter = Splitter()
         self._sealer = Sealer(NO_KEY)
         self._checker = Checker(NO_KEY)
-        self._waiting = bytearray()
+        self._waiting = bytearray(first)
         self._lock = threading.Lock()
         self.heard_s = self.beat_s = clock()
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
-        return self.socket.fileno()
+        """The descriptor to read from; -1 once it is closed."""
+        return self.channel.reading
 
     def prove(self, secret: bytes, sends: Direction, session: bytes, agent: bytes) -> None:
         """Send and check with the keys of both nonces from now on."""
@@ -73,7 +74,7 @@ class Connection:
         with self._lock:
             try:
                 while self._waiting:
-                    sent = self.socket.send(memoryview(self._waiting)[:_READ_AT_ONCE])
+                    sent = self.channel.send(bytes(self._waiting[:_READ_AT_ONCE]))
                     del self._waiting[:sent]
             except BlockingIOError:
                 return
@@ -83,7 +84,7 @@ class Connection:
     def receive(self) -> None:
         """Read once what is there. Raises Lost at the end."""
         try:
-            read = self.socket.recv(_READ_AT_ONCE)
+            read = self.channel.receive(_READ_AT_ONCE)
         except BlockingIOError:
             return
         except OSError as error:
@@ -108,5 +109,5 @@ class Connection:
         return None if frame is None else self.checked(frame)
 
     def close(self) -> None:
-        """Close the socket."""
-        self.socket.close()
+        """Close the channel."""
+        self.channel.close()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from busbw import wire
 
 from . import messages
+from .channel import Channel, SocketChannel
 from .connection import Connection, Lost
 from .frames import Direction, FrameError, fresh_nonce
 
@@ -28,23 +29,28 @@ class JoinError(Exception):
     """Why this host takes no part; the message is the sentence that the user reads."""
 
 
-class _NotYet(Exception):
+class NotYet(Exception):
     """Nothing listens, or what listens has no room now."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The session's `host` and `port`, and this agent's `rank` and `name` in it."""
+    """The session's `host` and `port`, and this agent's `rank` and `name` in it.
+
+    `own_address` is where other hosts reach this one; empty: as the session sees its connection.
+    Without a `port` the session is at the other end of what `host` names.
+    """
 
     host: str
-    port: int
+    port: int = 0
     rank: int
     name: str
+    own_address: str = ""
 
     @property
     def address(self) -> str:
         """Such as ``10.0.0.1:4000``."""
-        return address_text(self.host, self.port)
+        return address_text(self.host, self.port) if self.port else self.host
 
 
 def address_text(host: str, port: int) -> str:
@@ -63,7 +69,7 @@ def joined(
     while True:
         try:
             return _tried(place, secret, max(1.0, end_s - clock()))
-        except _NotYet as error:
+        except NotYet as error:
             if clock() > end_s:
                 words = f"no session at {place.address} within {wait_s:g} s ({error})"
                 raise JoinError(words) from error
@@ -74,9 +80,17 @@ def _tried(place: Place, secret: bytes, wait_s: float) -> tuple[Connection, mess
     try:
         sock = socket.create_connection((place.host, place.port), timeout=min(wait_s, HANDSHAKE_S))
     except OSError as error:
-        raise _NotYet(error.strerror or str(error)) from error
+        raise NotYet(error.strerror or str(error)) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection = Connection(sock)
+    return welcomed(SocketChannel(sock), place, secret)
+
+
+def welcomed(channel: Channel, place: Place, secret: bytes) -> tuple[Connection, messages.Welcome]:
+    """A connection over `channel`, which is closed unless the session welcomes this agent.
+
+    Raises JoinError, and NotYet where the session says nothing.
+    """
+    connection = Connection(channel)
     try:
         return connection, _welcome(connection, place, secret)
     except BaseException:
@@ -90,7 +104,7 @@ def _welcome(connection: Connection, place: Place, secret: bytes) -> messages.We
         hello = messages.read(messages.Hello, _next_body(connection, end_s))
         session = bytes.fromhex(hello.nonce)
     except Lost as error:
-        raise _NotYet(str(error)) from error
+        raise NotYet(str(error)) from error
     except (FrameError, wire.WireError, ValueError) as error:
         raise JoinError(f"what listens at {place.address} is no session: {error}") from error
     nonce = fresh_nonce()
@@ -103,6 +117,7 @@ def _welcome(connection: Connection, place: Place, secret: bytes) -> messages.We
                 rank=place.rank,
                 host=place.name,
                 python=platform.python_version(),
+                address=place.own_address,
             )
         )
         connection.flush()

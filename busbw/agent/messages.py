@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from busbw import wire
 
 # Both sides of a connection must have the same.
-PROTOCOL = 1
+PROTOCOL = 2
 
 T = TypeVar("T")
 
@@ -46,7 +46,10 @@ class Hello:
 
 @dataclass(frozen=True, kw_only=True)
 class Join:
-    """An agent's first frame: its HMAC proves that it knows the secret. A `rank` joins once."""
+    """An agent's first frame: its HMAC proves that it knows the secret. A `rank` joins once.
+
+    Other hosts reach this one at `address`; where it is empty, as the session sees its connection.
+    """
 
     kind: ClassVar[str] = "join"
     protocol: int
@@ -54,6 +57,7 @@ class Join:
     rank: int
     host: str
     python: str
+    address: str = ""
 
 
 class ToAgent:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,10 +19,11 @@ from typing import Any
 from busbw import wire
 
 from . import messages, processes
+from .channel import Channel
 from .connection import Connection, Lost
 from .folder import Folder
 from .frames import FrameError
-from .joining import Place, joined
+from .joining import JoinError, NotYet, Place, joined, welcomed
 from .rooms import RoomsError, Unpacking
 from .workers import OrderError, Overdue, Workers
 
@@ -39,7 +41,19 @@ class AgentError(Exception):
 
 def take_part(place: Place, secret: bytes, wait_s: float) -> None:
     """Join a session and serve it until it is over. Raises JoinError and AgentError."""
-    connection, welcome = joined(place, secret, wait_s)
+    _serve(*joined(place, secret, wait_s))
+
+
+def take_part_over(channel: Channel, place: Place, secret: bytes) -> None:
+    """The same where the session is at the other end of `channel`, which is closed at the end."""
+    try:
+        found = welcomed(channel, place, secret)
+    except NotYet as error:
+        raise JoinError(f"the session at {place.address} is over ({error})") from error
+    _serve(*found)
+
+
+def _serve(connection: Connection, welcome: messages.Welcome) -> None:
     with contextlib.ExitStack() as ends:
         ends.callback(connection.close)
         stopped = ends.enter_context(_woken_by_signals())
@@ -104,7 +118,8 @@ class Agent:
         self._connection.flush()
         full = self._connection.waiting_bytes > _MOST_WAITING_BYTES
         reading = {} if full else self._workers.reading
-        writing: list[Connection] = [self._connection] if self._connection.waiting_bytes else []
+        channel = self._connection.channel
+        writing = [channel.writing] if self._connection.waiting_bytes else []
         wait_s = _LOOK_S if self._workers.are_ending else min(_IDLE_S, self._welcome.beat_s)
         watched: list[Any] = [self._connection, stopped, *reading]
         ready, _, _ = select.select(watched, writing, [], wait_s)
@@ -151,5 +166,6 @@ class Agent:
     def _free_ports(self, count: int) -> tuple[int, ...]:
         if not 0 <= count <= _MOST_PORTS:
             raise OrderError(f"the session asks for {count} ports")
-        sock = self._connection.socket
-        return processes.free_ports(count, sock.getsockname()[0], sock.family)
+        own, _ = self._connection.channel.addresses()
+        family = socket.AF_INET6 if ":" in own else socket.AF_INET
+        return processes.free_ports(count, own, family)

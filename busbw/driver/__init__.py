@@ -22,8 +22,10 @@ from .group import Group
 from .hub import Timing
 from .interpreter import Interpreter, interpreter
 from .local import LocalTransport, Worker
+from .local_agents import LocalAgents
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
+from .ssh_agents import SshAgents, SshHosts
 from .transport import Ended, Reply, Request, Starter
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "IncomparableHosts",
     "Interpreter",
     "Job",
+    "LocalAgents",
     "LocalTransport",
     "Parallel",
     "ProbeCutShort",
@@ -50,6 +53,8 @@ __all__ = [
     "Reply",
     "Request",
     "Side",
+    "SshAgents",
+    "SshHosts",
     "Stack",
     "Starter",
     "Timing",

@@ -17,7 +17,8 @@ from busbw import wire
 from busbw.agent import messages
 from busbw.model import LaunchId
 
-from .hub import Hub, Peer
+from .hub import Hub
+from .peers import Peer
 from .transport import MOST_REPLY_BYTES, Ended, Member, Replies, Reply, Request, request_line
 
 # An agent needs a few seconds at most to end a worker.

@@ -1,7 +1,7 @@
 """Workers on hosts that agents run on: the members of a group are spread over them.
 
-An agent is one that this session started itself, on this host, and starts again if it is gone; or
-one that somebody started elsewhere, and that is gone for good.
+An agent is one that this session started itself, here or through ssh, and starts again if it is
+gone; or one that somebody else started, and that is gone for good.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .agent_worker import AgentWorker
 from .bundle import Bundle
-from .hub import Hub, Peer, Timing
+from .hub import Hub, Timing
 from .local import order_of
-from .local_agents import LocalAgents
+from .peers import Peer
+from .starting import AgentStarter
 from .transport import Starter, Transport
 
 _PORTS_S = 10.0
@@ -46,40 +47,40 @@ class IncomparableHosts(AgentsError):
 class AgentsTransport(Transport):
     """Workers on the hosts of `count` agents that connect to `listening`.
 
-    `local`: they are started here, by this session.
+    With a `starter` this session starts them itself; else somebody else does.
     """
 
     def __init__(
         self,
         bundle: Bundle,
-        listening: socket.socket,
+        listening: socket.socket | None,
         secret: bytes,
         count: int,
         *,
-        is_local: bool = False,
+        starter: AgentStarter | None = None,
         timing: Timing | None = None,
     ) -> None:
         self._count = count
         self.hub = Hub(listening, secret, bundle.sources(), ranks=count, timing=timing)
-        self._local: LocalAgents | None = None
-        if is_local:
-            port = listening.getsockname()[1]
-            self._local = LocalAgents(bundle, port, secret)
+        self._starter = starter
 
     def join(self, wait_s: float) -> None:
         """Wait until all agents have joined. Raises IncomparableHosts and AgentsMissing."""
-        if self._local is not None:
-            for rank in range(self._count):
-                self._local.start(rank)
+        for rank in range(self._count):
+            self._start(rank, wait_s)
         self._wait_for(range(self._count), wait_s)
+
+    def _start(self, rank: int, wait_s: float) -> None:
+        if self._starter is not None:
+            self._starter.start(rank, lambda sock, first: self.hub.adopt(sock, first, wait_s))
 
     def close(self) -> None:
         """Say goodbye to all agents, and end those that this session started."""
         try:
             self.hub.close()
         finally:
-            if self._local is not None:
-                self._local.close()
+            if self._starter is not None:
+                self._starter.close()
 
     def hosts(self) -> tuple[str, ...]:
         """The host of each agent, by rank."""
@@ -126,10 +127,10 @@ class AgentsTransport(Transport):
         peer = self.hub.peers[rank]
         if not peer.why_lost:
             return peer
-        if self._local is None:
+        if self._starter is None:
             raise AgentGone(peer.why_lost)
         self.hub.expect_again(rank)
-        self._local.start(rank)
+        self._start(rank, _AGAIN_S)
         try:
             self._wait_for([rank], _AGAIN_S)
         except AgentsMissing as error:
@@ -146,7 +147,7 @@ class AgentsTransport(Transport):
             end_s = time.monotonic() + wait_s
             while missing() and not hub.incomparable and time.monotonic() < end_s:
                 # An agent of this session that ends is not waited for.
-                if self._local is not None and self._local.ended(missing()):
+                if self._starter is not None and self._starter.ended(missing()):
                     break
                 hub.changed.wait(min(0.2, max(0.0, end_s - time.monotonic())))
             left, differ = missing(), list(hub.incomparable)
@@ -161,10 +162,10 @@ class AgentsTransport(Transport):
         return peer is not None and peer.is_ready and not peer.why_lost
 
     def _missing_words(self, ranks: Sequence[int], wait_s: float) -> str:
+        if self._starter is not None:
+            return f"an agent did not start on {self._starter.why(ranks)}"
         words = "rank " if len(ranks) == 1 else "ranks "
         words += ", ".join(map(str, ranks))
-        if self._local is not None:
-            return f"an agent of this host did not start ({words}): {self._local.why(ranks[0])}"
         return (
             f"of {self._count} agents {words} did not join within {wait_s:g} s; did you start "
             "`python -m busbw agent` on every host?"

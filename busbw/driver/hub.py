@@ -13,23 +13,26 @@ import selectors
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from busbw import wire
 from busbw.agent import messages
+from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
-from busbw.agent.frames import Direction, FrameError, fresh_nonce
+from busbw.agent.frames import Direction, FrameError
 from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
+
+from .peers import Adopted, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
 _BACKLOG = 128
 _LONGEST_WAIT_S = 0.5
 # Where the process has no descriptors left.
 _NO_ROOM_S = 0.05
+_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,71 +44,12 @@ class Timing:
     handshake_s: float = HANDSHAKE_S
 
 
-class Listener(Protocol):
-    """What is told of a worker on an agent's host, by the thread of the hub."""
-
-    def said(self, content: bytes) -> None:
-        """It has written this."""
-
-    def looked(self, looked: messages.Looked) -> None:
-        """Whether it is stopped, which was asked."""
-
-    def over(self, over: messages.Over) -> None:
-        """It has ended."""
-
-    def lost(self, why: str) -> None:
-        """Nothing more will be known of it."""
-
-
-class Peer:
-    """An agent that has proved that it knows the secret."""
-
-    def __init__(
-        self, connection: Connection, join: messages.Join, wake: Callable[[], None]
-    ) -> None:
-        self.connection = connection
-        self.rank = join.rank
-        self.host = join.host
-        self.address: str = connection.socket.getpeername()[0]
-        self.is_ready = False
-        self.why_lost = ""
-        self.workers: dict[int, Listener] = {}
-        self.ports: deque[tuple[int, ...]] = deque()
-        self._wake = wake
-        self._numbers = 0
-
-    @property
-    def name(self) -> str:
-        """In messages."""
-        return f"the agent on {self.host} (rank {self.rank})"
-
-    def post(self, message: messages.ToAgent) -> None:
-        """Send a message, from any thread; nothing is sent to one that is gone."""
-        if not self.why_lost:
-            self.connection.post(message)
-            self._wake()
-
-    def next_number(self) -> int:
-        """A number that none of its workers has had."""
-        self._numbers += 1
-        return self._numbers
-
-
-class _Stranger:
-    """A connection that has proved nothing yet."""
-
-    def __init__(self, connection: Connection, deadline_s: float) -> None:
-        self.connection = connection
-        self.deadline_s = deadline_s
-        self.nonce = fresh_nonce()
-
-
 class Hub:
     """The thread, and the agents that have joined, by rank; `changed` is notified of each."""
 
     def __init__(
         self,
-        listening: socket.socket,
+        listening: socket.socket | None,
         secret: bytes,
         files: Mapping[str, bytes],
         *,
@@ -122,18 +66,22 @@ class Hub:
         self._rooms, self._hash = parts_of(files), hash_of(files)
         self._ranks = ranks
         self._expected = set(range(ranks))
+        self._adopted: list[Adopted] = []
         self._timing = timing or Timing()
         self._clock = clock
-        self.strangers: dict[int, _Stranger] = {}
+        self.strangers: dict[int, Stranger] = {}
         self._selector = selectors.DefaultSelector()
         self._woken, self._waking = socket.socketpair()
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="busbw agents", daemon=True)
-        listening.listen(_BACKLOG)
-        listening.setblocking(False)
         for one in (self._woken, self._waking):
             one.setblocking(False)
-        self._selector.register(listening, selectors.EVENT_READ, self._accept)
+        if listening is not None:
+            listening.listen(_BACKLOG)
+            listening.setblocking(False)
+            self._selector.register(
+                listening, selectors.EVENT_READ, lambda events: self._accept(listening)
+            )
         self._selector.register(self._woken, selectors.EVENT_READ, self._awake)
         self._thread.start()
 
@@ -151,9 +99,19 @@ class Hub:
         self._is_over = True
         self.wake()
         self._thread.join()
-        for one in (self._listening, self._woken, self._waking):
-            one.close()
+        for one in (self._listening, self._woken, self._waking, *self._adopted_now()):
+            if one is not None:
+                one.close()
         self._selector.close()
+
+    def adopt(self, sock: socket.socket, first: bytes, wait_s: float) -> None:
+        """Take a connection that this session made itself, from any thread.
+
+        `first` is sent before anything else; the agent has `wait_s` to prove that it is one.
+        """
+        with self.changed:
+            self._adopted.append(Adopted(sock, first, wait_s))
+        self.wake()
 
     def expect_again(self, rank: int) -> None:
         """Let an agent join in the place of one that is gone."""
@@ -234,10 +192,17 @@ class Hub:
     def _awake(self, events: int) -> None:
         with contextlib.suppress(OSError):
             self._woken.recv(4096)
+        for one in self._adopted_now():
+            self._greet(one.sock, one.wait_s, one.first)
 
-    def _accept(self, events: int) -> None:
+    def _adopted_now(self) -> list[Adopted]:
+        with self.changed:
+            found, self._adopted = self._adopted, []
+        return found
+
+    def _accept(self, listening: socket.socket) -> None:
         try:
-            sock, _ = self._listening.accept()
+            sock, _ = listening.accept()
         except OSError:
             time.sleep(_NO_ROOM_S)
             return
@@ -247,43 +212,49 @@ class Hub:
         with contextlib.suppress(OSError):
             # Of one that has been reset already, reading says so.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(sock, self._clock)
-        stranger = _Stranger(connection, self._clock() + self._timing.handshake_s)
+        self._greet(sock, self._timing.handshake_s)
+
+    def _greet(self, sock: socket.socket, wait_s: float, first: bytes = b"") -> None:
+        connection = Connection(SocketChannel(sock), self._clock, first)
+        stranger = Stranger(connection, self._clock() + wait_s)
         self.strangers[id(stranger)] = stranger
-        self._selector.register(
-            connection, selectors.EVENT_READ, lambda events: self._meet(stranger)
-        )
+        self._selector.register(connection, _BOTH, lambda events: self._meet(stranger, events))
         connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=stranger.nonce.hex()))
-        with self._or_dismissed(stranger):
-            connection.flush()
 
     @contextlib.contextmanager
-    def _or_dismissed(self, stranger: _Stranger) -> Iterator[None]:
+    def _or_dismissed(self, stranger: Stranger) -> Iterator[None]:
         """Close the connection of one that says what no agent says."""
         try:
             yield
         except (Lost, FrameError, OSError, ValueError, TypeError, KeyError):
             self._dismiss(stranger)
 
-    def _dismiss(self, stranger: _Stranger) -> None:
+    def _dismiss(self, stranger: Stranger) -> None:
         self.strangers.pop(id(stranger), None)
         self._unwatch(stranger.connection)
 
-    def _meet(self, stranger: _Stranger) -> None:
-        """Read what somebody says who has proved nothing yet."""
+    def _meet(self, stranger: Stranger, events: int) -> None:
+        """Greet, and read what somebody says who has proved nothing yet."""
         with self._or_dismissed(stranger):
-            stranger.connection.receive()
-            frame = stranger.connection.frame()
+            connection = stranger.connection
+            if events & selectors.EVENT_WRITE:
+                connection.flush()
+                if not connection.waiting_bytes:
+                    key = self._selector.get_key(connection)
+                    self._selector.modify(connection, selectors.EVENT_READ, key.data)
+            if not events & selectors.EVENT_READ:
+                return
+            connection.receive()
+            frame = connection.frame()
             if frame is None:
                 return
             document = wire.parsed(frame.body)
             nonce = bytes.fromhex(document["nonce"]) if isinstance(document, dict) else b""
-            connection = stranger.connection
             connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
             connection.checked(frame)
             self._join(stranger, document)
 
-    def _join(self, stranger: _Stranger, document: Mapping[str, Any]) -> None:
+    def _join(self, stranger: Stranger, document: Mapping[str, Any]) -> None:
         """Welcome or refuse an agent that has proved that it knows the secret."""
         refused = self._refusal(document)
         connection = stranger.connection
@@ -326,6 +297,8 @@ class Hub:
                     self.changed.notify_all()
                 return words
         join = wire.from_json(messages.Join, dict(document), "join")
+        if join.address and not is_number(join.address):
+            return f"{join.address[:100]!r} is no address"
         if not 0 <= join.rank < self._ranks:
             return f"there is no rank {join.rank} among {self._ranks} agents, which count from 0"
         with self.changed:

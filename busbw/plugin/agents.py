@@ -1,6 +1,6 @@
-"""Agents: what --agents and its options ask for, and the transport that they make.
+"""Agents: what --agents, --hosts and their options ask for, and the transport that they make.
 
-A session without --agents starts its processes itself.
+A session with neither starts its processes itself.
 """
 
 from __future__ import annotations
@@ -19,72 +19,104 @@ from busbw.agent.joining import address_text
 from busbw.agent.secret import secret_of
 from busbw.model import plural
 
+from .hosts import ssh_hosts_of
 from .parsing import checked, flag, seconds_of, whole
 
 LOCAL = "local"
 _LOOPBACK = "127.0.0.1"
-# Only with agents on other hosts.
+# Only with agents that somebody starts.
 _OF_OTHERS = ("listen", "secret_file")
+# Only with hosts that ssh reaches.
+_OF_HOSTS = ("host_python", "host_env")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
-    """How many agents there are, and where they connect to; `is_local`: the session starts them.
+    """How many agents there are, which this session starts on this host, and waits for."""
+
+    count: int
+    wait_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListenSettings(AgentSettings):
+    """Agents that somebody else starts, which connect to `host` and `port` of this host.
 
     The secret is read when the session begins to listen, from `secret_file` or the environment.
     """
 
-    count: int
-    is_local: bool
     host: str
     port: int
-    wait_s: float
     secret_file: Path | None = None
 
 
-def agent_settings_of(texts: Mapping[str, str], processes: int) -> AgentSettings | None:
-    """What the options ask for; None without --agents. Raises ValueError."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SshSettings(AgentSettings):
+    """Agents that this session starts through ssh."""
+
+    hosts: driver.SshHosts
+
+
+def agent_settings_of(
+    texts: Mapping[str, str], processes: int | None, environment: Mapping[str, str]
+) -> AgentSettings | None:
+    """What the options ask for; None without --agents and --hosts. Raises ValueError.
+
+    `processes` is None where the options do not say it: then there is one for each agent.
+    """
     text, wait_s = texts["agents"], seconds_of("agents_wait", texts["agents_wait"])
-    if text in ("", LOCAL):
-        for name in _OF_OTHERS:
-            if texts[name]:
-                raise ValueError(
-                    f"{flag(name)}: there are no --agents=N that connect from elsewhere"
-                )
+    _check_together(texts)
+    if texts["hosts"]:
+        hosts = ssh_hosts_of(texts, environment, wait_s, lambda: ())
+        count = len(hosts.hosts)
+        _check_shares("hosts", f"{count} hosts", count, processes)
+        return SshSettings(count=count, wait_s=wait_s, hosts=hosts)
     if not text:
         return None
-    if texts["topology"]:
-        raise ValueError("--agents: not with --topology, which measures nothing")
     if text == LOCAL:
-        return AgentSettings(count=processes, is_local=True, host=_LOOPBACK, port=0, wait_s=wait_s)
-    return _of_others(texts, _count(text, processes), wait_s)
+        return AgentSettings(count=processes or 1, wait_s=wait_s)
+    count = _count(text)
+    _check_shares("agents", f"{count} agents", count, processes)
+    return _of_others(texts, count, wait_s)
 
 
-def _of_others(texts: Mapping[str, str], count: int, wait_s: float) -> AgentSettings:
+def _check_together(texts: Mapping[str, str]) -> None:
+    """Raise ValueError for options that have nothing to say in this session."""
+    agents, hosts = texts["agents"], texts["hosts"]
+    if agents and hosts:
+        raise ValueError("--hosts: starts agents itself; accepted is one of --hosts and --agents")
+    if texts["topology"] and (agents or hosts):
+        raise ValueError(
+            f"--{'hosts' if hosts else 'agents'}: not with --topology, which measures nothing"
+        )
+    for name in _OF_OTHERS:
+        if texts[name] and agents in ("", LOCAL):
+            raise ValueError(f"{flag(name)}: there are no --agents=N that connect from elsewhere")
+    for name in _OF_HOSTS:
+        if texts[name] and not hosts:
+            raise ValueError(f"{flag(name)}: there are no --hosts that it is for")
+
+
+def _of_others(texts: Mapping[str, str], count: int, wait_s: float) -> ListenSettings:
     host, port = (
         checked("listen", address_of, texts["listen"]) if texts["listen"] else (_LOOPBACK, 0)
     )
     path = Path(os.path.expanduser(texts["secret_file"])) if texts["secret_file"] else None
-    return AgentSettings(
-        count=count,
-        is_local=False,
-        host=host,
-        port=port,
-        wait_s=wait_s,
-        secret_file=path,
-    )
+    return ListenSettings(count=count, wait_s=wait_s, host=host, port=port, secret_file=path)
 
 
-def _count(text: str, processes: int) -> int:
+def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"--agents: {text!r}; accepted are {LOCAL} and a whole number from 1")
-    count = whole("agents", text, least=1)
-    if processes % count:
+    return whole("agents", text, least=1)
+
+
+def _check_shares(name: str, words: str, count: int, processes: int | None) -> None:
+    if processes is not None and processes % count:
         raise ValueError(
-            f"--agents: {count} agents cannot share --processes={processes} equally; accepted is "
+            f"{flag(name)}: {words} cannot share --processes={processes} equally; accepted is "
             f"--processes={count}, or a multiple of it"
         )
-    return count
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -131,27 +163,42 @@ def transport_of(
     if settings is None:
         yield driver.LocalTransport(bundle)
         return
-    secret = _secret(settings)
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.create_server((settings.host, settings.port), family=family)
-    host, port = listening.getsockname()[:2]
-    if not settings.is_local:
-        say(
-            f"busbw: listening for {plural(settings.count, 'agent')}: on each host "
-            f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
-            f"I from 0 to {settings.count - 1}"
-        )
-    found = driver.AgentsTransport(
-        bundle, listening, secret, settings.count, is_local=settings.is_local
-    )
+    found = _agents(settings, bundle, say)
     try:
         yield found
     finally:
         found.close()
 
 
-def _secret(settings: AgentSettings) -> bytes:
-    """A fresh one for agents of this session, else the user's."""
-    if settings.is_local:
-        return secrets.token_hex(32).encode()
-    return secret_of(settings.secret_file, os.environ)
+def _agents(
+    settings: AgentSettings, bundle: driver.Bundle, say: Callable[[str], None]
+) -> driver.AgentsTransport:
+    count = settings.count
+    if isinstance(settings, ListenSettings):
+        secret = secret_of(settings.secret_file, os.environ)
+        listening = _listening(settings.host, settings.port)
+        say(_how_to_join(listening, count))
+        return driver.AgentsTransport(bundle, listening, secret, count)
+    # Nobody else has to know it.
+    secret = secrets.token_hex(32).encode()
+    if isinstance(settings, SshSettings):
+        say(f"busbw: starting {plural(count, 'agent')} through ssh")
+        starter = driver.SshAgents(bundle, settings.hosts, secret)
+        return driver.AgentsTransport(bundle, None, secret, count, starter=starter)
+    listening = _listening(_LOOPBACK, 0)
+    local = driver.LocalAgents(bundle, listening.getsockname()[1], secret)
+    return driver.AgentsTransport(bundle, listening, secret, count, starter=local)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def _how_to_join(listening: socket.socket, count: int) -> str:
+    host, port = listening.getsockname()[:2]
+    return (
+        f"busbw: listening for {plural(count, 'agent')}: on each host "
+        f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
+        f"I from 0 to {count - 1}"
+    )

@@ -49,10 +49,9 @@ OPTIONS = (
     ),
     Option(
         name="processes",
-        default="1",
         metavar="P",
         help="measure in P processes that run the same program together, such as one for each "
-        "host; default: 1",
+        "host; default: 1, or one for each agent",
     ),
     Option(
         name="ranks_per_process",
@@ -77,6 +76,23 @@ OPTIONS = (
         metavar="FILE",
         help="with --agents=N, a file that only its owner can read, with the secret that agents "
         "must know; default: the environment variable BUSBW_SECRET",
+    ),
+    Option(
+        name="hosts",
+        metavar="LIST",
+        help="start agents through ssh on a comma list of hosts; @FILE: one in each line; tpu: the "
+        "hosts of this TPU slice; busbw need not be installed there",
+    ),
+    Option(
+        name="host_python",
+        metavar="PYTHON",
+        help="with --hosts, the Python there, which has the framework; default: python3",
+    ),
+    Option(
+        name="host_env",
+        metavar="LIST",
+        help="with --hosts, environment variables of this session that processes there get; none: "
+        "none; default: those that change the software, such as XLA_FLAGS and NCCL_ALGO",
     ),
     Option(
         name="agents_wait",

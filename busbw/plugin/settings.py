@@ -133,13 +133,15 @@ def _settings(config: pytest.Config) -> Settings:
     there = _frameworks(texts, named=named, pythons=pythons)
     root = _baselines(config, texts["baselines"])
     absent = _absent(there, root, named or against or texts["topology"])
-    processes = whole("processes", texts["processes"], least=1)
+    told = whole("processes", texts["processes"], least=1) if texts["processes"] else None
+    agents = agent_settings_of(texts, told, os.environ)
+    processes = told or (agents.count if agents is not None else 1)
     ranks, limit = _ranks(texts, processes), texts["memory_limit"]
     return Settings(
         device=None if texts["device"] == "auto" else Device(texts["device"]),
         ranks=ranks,
         processes=processes,
-        agents=agent_settings_of(texts, processes),
+        agents=agents,
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,

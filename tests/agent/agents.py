@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import busbw
 from busbw.agent import messages
+from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
 from busbw.agent.frames import Direction, Sealer, Splitter, fresh_nonce, key_of
 from busbw.agent.rooms import parts_of
@@ -102,7 +103,7 @@ class Session:
     def __init__(self, listening: socket.socket, **welcome: float) -> None:
         listening.settimeout(LONG_S)
         sock, _ = listening.accept()
-        self.connection = Connection(sock)
+        self.connection = Connection(SocketChannel(sock))
         try:
             self._welcome(**welcome)
         except BaseException:

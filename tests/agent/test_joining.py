@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from busbw.agent import joining, messages
+from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, fresh_nonce
 from busbw.agent.joining import JoinError, Place, address_text, joined
@@ -45,7 +46,7 @@ def served(serve: Callable[[socket.socket], None]) -> Iterator[Place]:
 
 def hello(sock: socket.socket) -> tuple[Connection, bytes]:
     """Begin as a session does."""
-    connection, nonce = Connection(sock), fresh_nonce()
+    connection, nonce = Connection(SocketChannel(sock)), fresh_nonce()
     connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
     connection.flush()
     sock.setblocking(True)

@@ -6,6 +6,7 @@ Each test attacks a session of one agent, which must start a worker afterwards a
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import re
 import socket
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from busbw.agent import messages
+from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, Frame, Sealer, fresh_nonce, key_of
 from busbw.agent.joining import JoinError, Place, joined
 from busbw.driver import AgentsTransport, Bundle, Group, Timing
@@ -171,6 +173,14 @@ def test_the_session_s_own_nonce_and_proof_prove_nothing(session: Attacked) -> N
         assert rest(sock) == b""
 
 
+@contextlib.contextmanager
+def socket_of(connection: Connection) -> Iterator[socket.socket]:
+    """The socket below a connection, which waits; both are closed at the end."""
+    with contextlib.closing(connection), socket.socket(fileno=os.dup(connection.fileno())) as sock:
+        sock.settimeout(LONG_S)
+        yield sock
+
+
 def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: Attacked) -> None:
     connection, _ = joined(session.place(), SECRET, 5)
     sealed: list[bytes] = []
@@ -179,11 +189,9 @@ def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: A
     sealer.sealed = lambda body: sealed.append(real(body)) or sealed[-1]  # type: ignore[method-assign, func-returns-value]
     connection.post(messages.Alive())
     connection.flush()
-    connection.socket.setblocking(True)
-    connection.socket.settimeout(LONG_S)
-    connection.socket.sendall(sealed[0])
-    rest(connection.socket)
-    connection.close()
+    with socket_of(connection) as sock:
+        sock.sendall(sealed[0])
+        rest(sock)
     lost = session.transport.hub.peers.pop(1)
     assert "frame 2 was not made with the secret" in lost.why_lost
     session.transport.hub.expect_again(1)
@@ -191,14 +199,13 @@ def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: A
 
 def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: Attacked) -> None:
     connection, _ = joined(session.place(), SECRET, 5)
-    connection.socket.settimeout(LONG_S)
     frame: Frame | None = None
-    while frame is None:
-        connection.receive()
-        frame = connection.frame()
-    connection.socket.sendall(struct.pack(">I", len(frame.body)) + frame.proof + frame.body)
-    rest(connection.socket)
-    connection.close()
+    with socket_of(connection) as sock:
+        while frame is None:
+            connection.receive()
+            frame = connection.frame()
+        sock.sendall(struct.pack(">I", len(frame.body)) + frame.proof + frame.body)
+        rest(sock)
     lost = session.transport.hub.peers.pop(1)
     assert "frame 1 was not made with the secret" in lost.why_lost
     session.transport.hub.expect_again(1)

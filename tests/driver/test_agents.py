@@ -26,6 +26,7 @@ from busbw.driver import (
     Executor,
     Group,
     IncomparableHosts,
+    LocalAgents,
     Request,
     Starter,
     Timing,
@@ -56,13 +57,20 @@ CLUSTER = Cluster(counts={"worker": 4})
 LAUNCH = LaunchId.parse("1.fake")
 
 
+def of_this_host(bundle: Bundle, secret: bytes, count: int) -> AgentsTransport:
+    """Agents that the session starts itself."""
+    port = listening()
+    starter = LocalAgents(bundle, port.getsockname()[1], secret)
+    return AgentsTransport(bundle, port, secret, count, starter=starter)
+
+
 @contextmanager
 def local(
     bundle: Bundle, count: int = 2, timing: Timing | None = None
 ) -> Iterator[AgentsTransport]:
     """Agents of this host that the session starts; they are gone in the end."""
     secret = secrets.token_hex(32).encode()
-    found = AgentsTransport(bundle, listening(), secret, count, is_local=True)
+    found = of_this_host(bundle, secret, count)
     try:
         found.join(LONG_S)
         yield found
@@ -284,9 +292,9 @@ def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) 
 
 def test_an_agent_of_this_session_is_started_again(bundle: Bundle) -> None:
     with local(bundle) as transport:
-        assert transport._local is not None
+        assert transport._starter is not None
         for _ in range(2):
-            os.kill(transport._local.pid(1), signal.SIGKILL)
+            os.kill(transport._starter.pid(1), signal.SIGKILL)
             assert wait_until(lambda: not transport.is_ready(1), LONG_S)
             with group(transport) as members:
                 assert members.close()
@@ -337,9 +345,9 @@ def test_a_local_agent_that_cannot_start_says_why(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("busbw.driver.local_agents._PROGRAM", "import sys; sys.exit('no disk')")
-    transport = AgentsTransport(bundle, listening(), SECRET, 1, is_local=True)
+    transport = of_this_host(bundle, SECRET, 1)
     try:
-        with pytest.raises(AgentsMissing, match=r"did not start \(rank 0\): no disk"):
+        with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):
             transport.join(LONG_S)
     finally:
         transport.close()
@@ -347,12 +355,12 @@ def test_a_local_agent_that_cannot_start_says_why(
 
 def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> None:
     secret = secrets.token_hex(32)
-    transport = AgentsTransport(bundle, listening(), secret.encode(), 1, is_local=True)
+    transport = of_this_host(bundle, secret.encode(), 1)
     try:
         transport.join(LONG_S)
         with group(transport, cluster=ALONE):
-            assert transport._local is not None
-            found = [transport._local.pid(0), *workers()]
+            assert transport._starter is not None
+            found = [transport._starter.pid(0), *workers()]
             assert len(found) >= 2
             for pid in found:
                 for name in ("cmdline", "environ"):
@@ -363,17 +371,18 @@ def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> No
 
 _SESSION = """
 import socket, sys, time
-from busbw.driver import AgentsTransport, Bundle, Group
+from busbw.driver import AgentsTransport, Bundle, Group, LocalAgents
 from busbw.model import ALONE, LaunchId
 from tests.driver.scripts import starter
 
 bundle = Bundle()
-transport = AgentsTransport(bundle, socket.create_server(("127.0.0.1", 0)), b"x" * 32, 2,
-    is_local=True)
+port = socket.create_server(("127.0.0.1", 0))
+starter_ = LocalAgents(bundle, port.getsockname()[1], b"x" * 32)
+transport = AgentsTransport(bundle, port, b"x" * 32, 2, starter=starter_)
 transport.join(60)
 group = Group(transport, starter(), LaunchId.parse("1"))
 assert group.begin(60) is None
-print(transport._local.pid(0), transport._local.pid(1), flush=True)
+print(starter_.pid(0), starter_.pid(1), flush=True)
 time.sleep(600)
 """
 

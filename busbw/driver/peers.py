@@ -1,0 +1,96 @@
+"""Who is at the other end of a session's connections: agents, and strangers that may become one.
+
+What the hub keeps of them; it reads and writes all of it in its own thread.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from busbw.agent import messages
+from busbw.agent.connection import Connection
+from busbw.agent.frames import fresh_nonce
+
+
+class Listener(Protocol):
+    """What is told of a worker on an agent's host, by the thread of the hub."""
+
+    def said(self, content: bytes) -> None:
+        """It has written this."""
+
+    def looked(self, looked: messages.Looked) -> None:
+        """Whether it is stopped, which was asked."""
+
+    def over(self, over: messages.Over) -> None:
+        """It has ended."""
+
+    def lost(self, why: str) -> None:
+        """Nothing more will be known of it."""
+
+
+class Peer:
+    """An agent that has proved that it knows the secret."""
+
+    def __init__(
+        self, connection: Connection, join: messages.Join, wake: Callable[[], None]
+    ) -> None:
+        self.connection = connection
+        self.rank = join.rank
+        self.host = join.host
+        self.address = join.address or connection.channel.addresses()[1]
+        self.is_ready = False
+        self.why_lost = ""
+        self.workers: dict[int, Listener] = {}
+        self.ports: deque[tuple[int, ...]] = deque()
+        self._wake = wake
+        self._numbers = 0
+
+    @property
+    def name(self) -> str:
+        """In messages."""
+        return f"the agent on {self.host} (rank {self.rank})"
+
+    def post(self, message: messages.ToAgent) -> None:
+        """Send a message, from any thread; nothing is sent to one that is gone."""
+        if not self.why_lost:
+            self.connection.post(message)
+            self._wake()
+
+    def next_number(self) -> int:
+        """A number that none of its workers has had."""
+        self._numbers += 1
+        return self._numbers
+
+
+class Stranger:
+    """A connection that has proved nothing yet."""
+
+    def __init__(self, connection: Connection, deadline_s: float) -> None:
+        self.connection = connection
+        self.deadline_s = deadline_s
+        self.nonce = fresh_nonce()
+
+
+class Adopted(NamedTuple):
+    """A connection that the session made, what it sends first, and how long it waits."""
+
+    sock: socket.socket
+    first: bytes
+    wait_s: float
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.sock.close()
+
+
+def is_number(address: str) -> bool:
+    """Whether the address is a number of IP, and no name."""
+    try:
+        ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""What starts a session's agents, where the session does so itself: processes of this host.
+
+Each is an agent, or an ssh that has one at its other end. It has a process group of its own and is
+killed when the thread that started it ends. Knows no worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from busbw.agent.processes import LOG_CHARACTERS, log_end, parent_death_signal
+
+from .bundle import Bundle
+
+_EXIT_GRACE_S = 5.0
+
+# Hands the session's end of a connection over, with what is to be sent first.
+Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
+
+
+class AgentStarter(ABC):
+    """Starts agents by rank, and ends them; their logs are in the `bundle`."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    @abstractmethod
+    def start(self, rank: int, adopt: Adopt) -> None:
+        """Start the agent of this rank; one that is still there is ended first."""
+
+    @abstractmethod
+    def place(self, rank: int) -> str:
+        """Where the agent of this rank is, in messages."""
+
+    def pid(self, rank: int) -> int:
+        """The process id of an agent, or of the ssh that leads to it."""
+        return self._running[rank].pid
+
+    def ended(self, ranks: Sequence[int]) -> bool:
+        """Whether one of them is over."""
+        return any(self._running[rank].poll() is not None for rank in ranks)
+
+    def why(self, ranks: Sequence[int]) -> str:
+        """Where one of them is that did not start, and the last line that it wrote."""
+        over = [rank for rank in ranks if self._running[rank].poll() is not None]
+        rank = (over or list(ranks))[0]
+        lines = log_end(self._log(rank), 0)[-LOG_CHARACTERS:].splitlines()
+        return f"{self.place(rank)} (rank {rank}): {lines[-1] if lines else 'it says nothing'}"
+
+    def close(self) -> None:
+        """End all of them, those first that have been told that the session is over."""
+        for rank in list(self._running):
+            self._end(rank)
+
+    def _start(
+        self,
+        rank: int,
+        command: Sequence[str],
+        channel: int,
+        environment: Mapping[str, str] | None = None,
+        *,
+        writes_channel: bool = False,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process that has `channel` as stdin, and as stdout if it `writes_channel`."""
+        self._end(rank)
+        with self._log(rank).open("ab") as log:
+            self._running[rank] = subprocess.Popen(
+                command,
+                stdin=channel,
+                stdout=channel if writes_channel else log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+                env=environment,
+            )
+        return self._running[rank]
+
+    def _end(self, rank: int) -> None:
+        process = self._running.pop(rank, None)
+        if process is None:
+            return
+        try:
+            process.wait(_EXIT_GRACE_S)
+        except subprocess.TimeoutExpired:
+            # It was not told, or does not listen. Its workers end with it.
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_EXIT_GRACE_S)
+        finally:
+            # The id of a process that was waited for may belong to another one.
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def _log(self, rank: int) -> Path:
+        return self._bundle.log_path(f"agent{rank}")
