@@ -39,9 +39,12 @@ class AgentWorker(Member):
         peer: Peer,
         order: messages.Order,
         launch: LaunchId,
+        *,
+        host: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch
+        self.host = host
         self._hub = hub
         self._peer = peer
         self._clock = clock

@@ -86,6 +86,10 @@ class AgentsTransport(Transport):
         """The host of each agent, by rank."""
         return tuple(self.hub.peers[rank].host for rank in range(self._count))
 
+    def interpreter(self, starter: Starter) -> str:
+        """Each agent's own, unless another one is named."""
+        return order_of(starter, LaunchId()).python or "the Python of its agent"
+
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """As many on each agent, in the order of ranks, with ports that are free there."""
         roles = cluster.roles
@@ -105,7 +109,9 @@ class AgentsTransport(Transport):
     ) -> AgentWorker:
         """A process on the host that the member belongs to; one by itself is on the first."""
         peer = self._peer(self._rank_of(member) if member is not None else 0)
-        return AgentWorker(self.hub, peer, order_of(starter, launch, member), launch)
+        here = self._starter is not None and self._starter.is_here
+        order = order_of(starter, launch, member)
+        return AgentWorker(self.hub, peer, order, launch, host="" if here else peer.host)
 
     def _each(self, members: int) -> int:
         if members % self._count:

@@ -96,6 +96,10 @@ class Executor:
         """Whether nothing may be started any more."""
         return self._stopped
 
+    def interpreter(self, starter: Starter) -> str:
+        """What runs the workers of `starter`, in messages."""
+        return self._transport.interpreter(starter)
+
     def start(self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None) -> Group:
         """A new group, not necessarily ready: by default of the processes of `starter`."""
         group = Group(self._transport, starter, launch, cluster or starter.cluster)
@@ -214,11 +218,13 @@ def probe(starter: Starter, executor: Executor) -> Probe:
         executor.on_note(started_again(answer))
         answer = _asked(starter, executor, _PROBE.again)
         if isinstance(answer, Failure) and cut_short(answer):
-            raise ProbeCutShort(f"{_words(starter, answer)}; it was tried twice")
+            raise ProbeCutShort(
+                f"{_words(executor.interpreter(starter), answer)}; it was tried twice"
+            )
     if isinstance(answer, Failure) and answer.kind is FailureKind.WRONG_WORLD:
         raise ProbesDiffer(f"{starter.framework}: {answer.message}")
     if isinstance(answer, Failure):
-        raise ProbeFailed(_words(starter, answer))
+        raise ProbeFailed(_words(executor.interpreter(starter), answer))
     return answer
 
 
@@ -236,8 +242,8 @@ def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Fa
     return answer
 
 
-def _words(starter: Starter, failure: Failure) -> str:
-    return f"{starter.python}: {failure.message}: {failure.last_line}"
+def _words(interpreter: str, failure: Failure) -> str:
+    return f"{interpreter}: {failure.message}: {failure.last_line}"
 
 
 def trained(

@@ -234,11 +234,13 @@ class Group:
         return self._named(failure, [role])
 
     def _named(self, failure: Failure, roles: Sequence[Role]) -> Failure:
-        """`failure` with the roles that failed, if there are several members."""
-        if self.cluster == ALONE:
-            return failure
-        names = ", ".join(role.name for role in roles)
-        return replace(failure, message=f"{names}: {failure.message}")
+        """`failure` with the roles that failed, if there are several members, and their hosts."""
+        names = ", ".join(self._name(role) for role in roles)
+        return replace(failure, message=f"{names}: {failure.message}") if names else failure
+
+    def _name(self, role: Role) -> str:
+        name, host = "" if self.cluster == ALONE else role.name, self._members[role].host
+        return f"{name} on {host}" if name and host else name or host
 
 
 def _suspicion(answer: Reply | Ended | None) -> int:

@@ -29,6 +29,8 @@ _PROGRAM = (
 class LocalAgents(AgentStarter):
     """Agents, by rank, that connect to `port` of this host."""
 
+    is_here = True
+
     def __init__(self, bundle: Bundle, port: int, secret: bytes) -> None:
         super().__init__(bundle)
         self._address = address_text(_HOST, port)

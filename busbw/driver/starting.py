@@ -27,7 +27,12 @@ Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
 
 
 class AgentStarter(ABC):
-    """Starts agents by rank, and ends them; their logs are in the `bundle`."""
+    """Starts agents by rank, and ends them; their logs are in the `bundle`.
+
+    `is_here`: all of them are on this host, which need not be named then.
+    """
+
+    is_here = False
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle

@@ -112,9 +112,13 @@ class Ended:
 
 
 class Member(ABC):
-    """A running worker. Every way out ends the process, whatever it is doing."""
+    """A running worker. Every way out ends the process, whatever it is doing.
+
+    `host` is where it runs, in messages; empty for this host.
+    """
 
     launch: LaunchId
+    host: str = ""
 
     @property
     def is_stopped(self) -> bool:
@@ -163,6 +167,10 @@ class Member(ABC):
 
 class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
+
+    def interpreter(self, starter: Starter) -> str:
+        """What runs the workers of `starter`, in messages."""
+        return starter.python
 
     @abstractmethod
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:

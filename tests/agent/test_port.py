@@ -259,9 +259,9 @@ def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: At
         _, hello = hello_of(sock)
         nonce = fresh_nonce()
         key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
-        body = f'{{"protocol": 2, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
+        body = f'{{"protocol": 99, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
         sock.sendall(Sealer(key).sealed(body.encode()))
-        assert b"new (rank 1) has the protocol of agents 2, this session 1" in rest(sock)
+        assert b"new (rank 1) has the protocol of agents 99, this session 2" in rest(sock)
     session.transport.hub.incomparable.clear()
 
 
@@ -275,8 +275,8 @@ def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: At
         '{"nonce": "zz"}',
         '{"nonce": "00"}',
         "[" * 900,
-        '{"protocol": 1, "nonce": "NONCE", "python": "PYTHON"}',
-        '{"protocol": 1, "nonce": "NONCE", "python": "PYTHON", "host": "h", "rank": "1"}',
+        '{"protocol": 2, "nonce": "NONCE", "python": "PYTHON"}',
+        '{"protocol": 2, "nonce": "NONCE", "python": "PYTHON", "host": "h", "rank": "1"}',
     ],
 )
 def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:

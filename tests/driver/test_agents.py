@@ -279,7 +279,7 @@ def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) 
         found = failure(members.ask(asked, LONG_S, "measuring"))
         timer.join()
         assert found.kind is FailureKind.KILLED
-        assert found.message.startswith("worker 2: the agent on two (rank 1) is gone: ")
+        assert found.message.startswith("worker 2 on two: the agent on two (rank 1) is gone: ")
         assert members.is_over
         # It is gone for good.
         for _ in range(2):
