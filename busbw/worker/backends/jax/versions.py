@@ -8,6 +8,7 @@ longer has is looked up by name. No case and no reading of a clock may enter.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import os
@@ -65,6 +66,7 @@ def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
     with contextlib.suppress(AttributeError):
         # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    _let_gloo_listen_at(member.addresses[member.role.task][index])
     local = range(own * (index % member.on_host), own * (index % member.on_host + 1)) if own else []
     first = member.addresses[member.role.task][0]
     options: dict[str, Any] = {
@@ -85,6 +87,18 @@ def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
     except (RuntimeError, ValueError, runtime_error()) as error:
         words = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise unavailable(f"process {index} does not join its group: {words}") from error
+
+
+def _let_gloo_listen_at(address: str) -> None:
+    """By default gloo listens where the host's name leads to, which other hosts may not reach.
+
+    An older JAX leaves it at that.
+    """
+    host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    name = "make_gloo_tcp_collectives"
+    with contextlib.suppress(ImportError, AttributeError):
+        jaxlib = importlib.import_module("jaxlib._jax")
+        setattr(jaxlib, name, functools.partial(getattr(jaxlib, name), hostname=host))
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
