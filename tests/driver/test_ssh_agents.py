@@ -1,0 +1,150 @@
+"""Agents at the other ends of ssh: what they are given, and that none outlives its session."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from busbw.agent import remote
+from busbw.driver import (
+    AgentGone,
+    AgentsMissing,
+    AgentsTransport,
+    Bundle,
+    Group,
+    SshAgents,
+    SshHosts,
+)
+from busbw.driver.ssh_agents import command_of
+from busbw.model import ALONE, Failure, FailureKind, Run
+from tests.agent.agents import LONG_S
+
+from . import ssh
+from .processes import processes, state, wait_until
+from .scripts import measure, starter
+from .test_agents import CLUSTER, LAUNCH, group, workers
+
+SECRET = b"a secret that no command line has"
+
+
+@pytest.fixture(autouse=True)
+def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The program in the place of ssh; no process and no descriptor is left."""
+    folder = ssh.written(tmp_path / "programs")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    yield folder
+    assert wait_until(lambda: not processes(tmp_path), 10)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@contextmanager
+def through_ssh(
+    bundle: Bundle, *hosts: str, python: str = "", environment: dict[str, str] | None = None
+) -> Iterator[tuple[AgentsTransport, SshAgents]]:
+    """A session with an agent on each of these hosts."""
+    asked = SshHosts(
+        hosts=hosts, python=python or ssh.python(), environment=environment or {}, connect_s=7
+    )
+    agents = SshAgents(bundle, asked, SECRET)
+    found = AgentsTransport(bundle, None, SECRET, len(hosts), starter=agents)
+    try:
+        found.join(LONG_S)
+        yield found, agents
+    finally:
+        found.close()
+
+
+def test_members_on_hosts_that_ssh_reaches_measure_together(bundle: Bundle, instead: Path) -> None:
+    with through_ssh(bundle, "one", "two") as (transport, _):
+        assert transport.hosts() == ("one", "two")
+        assert {member.hosts for member in transport.cluster_members(CLUSTER)} == {2}
+        with group(transport) as running:
+            assert {one.host for one in running.members.values()} == {"one", "two"}
+            assert running.close()
+    assert "-T -a -x -o BatchMode=yes -o ConnectTimeout=7 -- one exec " in ssh.called(instead)
+
+
+def test_an_agent_that_is_killed_is_started_again_through_ssh(bundle: Bundle) -> None:
+    with through_ssh(bundle, "one") as (transport, agents):
+        os.kill(agents.pid(0), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(0))
+        with group(transport, cluster=ALONE) as alone:
+            assert isinstance(alone.ask(measure(), LONG_S, "measuring"), Run)
+
+
+def test_a_worker_that_dies_is_named_with_its_host(bundle: Bundle) -> None:
+    dies = starter(cases=[{"then": "kill"}])
+    with through_ssh(bundle, "one") as (transport, _), group(transport, dies, ALONE) as alone:
+        found = alone.ask(measure(), LONG_S, "measuring")
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.KILLED
+    assert found.message == "one: the worker was killed (SIGKILL) while measuring"
+
+
+def test_a_stopped_agent_is_ended_with_its_session(bundle: Bundle) -> None:
+    with through_ssh(bundle, "one") as (_, agents):
+        os.kill(agents.pid(0), signal.SIGSTOP)
+        assert wait_until(lambda: state(agents.pid(0)) == "T")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "why"),
+    [
+        (
+            ("one", ssh.UNREACHED),
+            "unreached (rank 1): ssh: connect to host unreached port 22: No route to host",
+        ),
+        ((ssh.BROKEN,), "broken (rank 0): sh: 1: exec: python-that-is-not-there: not found"),
+        (
+            ("one", "two", ssh.HIDDEN),
+            "hidden (rank 2): busbw agent: sshd does not say this host's address (SSH_CONNECTION "
+            "is 'UNKNOWN 65535 UNKNOWN 65535'); other hosts could not connect to it",
+        ),
+    ],
+)
+def test_a_host_without_an_agent_is_named_with_the_reason(
+    bundle: Bundle, hosts: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(AgentsMissing) as missing, through_ssh(bundle, *hosts):
+        pass
+    assert str(missing.value) == f"an agent did not start on {why}"
+
+
+def test_a_program_that_is_no_python_says_so(bundle: Bundle) -> None:
+    missing = pytest.raises(AgentsMissing, match=r"one \(rank 0\): ")
+    with missing, through_ssh(bundle, "one", python="/bin/cat"):
+        pass
+
+
+def test_a_worker_gets_the_variables_that_its_host_was_given_and_no_secret(bundle: Bundle) -> None:
+    given = {"XLA_FLAGS": "--xla_of_the_session=1"}
+    session = through_ssh(bundle, "one", environment=given)
+    with session as (transport, agents), group(transport, cluster=ALONE):
+        (worker,) = workers()
+        environment = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+        assert b"XLA_FLAGS=--xla_of_the_session=1" in environment
+        for pid in (worker, agents.pid(0)):
+            for name in ("cmdline", "environ"):
+                assert SECRET not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_an_agent_that_cannot_be_started_again_is_gone(bundle: Bundle, instead: Path) -> None:
+    with through_ssh(bundle, "one") as (transport, agents):
+        (instead / "ssh").write_text("#!/bin/sh\necho 'ssh: no route any more' >&2; exit 255\n")
+        os.kill(agents.pid(0), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(0))
+        with pytest.raises(AgentGone, match=r"on one \(rank 0\): ssh: no route any more"):
+            Group(transport, starter(), LAUNCH, ALONE)
+
+
+def test_a_host_is_never_taken_for_an_option_of_ssh() -> None:
+    command = command_of(SshHosts(hosts=("one",)), "-oProxyCommand=touch /tmp/there")
+    assert command[command.index("--") + 1 :][0] == "-oProxyCommand=touch /tmp/there"
+    assert remote.FIRST in command[-1]
