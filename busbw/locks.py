@@ -93,6 +93,20 @@ def machine(
         yield
 
 
+def machine_identity() -> str:
+    """What `machine` locks: processes with another one can hold the lock at the same time.
+
+    Of the kernel that runs, the network namespace and the tests' variable; empty where the system
+    does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        network = os.readlink("/proc/self/ns/net")
+    except OSError:
+        return ""
+    return f"{boot} {network} {os.environ.get(MACHINE, '')}".strip()
+
+
 @contextlib.contextmanager
 def folder(path: Path, wait_s: float) -> Iterator[None]:
     """Hold the lock of the folder `path`; raises Busy if another process holds it for `wait_s`.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from busbw import wire
+from busbw import locks, wire
 
 from . import messages
 from .channel import Channel, SocketChannel
@@ -118,6 +118,7 @@ def _welcome(connection: Connection, place: Place, secret: bytes) -> messages.We
                 host=place.name,
                 python=platform.python_version(),
                 address=place.own_address,
+                machine=locks.machine_identity(),
             )
         )
         connection.flush()

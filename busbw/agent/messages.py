@@ -49,6 +49,7 @@ class Join:
     """An agent's first frame: its HMAC proves that it knows the secret. A `rank` joins once.
 
     Other hosts reach this one at `address`; where it is empty, as the session sees its connection.
+    Agents with the same `machine` are on the same one.
     """
 
     kind: ClassVar[str] = "join"
@@ -58,6 +59,7 @@ class Join:
     host: str
     python: str
     address: str = ""
+    machine: str = ""
 
 
 class ToAgent:
@@ -108,6 +110,14 @@ class Rooms(ToAgent):
     hash: str
     part: str
     left: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock(ToAgent):
+    """Keep other sessions from measuring on this host; wait `wait_s` for one that does."""
+
+    kind: ClassVar[str] = "lock"
+    wait_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +202,14 @@ class Unpacked(ToSession):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Locked(ToSession):
+    """The host is this session's alone; or not, and `why` says who else measures there."""
+
+    kind: ClassVar[str] = "locked"
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Free(ToSession):
     """Ports that nothing listens on."""
 
@@ -234,10 +252,10 @@ class Over(ToSession):
 
 _WORKERS = (Start, Send, Look, Stack, Close, Kill)
 _TO_AGENT: Mapping[str, type[ToAgent]] = {
-    one.kind: one for one in (Welcome, Beat, Rooms, Ports, *_WORKERS, Goodbye)
+    one.kind: one for one in (Welcome, Beat, Rooms, Lock, Ports, *_WORKERS, Goodbye)
 }
 _TO_SESSION: Mapping[str, type[ToSession]] = {
-    one.kind: one for one in (Alive, Unpacked, Free, Said, Looked, Over)
+    one.kind: one for one in (Alive, Unpacked, Locked, Free, Said, Looked, Over)
 }
 
 

@@ -24,6 +24,7 @@ from .connection import Connection, Lost
 from .folder import Folder
 from .frames import FrameError
 from .joining import JoinError, NotYet, Place, joined, welcomed
+from .machine_lock import MachineLock
 from .rooms import RoomsError, Unpacking
 from .workers import OrderError, Overdue, Workers
 
@@ -95,6 +96,7 @@ class Agent:
         self._clock = clock
         self._workers = Workers(folder, connection.post, clock)
         self._unpacking = Unpacking(folder.path)
+        self._lock = MachineLock(clock)
         self._has_rooms = False
         self._is_over = False
 
@@ -112,6 +114,7 @@ class Agent:
             raise AgentError(str(error)) from error
         finally:
             self._workers.end_all()
+            self._lock.close()
 
     def _turn(self, stopped: int) -> None:
         self._beat()
@@ -120,7 +123,8 @@ class Agent:
         reading = {} if full else self._workers.reading
         channel = self._connection.channel
         writing = [channel.writing] if self._connection.waiting_bytes else []
-        wait_s = _LOOK_S if self._workers.are_ending else min(_IDLE_S, self._welcome.beat_s)
+        is_looking = self._workers.are_ending or self._lock.is_awaited
+        wait_s = _LOOK_S if is_looking else min(_IDLE_S, self._welcome.beat_s)
         watched: list[Any] = [self._connection, stopped, *reading]
         ready, _, _ = select.select(watched, writing, [], wait_s)
         if stopped in ready:
@@ -133,6 +137,9 @@ class Agent:
             while not self._is_over and (body := self._connection.body()) is not None:
                 self._do(messages.read(messages.ToAgent, body))
         self._workers.look()
+        locked = self._lock.look()
+        if locked is not None:
+            self._connection.post(locked)
 
     def _beat(self) -> None:
         """Give a sign of life when it is time. Raises Lost if the session has given none."""
@@ -146,6 +153,8 @@ class Agent:
     def _do(self, asked: messages.ToAgent) -> None:
         if isinstance(asked, messages.Rooms):
             self._unpack(asked)
+        elif isinstance(asked, messages.Lock):
+            self._lock.ask(asked)
         elif isinstance(asked, messages.Ports):
             self._connection.post(messages.Free(ports=self._free_ports(asked.count)))
         elif isinstance(asked, messages.Goodbye):

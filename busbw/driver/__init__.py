@@ -7,14 +7,13 @@ interpreter has is asked without a worker.
 """
 
 from .agents import AgentGone, AgentsError, AgentsMissing, AgentsTransport, IncomparableHosts
+from .alone import BusyError, alone
 from .bundle import Bundle, worker_hash
 from .executor import (
-    BusyError,
     Executor,
     ProbeCutShort,
     ProbeFailed,
     ProbesDiffer,
-    alone,
     probe,
     trained,
 )

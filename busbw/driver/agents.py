@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from busbw import locks
 from busbw.agent import messages
 from busbw.agent.joining import address_text
 from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .agent_worker import AgentWorker
+from .alone import BusyError
 from .bundle import Bundle
 from .hub import Hub, Timing
 from .local import order_of
@@ -24,6 +26,7 @@ from .starting import AgentStarter
 from .transport import Starter, Transport
 
 _PORTS_S = 10.0
+_LOCK_SOON_S = 2.0
 # Of a local agent that is started again.
 _AGAIN_S = 60.0
 
@@ -63,12 +66,42 @@ class AgentsTransport(Transport):
         self._count = count
         self.hub = Hub(listening, secret, bundle.sources(), ranks=count, timing=timing)
         self._starter = starter
+        self._locking: frozenset[int] = frozenset()
 
     def join(self, wait_s: float) -> None:
         """Wait until all agents have joined. Raises IncomparableHosts and AgentsMissing."""
         for rank in range(self._count):
             self._start(rank, wait_s)
         self._wait_for(range(self._count), wait_s)
+
+    def lock(self, wait_s: float, say: Callable[[str], None] = lambda words: None) -> None:
+        """Keep other sessions from measuring on the hosts of agents, but for this one's own host.
+
+        Those that measure there are waited for, which `say` is told. Raises BusyError and
+        AgentGone.
+        """
+        machines = {"": -1, locks.machine_identity(): -1}
+        for rank in range(self._count):
+            machines.setdefault(self._peer(rank).machine, rank)
+        self._locking = frozenset(machines.values()) - {-1}
+        for rank in sorted(self._locking):
+            self._lock(self._peer(rank), wait_s, say)
+
+    def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None]) -> None:
+        hub, peer.locked = self.hub, None
+        peer.post(messages.Lock(wait_s=wait_s))
+        with hub.changed:
+            if not hub.changed.wait_for(lambda: peer.locked or peer.why_lost, _LOCK_SOON_S):
+                say(f"another busbw session measures on {peer.host}; waiting for its end")
+                hub.changed.wait_for(lambda: peer.locked or peer.why_lost, wait_s + _PORTS_S)
+        if peer.locked is None:
+            hub.drop(peer, "it does not lock its host")
+            raise AgentGone(peer.why_lost)
+        if peer.locked.why:
+            raise BusyError(
+                f"another session has been measuring on {peer.host} for {wait_s:g} s "
+                f"({peer.locked.why})"
+            )
 
     def _start(self, rank: int, wait_s: float) -> None:
         if self._starter is not None:
@@ -141,7 +174,14 @@ class AgentsTransport(Transport):
             self._wait_for([rank], _AGAIN_S)
         except AgentsMissing as error:
             raise AgentGone(str(error)) from error
-        return self.hub.peers[rank]
+        found = self.hub.peers[rank]
+        if rank in self._locking:
+            # The lock of its host ended with the one before.
+            try:
+                self._lock(found, _AGAIN_S, lambda words: None)
+            except BusyError as error:
+                raise AgentGone(str(error)) from error
+        return found
 
     def _wait_for(self, ranks: Sequence[int], wait_s: float) -> None:
         hub = self.hub

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-from busbw import locks
 from busbw.model import (
     ALONE,
     Cluster,
@@ -34,29 +33,6 @@ START_TIMEOUT_S = 180.0
 PROBE_TIMEOUT_S = 180.0
 
 _PROBE = LaunchId(name="probe")
-
-
-class BusyError(Exception):
-    """Another session measured on this machine until the timeout, or nothing can rule that out."""
-
-
-@contextlib.contextmanager
-def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
-    """Hold the machine's lock; raises BusyError if another session holds it for `wait_s`.
-
-    `on_wait` is called before waiting, with the holder, such as ``pid 1234, started 03:12:08``.
-    """
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))
-        except locks.Busy as error:
-            raise BusyError(
-                "another session has been measuring on this machine for "
-                f"{wait_s:g} s ({error.holder.text})"
-            ) from error
-        except OSError as error:
-            raise BusyError(f"the machine cannot be locked: {error}") from error
-        yield
 
 
 class Executor:

@@ -25,7 +25,7 @@ from busbw.agent.frames import Direction, FrameError
 from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
-from .peers import Adopted, Peer, Stranger, is_number
+from .peers import Adopted, Listener, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
 _BACKLOG = 128
@@ -318,28 +318,28 @@ class Hub:
         self._flush(peer)
 
     def _take(self, peer: Peer, message: messages.ToSession) -> None:
-        if isinstance(message, messages.Unpacked):
-            if message.hash != self._hash:
-                raise wire.WireError("it has other files")
+        if isinstance(message, messages.Unpacked) and message.hash != self._hash:
+            raise wire.WireError("it has other files")
+        if isinstance(message, (messages.Unpacked, messages.Locked, messages.Free)):
             with self.changed:
-                peer.is_ready = True
+                peer.note(message)
                 self.changed.notify_all()
-        elif isinstance(message, messages.Free):
-            with self.changed:
-                peer.ports.append(message.ports)
-                self.changed.notify_all()
-        elif isinstance(message, messages.Said):
+        elif isinstance(message, (messages.Said, messages.Looked, messages.Over)):
             listener = peer.workers.get(message.worker)
             if listener is not None:
-                listener.said(_decoded(message.content))
-        elif isinstance(message, messages.Looked):
-            listener = peer.workers.get(message.worker)
-            if listener is not None:
-                listener.looked(message)
-        elif isinstance(message, messages.Over):
-            listener = peer.workers.pop(message.worker, None)
-            if listener is not None:
-                listener.over(message)
+                _tell(listener, message)
+            if isinstance(message, messages.Over):
+                peer.workers.pop(message.worker, None)
+
+
+def _tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
+    """Tell a worker's listener what its host says of it."""
+    if isinstance(message, messages.Said):
+        listener.said(_decoded(message.content))
+    elif isinstance(message, messages.Looked):
+        listener.looked(message)
+    else:
+        listener.over(message)
 
 
 def _decoded(content: str) -> bytes:

@@ -42,7 +42,9 @@ class Peer:
         self.rank = join.rank
         self.host = join.host
         self.address = join.address or connection.channel.addresses()[1]
+        self.machine = join.machine
         self.is_ready = False
+        self.locked: messages.Locked | None = None
         self.why_lost = ""
         self.workers: dict[int, Listener] = {}
         self.ports: deque[tuple[int, ...]] = deque()
@@ -59,6 +61,15 @@ class Peer:
         if not self.why_lost:
             self.connection.post(message)
             self._wake()
+
+    def note(self, message: messages.Unpacked | messages.Locked | messages.Free) -> None:
+        """Keep what its host says of itself."""
+        if isinstance(message, messages.Unpacked):
+            self.is_ready = True
+        elif isinstance(message, messages.Locked):
+            self.locked = message
+        else:
+            self.ports.append(message.ports)
 
     def next_number(self) -> int:
         """A number that none of its workers has had."""

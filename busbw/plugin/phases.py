@@ -116,6 +116,7 @@ class _Loop:
         if isinstance(transport, driver.AgentsTransport):
             assert collected.settings.agents is not None
             transport.join(collected.settings.agents.wait_s)
+            transport.lock(collected.settings.device_wait_s, self._display.line)
         found = machine.machine_of(collected.settings, specs, executor)
         resolved = resolving.resolved(
             collected, found, specs, executor, self._folder, self._display.line

@@ -13,6 +13,7 @@ TO_AGENT = [
     messages.Welcome(protocol=1, refused="why"),
     messages.Beat(),
     messages.Rooms(hash="a", part="", left=0),
+    messages.Lock(wait_s=1.5),
     messages.Ports(count=2),
     messages.Start(worker=1, order=ORDER),
     messages.Send(worker=1, line="{}", timeout_s=1.5),
@@ -25,6 +26,7 @@ TO_AGENT = [
 TO_SESSION = [
     messages.Alive(),
     messages.Unpacked(hash="a"),
+    messages.Locked(why="another one"),
     messages.Free(ports=(1, 2)),
     messages.Said(worker=1, content="YQ=="),
     messages.Looked(worker=1, is_stopped=True),

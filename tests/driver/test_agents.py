@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 import busbw
+from busbw import locks
 from busbw.driver import (
     AgentGone,
     AgentsError,
     AgentsMissing,
     AgentsTransport,
     Bundle,
+    BusyError,
     Executor,
     Group,
     IncomparableHosts,
@@ -406,3 +408,28 @@ def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
         process.send_signal(number)
     assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), 20)
     assert wait_until(lambda: not processes(tmp_path), 20)
+
+
+def test_a_host_on_which_another_session_measures_is_waited_for_and_named(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
+    with remote(bundle, "one", "two") as (transport, pids):
+        # To agents that were started elsewhere this session's machine is another one.
+        with locks.machine(1):
+            monkeypatch.setenv(locks.MACHINE, str(tmp_path / "ours"))
+            with pytest.raises(BusyError, match=f"on one for 3 s .pid {os.getpid()}, started"):
+                transport.lock(3, said.append)
+        assert said == ["another busbw session measures on one; waiting for its end"]
+        transport.lock(3)
+        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
+        with pytest.raises(locks.Busy, match=f"pid {pids[0]}, "), locks.machine(0):
+            pass
+    with locks.machine(10):
+        pass
+
+
+def test_the_session_holds_the_lock_of_its_own_host_itself(bundle: Bundle) -> None:
+    with locks.machine(10), local(bundle, 1) as transport:
+        transport.lock(1)
