@@ -53,8 +53,9 @@ each link: r / k and b / k for each.
 
 **Neglected.** Copying and adding (a few GB/s: 1 % of the link's time); a thread's wake-up and the
 relay's lateness (0.1 to 0.2 ms in each passage of the link, of 5 ms); acknowledgements and notices
-as bytes; that groups which share a link need not take turns evenly; and the difference in time
-between ranks. The window is never full: its first 10 packets are more than 2 d r.
+as bytes; that a bucket of one packet, filled late, gives 2 % less than r; that groups which share
+a link need not take turns evenly; and the difference in time between ranks. The window is never
+full: its first 10 packets are more than 2 d r.
 
 TensorFlow's ring is not here: its segments are answers of gRPC, whose windows grow with estimates
 of the link, and follow from no property of it.
@@ -73,9 +74,9 @@ MTU_BYTES = 60000
 _HEADER_BYTES = 52
 _LARGEST_SEGMENT_BYTES = 2**20
 _IN_FLIGHT = 2
-# Of a connection with much to send, Linux lets about two packets wait in the host's queue, and the
-# rest in the connection ("TCP small queues"): so much is before a notice of another connection.
-_QUEUED_BYTES = 2 * MTU_BYTES
+# What is before a notice of another connection: of one with much to send a packet waits in the
+# host's queue, and the rest in the connection (tcp_limit_output_bytes in `namespaces`).
+_QUEUED_BYTES = MTU_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
