@@ -1,0 +1,50 @@
+"""Hosts are made only where they are asked for: `tox -e hosts`. Else these tests skip, with why.
+
+What decides without a host, such as the relay's switch and the formula of a link, is always tested.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from . import required
+from .namespaces import Host
+from .network import Network, network
+
+Listen = Callable[[Host, str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def on_linux() -> None:
+    """Skip where there can be no hosts."""
+    if reason := required.missing():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def two(on_linux: None) -> Iterator[Network]:
+    """Two hosts, 5 ms apart, with 200 Mbit/s each way."""
+    with network(2) as made:
+        yield made
+
+
+@pytest.fixture
+def listen(on_linux: None) -> Iterator[Listen]:
+    """Start a probe that listens on a host; it is ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(host: Host, probe: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.hosts.probes", probe, host.address]
+        process = host.start(command, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout and process.stdout.readline() == "listening\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
