@@ -8,12 +8,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from . import required
+from .debian import missing_packages
 from .namespaces import Host
 from .network import Network, network
+from .sshd import Ssh, sshd
 
 Listen = Callable[[Host, str], subprocess.Popen[str]]
 
@@ -48,3 +51,17 @@ def listen(on_linux: None) -> Iterator[Listen]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def installed(on_linux: None) -> None:
+    """Skip where a package of Debian is missing."""
+    if packages := missing_packages():
+        pytest.skip(f"not installed: {', '.join(packages)}; `python -m tests.hosts.debian`")
+
+
+@pytest.fixture
+def reached(installed: None, two: Network, tmp_path: Path) -> Iterator[Ssh]:
+    """Two hosts that run sshd."""
+    with sshd(two.hosts, tmp_path) as found:
+        yield found

@@ -1,6 +1,7 @@
-"""Real sshd on hosts, and the client's configuration for them: `ssh -F FILE host1 COMMAND`.
+"""Real sshd on hosts, and the client's configuration for them, which is that of every host.
 
-Keys are made for the test and are in its folder; no key or file of a user is read.
+`ssh host1 COMMAND` works on each of them; elsewhere `ssh -F FILE host1 COMMAND` does. Keys are made
+for the test and are in its folder; no key or file of a user is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .debian import server
-from .namespaces import Host, run
+from .namespaces import ETC, Host, run
 
 PORT = 2222
 # sshd keeps its processes without rights there, and does not start without it.
@@ -68,6 +69,11 @@ def sshd(hosts: Sequence[Host], folder: Path) -> Iterator[Ssh]:
     (folder / "known_hosts").write_text("".join(known))
     found = Ssh(config=folder / "ssh_config", folder=folder)
     found.config.write_text("".join(_written(_CLIENT, host, folder) for host in hosts))
+    for host in hosts:
+        # What a host reads as /etc/ssh.
+        own = ETC / host.namespace / "ssh"
+        own.mkdir()
+        shutil.copy(found.config, own / "ssh_config")
     _EMPTY.mkdir(mode=0o755, exist_ok=True)
     with contextlib.ExitStack() as started:
         for host in hosts:

@@ -11,25 +11,10 @@ import pytest
 from tests.driver.processes import wait_until
 
 from . import openmpi
-from .debian import missing_packages
 from .network import Network
 from .openmpi import mpirun
 from .slurm import Slurm, slurm
-from .sshd import Ssh, sshd
-
-
-@pytest.fixture
-def installed(on_linux: None) -> None:
-    """Skip where a package of Debian is missing."""
-    if packages := missing_packages():
-        pytest.skip(f"not installed: {', '.join(packages)}; `python -m tests.hosts.debian`")
-
-
-@pytest.fixture
-def reached(installed: None, two: Network, tmp_path: Path) -> Iterator[Ssh]:
-    """Two hosts that run sshd."""
-    with sshd(two.hosts, tmp_path) as found:
-        yield found
+from .sshd import Ssh
 
 
 @pytest.fixture

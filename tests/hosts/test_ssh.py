@@ -1,0 +1,120 @@
+"""--hosts with real sshd: agents on the hosts of a network, and what ends with the session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.driver.processes import wait_until
+
+from .network import Network
+from .sessions import Place
+from .sshd import Ssh
+
+BOTH = "--hosts=host0,host1"
+PYTHON = f"--host-python={sys.executable}"
+FAKE = ("--frameworks=fake", "--payloads=1K", "--launches=1")
+
+
+@pytest.fixture
+def place(two: Network, reached: Ssh, tmp_path: Path) -> Place:
+    """Sessions on the first host, from which ssh leads to both."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return Place(host=two.hosts[0], folder=folder)
+
+
+def only_servers(two: Network) -> bool:
+    """Whether nothing but sshd runs on any host."""
+    found = [Path(f"/proc/{each}/comm") for host in two.hosts for each in host.processes()]
+    return {path.read_text().strip() for path in found if path.exists()} <= {"sshd"}
+
+
+def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> None:
+    ran = place.ran(
+        place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M", "--launches=1")
+    )
+    assert ran.exit_code == 0, ran.text
+    assert set(ran.outcomes.values()) == {"NO_BASELINE"}
+    assert len(ran.outcomes) == 15
+    assert ran.hosts == 2
+    assert only_servers(two)
+    assert place.left() == []
+
+
+def test_nothing_of_busbw_has_to_be_installed_there(
+    two: Network, place: Place, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    ran = place.ran(place.begin(BOTH, f"--host-python={bare}/bin/python", *FAKE))
+    assert ran.exit_code == 0, ran.text
+    assert only_servers(two)
+
+
+def test_a_framework_that_is_missing_there_is_red_and_named(
+    two: Network, place: Place, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    options = ("--frameworks=jax", "--payloads=1K", "--launches=1")
+    ran = place.ran(place.begin(BOTH, f"--host-python={bare}/bin/python", *options))
+    assert ran.exit_code == 4
+    assert "on host" in ran.text and "No module named 'jax'" in ran.text, ran.text
+    assert only_servers(two)
+
+
+def test_a_wrong_option_is_red_and_starts_nothing(two: Network, place: Place) -> None:
+    ran = place.ran(place.begin(BOTH, PYTHON, "--payloads=1Q"))
+    assert ran.exit_code == 4
+    assert "--payloads: '1Q' is not a size" in ran.text
+    assert only_servers(two)
+
+
+def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reached: Ssh) -> None:
+    other = reached.folder / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
+    other.rename(reached.folder / "client_key")
+    ran = place.ran(place.begin(BOTH, PYTHON, *FAKE))
+    assert ran.exit_code == 4
+    assert "an agent did not start on host" in ran.text
+    assert "Permission denied (publickey)" in ran.text
+    assert only_servers(two)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_session_that_ends_leaves_nothing_on_any_host(
+    two: Network, place: Place, number: signal.Signals
+) -> None:
+    session = place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M")
+    assert wait_until(lambda: "busbw: pass 1/3" in place.text, 60)
+    os.kill(session.pid, number)
+    assert session.wait(30) != 0
+    assert wait_until(lambda: only_servers(two), 15)
+
+
+def test_ssh_that_is_killed_costs_one_case_and_is_run_again(two: Network, place: Place) -> None:
+    options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")
+    session = place.begin(*options, "--time-budget=60")
+    assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
+    (client, *_) = ssh_of(two.hosts[0].processes(), "host1")
+    os.kill(client, signal.SIGKILL)
+    ran = place.ran(session)
+    assert ran.exit_code == 1, ran.text
+    assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"]
+    assert only_servers(two)
+
+
+def ssh_of(processes: list[int], host: str) -> list[int]:
+    """The clients that lead to a host."""
+    return [
+        one
+        for one in processes
+        if Path(f"/proc/{one}/comm").read_text() == "ssh\n"
+        and f"\0{host}\0" in Path(f"/proc/{one}/cmdline").read_text()
+    ]
