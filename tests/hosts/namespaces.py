@@ -162,11 +162,17 @@ def kill_in(namespace: str) -> None:
 
 
 def remove(namespace: str) -> None:
-    """Kill what runs in a namespace, and remove it with its files; one that is gone is fine."""
+    """Kill what runs in a namespace, and remove it with its files; one that is gone is fine.
+
+    A relay, or another run's first step, may remove the same one at the same time.
+    """
     kill_in(namespace)
     shutil.rmtree(ETC / namespace, ignore_errors=True)
-    if (NAMESPACES / namespace).exists():
+    try:
         run(["ip", "netns", "delete", namespace])
+    except HostError:
+        if (NAMESPACES / namespace).exists():
+            raise
 
 
 def remove_leftovers() -> list[str]:
@@ -189,8 +195,8 @@ def _owner(process: int) -> str:
 
 
 def _is_alive(namespace: str) -> bool:
-    process, started = namespace.removeprefix(f"{PREFIX}-").split("-")[:2]
     try:
+        process, started = namespace.removeprefix(f"{PREFIX}-").split("-")[:2]
         return _owner(int(process)) == f"{process}-{started}"
     except (OSError, ValueError):
         return False

@@ -68,8 +68,8 @@ def test_bytes_take_the_time_of_the_links_rate(two: Network, listen: Listen) -> 
     first, second = two.hosts
     listen(second, "sink")
     seconds = sent_s(first, second, _BYTES)
-    rate = RATE_BITS_PER_S / 8
-    assert seconds == pytest.approx(2 * DELAY_S + (_BYTES - BURST_BYTES) / rate, rel=0.1)
+    expected_s = 2 * DELAY_S + (_BYTES - BURST_BYTES) * 8 / RATE_BITS_PER_S
+    assert expected_s < seconds < 1.5 * expected_s
 
 
 def test_a_host_that_is_slowed_tenfold_takes_ten_times_as_long(
@@ -78,9 +78,8 @@ def test_a_host_that_is_slowed_tenfold_takes_ten_times_as_long(
     first, second = two.hosts
     listen(second, "sink")
     two.slow(first)
-    assert sent_s(first, second, _BYTES // 4) == pytest.approx(
-        2 * DELAY_S + (_BYTES // 4 - BURST_BYTES) * 80 / RATE_BITS_PER_S, rel=0.1
-    )
+    expected_s = 2 * DELAY_S + (_BYTES // 4 - BURST_BYTES) * 80 / RATE_BITS_PER_S
+    assert expected_s < sent_s(first, second, _BYTES // 4) < 1.5 * expected_s
 
 
 def test_a_cut_host_is_silent_and_can_be_reached_again_when_it_is_healed(
