@@ -16,6 +16,7 @@ from . import required
 from .debian import missing_packages
 from .namespaces import Host
 from .network import Network, network
+from .sessions import Place
 from .sshd import Ssh, sshd
 
 Listen = Callable[[Host, str], subprocess.Popen[str]]
@@ -65,3 +66,11 @@ def reached(installed: None, two: Network, tmp_path: Path) -> Iterator[Ssh]:
     """Two hosts that run sshd."""
     with sshd(two.hosts, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def place(two: Network, reached: Ssh, tmp_path: Path) -> Place:
+    """Sessions on the first host, from which ssh leads to both."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return Place(host=two.hosts[0], folder=folder)

@@ -65,6 +65,11 @@ class Network:
         """What became of packets so far: delivered, lost, cut, and how late they were."""
         return self._order({"do": "counts"})
 
+    def runs_only(self, *programs: str) -> bool:
+        """Whether nothing but these programs runs on any host."""
+        found = [Path(f"/proc/{each}/comm") for host in self.hosts for each in host.processes()]
+        return {path.read_text().strip() for path in found if path.exists()} <= {*programs}
+
     def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         return _ask(self.relay, order)
 

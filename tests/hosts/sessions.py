@@ -19,6 +19,7 @@ from .namespaces import Host
 
 ROOT = Path(__file__).parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "perf/")
+PYTHON_THERE = f"--host-python={sys.executable}"
 TIMEOUT_S = 300.0
 
 

@@ -21,20 +21,6 @@ PYTHON = f"--host-python={sys.executable}"
 FAKE = ("--frameworks=fake", "--payloads=1K", "--launches=1")
 
 
-@pytest.fixture
-def place(two: Network, reached: Ssh, tmp_path: Path) -> Place:
-    """Sessions on the first host, from which ssh leads to both."""
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return Place(host=two.hosts[0], folder=folder)
-
-
-def only_servers(two: Network) -> bool:
-    """Whether nothing but sshd runs on any host."""
-    found = [Path(f"/proc/{each}/comm") for host in two.hosts for each in host.processes()]
-    return {path.read_text().strip() for path in found if path.exists()} <= {"sshd"}
-
-
 def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> None:
     ran = place.ran(
         place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M", "--launches=1")
@@ -43,7 +29,7 @@ def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> 
     assert set(ran.outcomes.values()) == {"NO_BASELINE"}
     assert len(ran.outcomes) == 15
     assert ran.hosts == 2
-    assert only_servers(two)
+    assert two.runs_only("sshd")
     assert place.left() == []
 
 
@@ -54,7 +40,7 @@ def test_nothing_of_busbw_has_to_be_installed_there(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     ran = place.ran(place.begin(BOTH, f"--host-python={bare}/bin/python", *FAKE))
     assert ran.exit_code == 0, ran.text
-    assert only_servers(two)
+    assert two.runs_only("sshd")
 
 
 def test_a_framework_that_is_missing_there_is_red_and_named(
@@ -66,14 +52,14 @@ def test_a_framework_that_is_missing_there_is_red_and_named(
     ran = place.ran(place.begin(BOTH, f"--host-python={bare}/bin/python", *options))
     assert ran.exit_code == 4
     assert "on host" in ran.text and "No module named 'jax'" in ran.text, ran.text
-    assert only_servers(two)
+    assert two.runs_only("sshd")
 
 
 def test_a_wrong_option_is_red_and_starts_nothing(two: Network, place: Place) -> None:
     ran = place.ran(place.begin(BOTH, PYTHON, "--payloads=1Q"))
     assert ran.exit_code == 4
     assert "--payloads: '1Q' is not a size" in ran.text
-    assert only_servers(two)
+    assert two.runs_only("sshd")
 
 
 def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reached: Ssh) -> None:
@@ -84,7 +70,7 @@ def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reache
     assert ran.exit_code == 4
     assert "an agent did not start on host" in ran.text
     assert "Permission denied (publickey)" in ran.text
-    assert only_servers(two)
+    assert two.runs_only("sshd")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -95,7 +81,7 @@ def test_a_session_that_ends_leaves_nothing_on_any_host(
     assert wait_until(lambda: "busbw: pass 1/3" in place.text, 60)
     os.kill(session.pid, number)
     assert session.wait(30) != 0
-    assert wait_until(lambda: only_servers(two), 15)
+    assert wait_until(lambda: two.runs_only("sshd"), 15)
 
 
 def test_ssh_that_is_killed_costs_one_case_and_is_run_again(two: Network, place: Place) -> None:
@@ -107,7 +93,7 @@ def test_ssh_that_is_killed_costs_one_case_and_is_run_again(two: Network, place:
     ran = place.ran(session)
     assert ran.exit_code == 1, ran.text
     assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"]
-    assert only_servers(two)
+    assert two.runs_only("sshd")
 
 
 def ssh_of(processes: list[int], host: str) -> list[int]:
