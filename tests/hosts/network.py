@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ class Network:
     hosts: Sequence[Host]
     relay: subprocess.Popen[str]
     rate_bits_per_s: int
-    _slowed: set[str] = field(default_factory=set)
 
     def cut(self, *hosts: Host) -> None:
         """Drop all that one host sends and gets, or all between two."""

@@ -27,10 +27,3 @@ def missing() -> str:
     return (
         f"{absent[0]} is not installed (Debian: iproute2, util-linux, hostname)" if absent else ""
     )
-
-
-def missing_program(*names: str) -> str:
-    """Which of these programs is not installed; empty if all are."""
-    found = missing()
-    absent = [name for name in names if not shutil.which(name)]
-    return found or (f"{absent[0]} is not installed; `tox -e hosts` installs it" if absent else "")
