@@ -21,7 +21,9 @@ from .executor import (
 from .group import Group
 from .hub import Timing
 from .interpreter import Interpreter, interpreter
+from .listening import hand_over, handed_over, listening_at
 from .local import LocalTransport, Worker
+from .local_agents import start_agent
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
 from .transport import Ended, Reply, Request, Starter
@@ -56,8 +58,12 @@ __all__ = [
     "Worker",
     "alone",
     "cache_folder",
+    "hand_over",
+    "handed_over",
     "interpreter",
+    "listening_at",
     "probe",
+    "start_agent",
     "trained",
     "worker_hash",
 ]

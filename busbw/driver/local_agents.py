@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import busbw
-from busbw.agent.joining import address_text
+from busbw.agent.addresses import address_text
 from busbw.agent.processes import LOG_CHARACTERS, SECRET, log_end, parent_death_signal
 
 from .bundle import Bundle
@@ -27,6 +28,32 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from busbw.__main__ import main; "
     "sys.exit(main())"
 )
+
+
+def start_agent(
+    address: str,
+    rank: int,
+    secret: bytes,
+    *options: str,
+    log: int,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[bytes]:
+    """An agent on this host that connects to `address`; `log` is where it writes."""
+    command = [sys.executable, "-c", _PROGRAM, str(Path(busbw.__file__).parents[1]), "agent"]
+    inherited = {name: text for name, text in os.environ.items() if name != SECRET}
+    process = subprocess.Popen(
+        [*command, f"--session={address}", f"--rank={rank}", *options],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+        env={**inherited, **environment},
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(secret + b"\n")
+    return process
 
 
 class LocalAgents:
@@ -41,25 +68,15 @@ class LocalAgents:
     def start(self, rank: int) -> None:
         """Start the agent of this rank; one that is still there is ended first."""
         self._end(rank)
-        command = [sys.executable, "-c", _PROGRAM, str(Path(busbw.__file__).parents[1]), "agent"]
-        command += [f"--session={self._address}", f"--rank={rank}"]
-        environment = {name: text for name, text in os.environ.items() if name != SECRET}
-        # The folder of an agent that is killed is removed with the bundle.
-        environment["TMPDIR"] = str(self._bundle.temporary)
         with self._log(rank).open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-                env=environment,
+            # The folder of an agent that is killed is removed with the bundle.
+            self._running[rank] = start_agent(
+                self._address,
+                rank,
+                self._secret,
+                log=log.fileno(),
+                environment={"TMPDIR": str(self._bundle.temporary)},
             )
-        self._running[rank] = process
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-            stdin.write(self._secret + b"\n")
 
     def pid(self, rank: int) -> int:
         """The process id of an agent."""
