@@ -21,12 +21,13 @@ from typing import Any, Protocol
 from busbw import wire
 from busbw.agent import messages
 from busbw.agent.connection import Connection, Lost
-from busbw.agent.frames import Direction, FrameError, fresh_nonce
+from busbw.agent.frames import Direction, Frame, FrameError, fresh_nonce
 from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
+from .listening import BACKLOG
+
 MOST_UNPROVEN = 64
-_BACKLOG = 128
 _LONGEST_WAIT_S = 0.5
 # Where the process has no descriptors left.
 _NO_ROOM_S = 0.05
@@ -117,6 +118,8 @@ class Hub:
         self.peers: dict[int, Peer] = {}
         # What keeps a host from taking part.
         self.incomparable: list[str] = []
+        # Connections that gave a wrong proof.
+        self.unproven = 0
         self._listening = listening
         self._secret = secret
         self._rooms, self._hash = parts_of(files), hash_of(files)
@@ -129,7 +132,7 @@ class Hub:
         self._woken, self._waking = socket.socketpair()
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="busbw agents", daemon=True)
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
         listening.setblocking(False)
         for one in (self._woken, self._waking):
             one.setblocking(False)
@@ -280,8 +283,18 @@ class Hub:
             nonce = bytes.fromhex(document["nonce"]) if isinstance(document, dict) else b""
             connection = stranger.connection
             connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
-            connection.checked(frame)
+            self._check_proof(connection, frame)
             self._join(stranger, document)
+
+    def _check_proof(self, connection: Connection, frame: Frame) -> None:
+        """Raises FrameError, counted, for a frame that was made without the secret."""
+        try:
+            connection.checked(frame)
+        except FrameError:
+            with self.changed:
+                self.unproven += 1
+                self.changed.notify_all()
+            raise
 
     def _join(self, stranger: _Stranger, document: Mapping[str, Any]) -> None:
         """Welcome or refuse an agent that has proved that it knows the secret."""
