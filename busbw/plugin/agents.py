@@ -6,16 +6,14 @@ A session without --agents starts its processes itself.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import secrets
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import driver
-from busbw.agent.joining import address_text
+from busbw.agent.addresses import address_of, address_text
 from busbw.agent.secret import secret_of
 from busbw.model import plural
 
@@ -87,39 +85,6 @@ def _count(text: str, processes: int) -> int:
     return count
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """The address in ``HOST:PORT``, port 0 for a free one; the host as a number.
-
-    Raises ValueError, also for an address that stands for every network of this host.
-    """
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r}; accepted is HOST:PORT")
-    if not host:
-        raise ValueError(f"{text!r}: {_ANY}")
-    try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][4]
-    except (OSError, UnicodeError) as error:
-        raise ValueError(f"{text!r}: there is no host {host!r}") from error
-    number = str(found[0])
-    if _is_any(number):
-        raise ValueError(f"{text!r}: {_ANY}")
-    return number, int(port)
-
-
-_ANY = (
-    "every network of this host could connect there; accepted is the address of the one network "
-    "that the agents are in"
-)
-
-
-def _is_any(number: str) -> bool:
-    found = ipaddress.ip_address(number.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool(found.is_unspecified or (mapped is not None and mapped.is_unspecified))
-
-
 @contextlib.contextmanager
 def transport_of(
     settings: AgentSettings | None, bundle: driver.Bundle, say: Callable[[str], None]
@@ -132,15 +97,11 @@ def transport_of(
         yield driver.LocalTransport(bundle)
         return
     secret = _secret(settings)
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.create_server((settings.host, settings.port), family=family)
-    host, port = listening.getsockname()[:2]
+    handed_over = driver.handed_over(os.environ)
+    listening = handed_over or driver.listening_at(settings.host, settings.port)
     if not settings.is_local:
-        say(
-            f"busbw: listening for {plural(settings.count, 'agent')}: on each host "
-            f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
-            f"I from 0 to {settings.count - 1}"
-        )
+        address = address_text(*listening.getsockname()[:2])
+        say(_waiting_words(settings.count, address, launched=handed_over is not None))
     found = driver.AgentsTransport(
         bundle, listening, secret, settings.count, is_local=settings.is_local
     )
@@ -148,6 +109,16 @@ def transport_of(
         yield found
     finally:
         found.close()
+
+
+def _waiting_words(count: int, address: str, *, launched: bool) -> str:
+    agents = plural(count, "agent")
+    if launched:
+        return f"busbw: listening at {address} for {agents}, which the launcher has started"
+    return (
+        f"busbw: listening for {agents}: on each host `python -m busbw agent --session={address} "
+        f"--rank=I`, I from 0 to {count - 1}"
+    )
 
 
 def _secret(settings: AgentSettings) -> bytes:
