@@ -40,6 +40,7 @@ _PURE: Mapping[str, set[str]] = {
     "stacks": {"model", "wire", "inputs", "writing", "locks"},
     "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
     "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
+    "launchers": {"model"},
     "agent": {"model", "wire", "locks"},
     "driver": {"model", "wire", "locks", "agent"},
 }
@@ -238,6 +239,8 @@ FORBIDDEN = [
     ("busbw/worker/backends/base.py", "from ...judge import Policy"),
     ("busbw/driver/local.py", "from busbw import worker"),
     ("busbw/agent/serve.py", "from busbw import driver"),
+    ("busbw/launchers/slurm.py", "from busbw.agent import joining"),
+    ("busbw/driver/hub.py", "from busbw.launchers import slurm"),
     ("busbw/agent/frames.py", "from cryptography import fernet"),
     ("busbw/worker/serve.py", "from busbw import agent"),
     ("busbw/driver/local.py", "import busbw.worker.serve as serve"),
@@ -368,6 +371,8 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/model/machine.py", "from . import words"),
         ("busbw/agent/folder.py", "from busbw import locks"),
         ("busbw/driver/local.py", "from busbw.agent import processes"),
+        ("busbw/launchers/slurm.py", "from busbw.model import plural"),
+        ("busbw/commands/ranks.py", "from busbw.launchers import launched"),
     ],
 )
 def test_what_the_map_allows_is_no_offence(path: str, line: str) -> None:

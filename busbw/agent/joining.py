@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from busbw import locks, wire
 
 from . import messages
+from .addresses import address_text
 from .channel import Channel, SocketChannel
 from .connection import Connection, Lost
 from .frames import Direction, FrameError, fresh_nonce
@@ -29,8 +30,16 @@ class JoinError(Exception):
     """Why this host takes no part; the message is the sentence that the user reads."""
 
 
+class SessionOver(JoinError):
+    """The session listened, and does no more: it has ended without this host."""
+
+
 class NotYet(Exception):
     """Nothing listens, or what listens has no room now."""
+
+
+class _Refused(NotYet):
+    """Nothing listens there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,61 +62,70 @@ class Place:
         return address_text(self.host, self.port) if self.port else self.host
 
 
-def address_text(host: str, port: int) -> str:
-    """An address as ``host:port``, with brackets where the host has colons itself."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def joined(
     place: Place, secret: bytes, wait_s: float, clock: Callable[[], float] = time.monotonic
 ) -> tuple[Connection, messages.Welcome]:
     """A connection to the session, which has welcomed this agent. Raises JoinError.
 
-    A session that does not listen yet is waited for, `wait_s` at most.
+    A session that does not listen yet, or says nothing yet, is waited for, `wait_s` at most. One
+    that took a connection, of which it need not have known, and then does not listen any more is
+    over.
     """
     end_s = clock() + wait_s
+    reached = False
     while True:
         try:
-            return _tried(place, secret, max(1.0, end_s - clock()))
+            channel = _connected(place, max(1.0, end_s - clock()))
+            reached = True
+            return welcomed(channel, place, secret, max(0.0, end_s - clock()))
         except NotYet as error:
+            if reached and isinstance(error, _Refused):
+                raise SessionOver(f"the session at {place.address} is over") from error
             if clock() > end_s:
                 words = f"no session at {place.address} within {wait_s:g} s ({error})"
                 raise JoinError(words) from error
         time.sleep(_AGAIN_S)
 
 
-def _tried(place: Place, secret: bytes, wait_s: float) -> tuple[Connection, messages.Welcome]:
+def _connected(place: Place, wait_s: float) -> SocketChannel:
     try:
         sock = socket.create_connection((place.host, place.port), timeout=min(wait_s, HANDSHAKE_S))
+    except ConnectionRefusedError as error:
+        raise _Refused(error.strerror or str(error)) from error
     except OSError as error:
         raise NotYet(error.strerror or str(error)) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return welcomed(SocketChannel(sock), place, secret)
+    return SocketChannel(sock)
 
 
-def welcomed(channel: Channel, place: Place, secret: bytes) -> tuple[Connection, messages.Welcome]:
+def welcomed(
+    channel: Channel, place: Place, secret: bytes, hello_s: float = HANDSHAKE_S
+) -> tuple[Connection, messages.Welcome]:
     """A connection over `channel`, which is closed unless the session welcomes this agent.
 
-    Raises JoinError, and NotYet where the session says nothing.
+    A session may listen long before it answers: its first word may take `hello_s`. Raises
+    JoinError, and NotYet where the session says nothing.
     """
     connection = Connection(channel)
     try:
-        return connection, _welcome(connection, place, secret)
+        return connection, _welcome(connection, place, secret, max(hello_s, HANDSHAKE_S))
     except BaseException:
         connection.close()
         raise
 
 
-def _welcome(connection: Connection, place: Place, secret: bytes) -> messages.Welcome:
-    end_s = time.monotonic() + HANDSHAKE_S
+def _welcome(
+    connection: Connection, place: Place, secret: bytes, hello_s: float
+) -> messages.Welcome:
     try:
-        hello = messages.read(messages.Hello, _next_body(connection, end_s))
+        said = _next_body(connection, time.monotonic() + hello_s)
+        hello = messages.read(messages.Hello, said)
         session = bytes.fromhex(hello.nonce)
     except Lost as error:
         raise NotYet(str(error)) from error
     except (FrameError, wire.WireError, ValueError) as error:
         raise JoinError(f"what listens at {place.address} is no session: {error}") from error
-    nonce = fresh_nonce()
+    nonce, end_s = fresh_nonce(), time.monotonic() + HANDSHAKE_S
     try:
         connection.prove(secret, Direction.TO_SESSION, session, nonce)
         connection.post(

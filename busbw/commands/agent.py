@@ -11,6 +11,7 @@ import platform
 import sys
 from pathlib import Path
 
+from busbw.agent.addresses import split_address
 from busbw.agent.joining import JoinError, Place
 from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
@@ -86,11 +87,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    host, port = split_address(text, least_port=1)
+    if not host:
         raise ValueError(f"{text!r}; accepted is HOST:PORT")
-    return host, int(port)
+    return host, port
 
 
 def _name(text: str) -> str:

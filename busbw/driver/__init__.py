@@ -20,8 +20,9 @@ from .executor import (
 from .group import Group
 from .hub import Timing
 from .interpreter import Interpreter, interpreter
+from .listening import hand_over, handed_over, listening_at
 from .local import LocalTransport, Worker
-from .local_agents import LocalAgents
+from .local_agents import LocalAgents, start_agent
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
 from .ssh_agents import SshAgents, SshHosts
@@ -60,8 +61,12 @@ __all__ = [
     "Worker",
     "alone",
     "cache_folder",
+    "hand_over",
+    "handed_over",
     "interpreter",
+    "listening_at",
     "probe",
+    "start_agent",
     "trained",
     "worker_hash",
 ]

@@ -13,8 +13,8 @@ from itertools import groupby
 
 from busbw import locks
 from busbw.agent import messages
-from busbw.agent.joining import address_text
-from busbw.model import Cluster, ClusterMember, LaunchId
+from busbw.agent.addresses import address_text
+from busbw.model import Cluster, ClusterMember, LaunchId, plural
 
 from .agent_worker import AgentWorker
 from .alone import BusyError
@@ -196,25 +196,29 @@ class AgentsTransport(Transport):
                 if self._starter is not None and self._starter.ended(missing()):
                     break
                 hub.changed.wait(min(0.2, max(0.0, end_s - time.monotonic())))
-            left, differ = missing(), list(hub.incomparable)
+            left, differ, unproven = missing(), list(hub.incomparable), hub.unproven
         if differ:
             raise IncomparableHosts("; ".join(dict.fromkeys(differ)))
         if left:
-            raise AgentsMissing(self._missing_words(left, wait_s))
+            raise AgentsMissing(self._missing_words(left, wait_s, unproven))
 
     def is_ready(self, rank: int) -> bool:
         """Whether the agent of this rank has joined, and has the files that workers run."""
         peer = self.hub.peers.get(rank)
         return peer is not None and peer.is_ready and not peer.why_lost
 
-    def _missing_words(self, ranks: Sequence[int], wait_s: float) -> str:
+    def _missing_words(self, ranks: Sequence[int], wait_s: float, unproven: int) -> str:
         if self._starter is not None:
             return f"an agent did not start on {self._starter.why(ranks)}"
         words = "rank " if len(ranks) == 1 else "ranks "
         words += ", ".join(map(str, ranks))
+        words = f"of {self._count} agents {words} did not join within {wait_s:g} s; "
+        if unproven:
+            connections = plural(unproven, "connection")
+            return f"{words}{connections} did not prove that they know the secret"
         return (
-            f"of {self._count} agents {words} did not join within {wait_s:g} s; did you start "
-            "`python -m busbw agent` on every host?"
+            f"{words}did you start `python -m busbw agent`, or `python -m busbw run` by a "
+            "launcher, on every host?"
         )
 
     def _ports(self, peer: Peer, count: int) -> tuple[int, ...]:

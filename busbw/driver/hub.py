@@ -21,14 +21,14 @@ from busbw import wire
 from busbw.agent import messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
-from busbw.agent.frames import Direction, FrameError
+from busbw.agent.frames import Direction, Frame, FrameError
 from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
+from .listening import BACKLOG
 from .peers import Adopted, Listener, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
-_BACKLOG = 128
 _LONGEST_WAIT_S = 0.5
 # Where the process has no descriptors left.
 _NO_ROOM_S = 0.05
@@ -61,6 +61,8 @@ class Hub:
         self.peers: dict[int, Peer] = {}
         # What keeps a host from taking part.
         self.incomparable: list[str] = []
+        # Connections that gave a wrong proof.
+        self.unproven = 0
         self._listening = listening
         self._secret = secret
         self._rooms, self._hash = parts_of(files), hash_of(files)
@@ -77,7 +79,7 @@ class Hub:
         for one in (self._woken, self._waking):
             one.setblocking(False)
         if listening is not None:
-            listening.listen(_BACKLOG)
+            listening.listen(BACKLOG)
             listening.setblocking(False)
             self._selector.register(
                 listening, selectors.EVENT_READ, lambda events: self._accept(listening)
@@ -251,8 +253,18 @@ class Hub:
             document = wire.parsed(frame.body)
             nonce = bytes.fromhex(document["nonce"]) if isinstance(document, dict) else b""
             connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
-            connection.checked(frame)
+            self._check_proof(connection, frame)
             self._join(stranger, document)
+
+    def _check_proof(self, connection: Connection, frame: Frame) -> None:
+        """Raises FrameError, counted, for a frame that was made without the secret."""
+        try:
+            connection.checked(frame)
+        except FrameError:
+            with self.changed:
+                self.unproven += 1
+                self.changed.notify_all()
+            raise
 
     def _join(self, stranger: Stranger, document: Mapping[str, Any]) -> None:
         """Welcome or refuse an agent that has proved that it knows the secret."""

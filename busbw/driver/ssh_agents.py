@@ -17,7 +17,7 @@ import busbw
 from busbw.agent import remote
 
 from .bundle import Bundle
-from .starting import Adopt, AgentStarter
+from .starting import Adopt, AgentStarter, child
 
 _FOLDERS = ("agent", "model")
 _FILES = ("__init__.py", "wire.py", "locks.py")
@@ -47,10 +47,12 @@ class SshAgents(AgentStarter):
 
     def start(self, rank: int, adopt: Adopt) -> None:
         """Start the agent of this rank; one that is still there is ended first."""
+        self._end(rank)
+        command = command_of(self._hosts, self._hosts.hosts[rank])
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = command_of(self._hosts, self._hosts.hosts[rank])
-            self._start(rank, command, theirs.fileno(), writes_channel=True)
+        with theirs, self._log(rank).open("ab") as log:
+            channel = theirs.fileno()
+            self._running[rank] = child(command, channel, channel, log.fileno())
         adopt(ours, self._first(rank))
 
     def place(self, rank: int) -> str:

@@ -26,6 +26,25 @@ _EXIT_GRACE_S = 5.0
 Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
 
 
+def child(
+    command: Sequence[str],
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """A process with a group of its own, which ends with the thread that starts it."""
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+        env=environment,
+    )
+
+
 class AgentStarter(ABC):
     """Starts agents by rank, and ends them; their logs are in the `bundle`.
 
@@ -65,29 +84,6 @@ class AgentStarter(ABC):
         """End all of them, those first that have been told that the session is over."""
         for rank in list(self._running):
             self._end(rank)
-
-    def _start(
-        self,
-        rank: int,
-        command: Sequence[str],
-        channel: int,
-        environment: Mapping[str, str] | None = None,
-        *,
-        writes_channel: bool = False,
-    ) -> subprocess.Popen[bytes]:
-        """Start a process that has `channel` as stdin, and as stdout if it `writes_channel`."""
-        self._end(rank)
-        with self._log(rank).open("ab") as log:
-            self._running[rank] = subprocess.Popen(
-                command,
-                stdin=channel,
-                stdout=channel if writes_channel else log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-                env=environment,
-            )
-        return self._running[rank]
 
     def _end(self, rank: int) -> None:
         process = self._running.pop(rank, None)

@@ -6,16 +6,14 @@ A session with neither starts its processes itself.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import secrets
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import driver
-from busbw.agent.joining import address_text
+from busbw.agent.addresses import address_of, address_text
 from busbw.agent.secret import secret_of
 from busbw.model import plural
 
@@ -119,39 +117,6 @@ def _check_shares(name: str, words: str, count: int, processes: int | None) -> N
         )
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """The address in ``HOST:PORT``, port 0 for a free one; the host as a number.
-
-    Raises ValueError, also for an address that stands for every network of this host.
-    """
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r}; accepted is HOST:PORT")
-    if not host:
-        raise ValueError(f"{text!r}: {_ANY}")
-    try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][4]
-    except (OSError, UnicodeError) as error:
-        raise ValueError(f"{text!r}: there is no host {host!r}") from error
-    number = str(found[0])
-    if _is_any(number):
-        raise ValueError(f"{text!r}: {_ANY}")
-    return number, int(port)
-
-
-_ANY = (
-    "every network of this host could connect there; accepted is the address of the one network "
-    "that the agents are in"
-)
-
-
-def _is_any(number: str) -> bool:
-    found = ipaddress.ip_address(number.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool(found.is_unspecified or (mapped is not None and mapped.is_unspecified))
-
-
 @contextlib.contextmanager
 def transport_of(
     settings: AgentSettings | None, bundle: driver.Bundle, say: Callable[[str], None]
@@ -176,8 +141,10 @@ def _agents(
     count = settings.count
     if isinstance(settings, ListenSettings):
         secret = secret_of(settings.secret_file, os.environ)
-        listening = _listening(settings.host, settings.port)
-        say(_how_to_join(listening, count))
+        handed_over = driver.handed_over(os.environ)
+        listening = handed_over or driver.listening_at(settings.host, settings.port)
+        address = address_text(*listening.getsockname()[:2])
+        say(_waiting_words(count, address, launched=handed_over is not None))
         return driver.AgentsTransport(bundle, listening, secret, count)
     # Nobody else has to know it.
     secret = secrets.token_hex(32).encode()
@@ -185,20 +152,16 @@ def _agents(
         say(f"busbw: starting {plural(count, 'agent')} through ssh")
         starter = driver.SshAgents(bundle, settings.hosts, secret)
         return driver.AgentsTransport(bundle, None, secret, count, starter=starter)
-    listening = _listening(_LOOPBACK, 0)
+    listening = driver.listening_at(_LOOPBACK, 0)
     local = driver.LocalAgents(bundle, listening.getsockname()[1], secret)
     return driver.AgentsTransport(bundle, listening, secret, count, starter=local)
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family)
-
-
-def _how_to_join(listening: socket.socket, count: int) -> str:
-    host, port = listening.getsockname()[:2]
+def _waiting_words(count: int, address: str, *, launched: bool) -> str:
+    agents = plural(count, "agent")
+    if launched:
+        return f"busbw: listening at {address} for {agents}, which the launcher has started"
     return (
-        f"busbw: listening for {plural(count, 'agent')}: on each host "
-        f"`python -m busbw agent --session={address_text(host, port)} --rank=I`, "
-        f"I from 0 to {count - 1}"
+        f"busbw: listening for {agents}: on each host `python -m busbw agent --session={address} "
+        f"--rank=I`, I from 0 to {count - 1}"
     )

@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from busbw import driver, history
 from busbw.driver import Interpreter, Side
 from busbw.frameworks import FRAMEWORKS
+from busbw.launchers import tpu
 from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
 from busbw.workloads import check_blocks
 
@@ -60,12 +61,12 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
     if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
         return
-    chips = slices.has_chips()
+    chips = tpu.has_chips()
     if settings.device is None and not chips:
         return
-    hosts, source = slices.hosts_of_slice(os.environ, chips=chips)
-    if hosts > 1:
-        raise pytest.UsageError(f"busbw: {slices.words(hosts, source)}")
+    hosts, source = tpu.hosts_of_slice(os.environ, chips=lambda: chips)
+    if len(hosts) > 1:
+        raise pytest.UsageError(f"busbw: {slices.words(len(hosts), source)}")
 
 
 def _of_all(

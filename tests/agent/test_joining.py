@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ from busbw.agent import joining, messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, fresh_nonce
-from busbw.agent.joining import JoinError, Place, address_text, joined
+from busbw.agent.joining import JoinError, Place, SessionOver, joined
 
 from .agents import HOST, SECRET, listening
 
@@ -72,6 +73,51 @@ def test_one_that_has_no_room_now_is_asked_again() -> None:
     with served(full) as place, pytest.raises(JoinError, match=r"within 0\.5 s"):
         joined(place, SECRET, 0.5)
     assert len(asked) > 1
+
+
+def test_one_that_ends_before_it_says_anything_is_over() -> None:
+    port = listening()
+    place = Place(host=HOST, port=port.getsockname()[1], rank=0, name="here")
+    timer = threading.Timer(0.3, port.close)
+    timer.start()
+    with pytest.raises(SessionOver) as over:
+        joined(place, SECRET, 30)
+    timer.join()
+    assert str(over.value) == f"the session at {place.address} is over"
+
+
+def test_one_that_closes_a_connection_and_then_its_port_is_over() -> None:
+    port = listening()
+    place = Place(host=HOST, port=port.getsockname()[1], rank=0, name="here")
+
+    def close() -> None:
+        port.accept()[0].close()
+        port.close()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with pytest.raises(SessionOver):
+        joined(place, SECRET, 30)
+    thread.join()
+
+
+def test_one_that_says_its_first_word_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.1)
+    connections = []
+
+    def welcome(sock: socket.socket) -> None:
+        connections.append(sock)
+        time.sleep(0.5)
+        connection, nonce = hello(sock)
+        agent = bytes.fromhex(_join(sock).nonce)
+        connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
+        connection.post(messages.Welcome(protocol=messages.PROTOCOL))
+        connection.flush()
+
+    with served(welcome) as place:
+        connection, _ = joined(place, SECRET, 30)
+        connection.close()
+    assert len(connections) == 1
 
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 400 Bad\r\n" * 9, b"\0\0\0\2" + b"x" * 60])
@@ -155,8 +201,3 @@ def test_what_the_session_says_instead_of_a_welcome_is_passed_on(
 
     with served(refuse) as place, pytest.raises(JoinError, match=why):
         joined(place, SECRET, 5)
-
-
-def test_an_address_with_colons_has_brackets() -> None:
-    assert address_text("10.0.0.1", 4000) == "10.0.0.1:4000"
-    assert address_text("fe80::1", 4000) == "[fe80::1]:4000"

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -49,7 +50,7 @@ from busbw.model import (
     TrainingAnswer,
 )
 from tests import build
-from tests.agent.agents import HOST, LONG_S, SECRET, agent, listening
+from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
 
 from .dying import interpreter
 from .processes import processes, state, wait_until
@@ -322,9 +323,33 @@ def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
     finally:
         transport.close()
     assert str(missing.value) == (
-        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent` "
-        "on every host?"
+        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
+        "or `python -m busbw run` by a launcher, on every host?"
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 connection did not"), (2, "2 connections did not")]
+)
+def test_connections_with_another_secret_are_counted(
+    bundle: Bundle, count: int, words: str
+) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    number = port.getsockname()[1]
+    try:
+        for _ in range(count):
+            with agent(number, 0, secret=b"another secret of tests") as one:
+                assert ended(one)[0] == 1
+        # What says nothing, and what is no agent, prove nothing and are not counted.
+        with socket.create_connection((HOST, number)) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(AgentsMissing) as missing:
+                transport.join(0.3)
+    finally:
+        transport.close()
+    why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
+    assert str(missing.value).endswith(why)
 
 
 def test_a_host_with_another_python_cannot_be_compared(

@@ -52,9 +52,9 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
 
 
 def test_a_process_that_dies_is_named_with_its_host(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "kill"}])
+    folder.script(processes={"1": {"cases": [{"payload_bytes": 2**20, "then": "kill"}]}})
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
-    assert "worker 0 on one: the worker was killed (SIGKILL)" in ran.case()["text"]
+    assert "worker 1 on two: the worker was killed (SIGKILL)" in ran.case()["text"]
     assert not folder.left_over()
 
 

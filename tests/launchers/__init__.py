@@ -1,0 +1,1 @@
+"""Tests of launchers: variables as real ones set them, and odd ones."""
