@@ -65,7 +65,7 @@ def agent_settings_of(
     text, wait_s = texts["agents"], seconds_of("agents_wait", texts["agents_wait"])
     _check_together(texts)
     if texts["hosts"]:
-        hosts = ssh_hosts_of(texts, environment, wait_s, lambda: ())
+        hosts = ssh_hosts_of(texts, environment, wait_s)
         count = len(hosts.hosts)
         _check_shares("hosts", f"{count} hosts", count, processes)
         return SshSettings(count=count, wait_s=wait_s, hosts=hosts)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from busbw.driver import SshHosts
+from busbw.launchers import tpu
 from busbw.model import variables
 
 from .parsing import checked
@@ -28,10 +29,10 @@ def ssh_hosts_of(
     texts: Mapping[str, str],
     environment: Mapping[str, str],
     wait_s: float,
-    of_slice: Callable[[], tuple[str, ...]],
+    slice_of: Callable[[Mapping[str, str]], tuple[tuple[str, ...], str]] = tpu.hosts_of_slice,
 ) -> SshHosts:
-    """What the options ask for; `of_slice` has the hosts of this TPU slice. Raises ValueError."""
-    hosts = checked("hosts", lambda text: _hosts(text, of_slice), texts["hosts"])
+    """What the options ask for; `slice_of` has the hosts of this TPU slice. Raises ValueError."""
+    hosts = checked("hosts", lambda text: _hosts(text, slice_of, environment), texts["hosts"])
     names = checked("host_env", _names, texts["host_env"])
     return SshHosts(
         hosts=hosts,
@@ -41,10 +42,19 @@ def ssh_hosts_of(
     )
 
 
-def _hosts(text: str, of_slice: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+def _hosts(
+    text: str,
+    slice_of: Callable[[Mapping[str, str]], tuple[tuple[str, ...], str]],
+    environment: Mapping[str, str],
+) -> tuple[str, ...]:
     if text == SLICE:
-        return of_slice()
-    found = _of_file(text[1:]) if text.startswith("@") else [one.strip() for one in text.split(",")]
+        found, source = slice_of(environment)
+        if not found:
+            raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
+    elif text.startswith("@"):
+        found = _of_file(text[1:])
+    else:
+        found = tuple(one.strip() for one in text.split(","))
     for host in found:
         if not _HOST.fullmatch(host):
             raise ValueError(f"{host[:100]!r} is no host; accepted is what ssh connects to")
@@ -53,17 +63,17 @@ def _hosts(text: str, of_slice: Callable[[], tuple[str, ...]]) -> tuple[str, ...
                 f"{host!r} is there twice; accepted is each host once, and as many processes on "
                 "each as --processes shares out"
             )
-    return tuple(found)
+    return found
 
 
-def _of_file(name: str) -> list[str]:
+def _of_file(name: str) -> tuple[str, ...]:
     """A host in each line; what follows a ``#`` is a comment."""
     try:
         lines = Path(name).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) else "no text"
         raise ValueError(f"@{name}: {words}") from error
-    found = [host for line in lines if (host := line.partition("#")[0].strip())]
+    found = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
     if not found:
         raise ValueError(f"@{name}: no hosts; accepted is one in each line")
     return found

@@ -71,7 +71,13 @@ def test_only_the_variables_of_the_list_are_forwarded(
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
     texts = {"hosts": "one", "host_python": "", "host_env": names}
-    assert ssh_hosts_of(texts, ours, 60, tuple).environment == forwarded
+    assert ssh_hosts_of(texts, ours, 60).environment == forwarded
+
+
+def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known() -> None:
+    texts = {"hosts": "tpu", "host_python": "", "host_env": ""}
+    found = ssh_hosts_of(texts, {"TPU_WORKER_HOSTNAMES": "t0, t1"}, 60)
+    assert found.hosts == ("t0", "t1")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,7 @@ def test_only_the_variables_of_the_list_are_forwarded(
         (("--hosts=one,one",), "--hosts: 'one' is there twice; accepted is each host once"),
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
         (("--hosts=@empty",), "--hosts: @empty: no hosts; accepted is one in each line"),
+        (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
         (("--hosts=one", "--agents=local"), "accepted is one of --hosts and --agents"),
         (("--hosts=one", "--listen=127.0.0.1:1"), "--listen: there are no --agents=N"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
