@@ -112,7 +112,11 @@ def options_of(words: Sequence[str], defaults: str = "") -> Options:
             own[name] = value if equals else next(rest, "")
             if not own[name]:
                 raise RankError(f"{name}: there is no value")
-    return Options(own=own, passed=tuple(passed), defaults=tuple(shlex.split(defaults)))
+    try:
+        found = tuple(shlex.split(defaults))
+    except ValueError as error:
+        raise RankError(f"PYTEST_ADDOPTS: {error}: {defaults[:60]!r}") from error
+    return Options(own=own, passed=tuple(passed), defaults=found)
 
 
 def part_of(

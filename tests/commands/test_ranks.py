@@ -71,6 +71,11 @@ def test_an_option_without_a_value_is_refused() -> None:
             options_of(words)
 
 
+def test_defaults_that_cannot_be_read_are_refused() -> None:
+    with pytest.raises(RankError, match="PYTEST_ADDOPTS: No closing quotation"):
+        options_of([], "-k 'one")
+
+
 def test_without_a_launcher_and_a_rank_it_is_alone() -> None:
     assert part_of(options("perf/"), {}, by(None)) is None
     assert part_of(options("--agents=2", "--listen=10.0.0.1:0"), {}, by(None)) is None
