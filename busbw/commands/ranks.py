@@ -27,7 +27,7 @@ NAMES = (AUTO, NONE, *FINDERS)
 _FIRST_PORT, _LAST_PORT = 61000, 65535
 
 ADDRESS = "--session=HOST:PORT, an address of rank 0's host and a free port, the same on all ranks"
-_ALONE = "--launcher=none for a session of this process alone"
+_ALONE = "--launcher=none for a session without this launcher"
 _SHOWS = ("-h", "--help", "-V", "--version")
 _WAIT_S = 60.0
 

@@ -127,7 +127,7 @@ def test_a_pod_has_its_part_by_both() -> None:
 def test_what_a_pod_is_not_told_is_named(words: tuple[str, ...], missing: str) -> None:
     why = refused(POD, *words, name="kubernetes")
     assert "Kubernetes started this process as rank 1 and says no more" in why
-    assert missing in why and why.endswith("--launcher=none for a session of this process alone")
+    assert missing in why and why.endswith("--launcher=none for a session without this launcher")
 
 
 @pytest.mark.parametrize("agents", ["3", "1", "local", "x"])
