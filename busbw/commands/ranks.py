@@ -27,7 +27,7 @@ NAMES = (AUTO, NONE, *FINDERS)
 _FIRST_PORT, _LAST_PORT = 61000, 65535
 
 ADDRESS = "--session=HOST:PORT, an address of rank 0's host and a free port, the same on all ranks"
-_ALONE = "--launcher=none for a session of this process alone"
+_ALONE = "--launcher=none for a session without this launcher"
 _SHOWS = ("-h", "--help", "-V", "--version")
 _WAIT_S = 60.0
 
@@ -112,7 +112,11 @@ def options_of(words: Sequence[str], defaults: str = "") -> Options:
             own[name] = value if equals else next(rest, "")
             if not own[name]:
                 raise RankError(f"{name}: there is no value")
-    return Options(own=own, passed=tuple(passed), defaults=tuple(shlex.split(defaults)))
+    try:
+        found = tuple(shlex.split(defaults))
+    except ValueError as error:
+        raise RankError(f"PYTEST_ADDOPTS: {error}: {defaults[:60]!r}") from error
+    return Options(own=own, passed=tuple(passed), defaults=found)
 
 
 def part_of(

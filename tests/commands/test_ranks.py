@@ -71,6 +71,11 @@ def test_an_option_without_a_value_is_refused() -> None:
             options_of(words)
 
 
+def test_defaults_that_cannot_be_read_are_refused() -> None:
+    with pytest.raises(RankError, match="PYTEST_ADDOPTS: No closing quotation"):
+        options_of([], "-k 'one")
+
+
 def test_without_a_launcher_and_a_rank_it_is_alone() -> None:
     assert part_of(options("perf/"), {}, by(None)) is None
     assert part_of(options("--agents=2", "--listen=10.0.0.1:0"), {}, by(None)) is None
@@ -122,7 +127,7 @@ def test_a_pod_has_its_part_by_both() -> None:
 def test_what_a_pod_is_not_told_is_named(words: tuple[str, ...], missing: str) -> None:
     why = refused(POD, *words, name="kubernetes")
     assert "Kubernetes started this process as rank 1 and says no more" in why
-    assert missing in why and why.endswith("--launcher=none for a session of this process alone")
+    assert missing in why and why.endswith("--launcher=none for a session without this launcher")
 
 
 @pytest.mark.parametrize("agents", ["3", "1", "local", "x"])

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from busbw.agent.processes import SECRET as VARIABLE
 from tests.agent.agents import HOST, SECRET
-from tests.driver.processes import processes, wait_until
+from tests.driver.processes import processes, state, wait_until
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, NOT_NEEDED, WITHOUT_CACHE, Folder
 
@@ -103,6 +104,15 @@ def _naming(address: str) -> list[str]:
     return found
 
 
+def is_waiting(process: int) -> bool:
+    """Whether a rank sleeps between two attempts to connect, and no longer imports."""
+    for _ in range(10):
+        if state(process) != "S":
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def is_measuring(ranks: Ranks) -> bool:
     """Whether workers have come to the case that hangs."""
     logs = ranks.folder.temporary.rglob("*.log")
@@ -172,7 +182,8 @@ def test_a_launcher_says_rank_and_count(ranks: Ranks) -> None:
 def test_a_session_that_never_measures_ends_the_others_well(
     ranks: Ranks, option: str, code: int, why: str
 ) -> None:
-    ranks.start(1, option)
+    other = ranks.start(1, option)
+    assert wait_until(lambda: is_waiting(other.pid), LONG_S)
     ranks.start(0, option)
     assert ranks.codes() == [code, 0], ranks.text(0)
     assert why in ranks.text(0)
@@ -188,12 +199,12 @@ def test_a_red_session_is_red_on_rank_0_alone(ranks: Ranks) -> None:
 
 
 def test_a_rank_with_another_secret_fails_and_so_does_the_session(ranks: Ranks) -> None:
-    ranks.start(0, "--agents-wait=5")
     other = ranks.start(1, **{VARIABLE: "another secret of tests"})
-    assert other.wait(LONG_S) == 1
-    assert "does not have the same secret" in ranks.sentence(1)
+    assert wait_until(lambda: is_waiting(other.pid), LONG_S)
+    ranks.start(0, "--agents-wait=3")
     assert ranks.codes() == [4, 1]
-    why = "rank 1 did not join within 5 s; 1 connection did not prove that they know the secret"
+    assert "does not have the same secret" in ranks.sentence(1)
+    why = "rank 1 did not join within 3 s; 1 connection did not prove that they know the secret"
     assert why in ranks.text(0)
 
 

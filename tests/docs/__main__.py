@@ -42,7 +42,7 @@ _UNRUN = {
     r"pip install": "changes the environment",
     r"--device=(tpu|gpu)|tpu-v5-lite": "needs the hardware",
     r"gcloud": "needs a bucket",
-    r"busbw-secret": "needs other hosts",
+    r"busbw-secret|^(srun|mpirun)": "needs other hosts",
     r"--libtpu=|busbw compilers": "downloads compilers",
     r"-m tox\b|evidence nights|-m venv|-m pytest -n": "takes long, or another environment",
     r"--shapes=": "needs a model's shapes",

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 
-PROGRAMS = ("python", "pytest", "busbw", "tox", "pip", "pre-commit", "gcloud")
+PROGRAMS = ("python", "pytest", "busbw", "tox", "pip", "pre-commit", "gcloud", "srun", "mpirun")
 _BEGINS = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:~/\S*/)?(?:{'|'.join(PROGRAMS)})(?: |$)")
 _FENCE = re.compile(r"```.*")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

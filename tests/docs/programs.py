@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 import tomllib
 
 from busbw import commands as busbw_commands
+from busbw.commands.ranks import options_of
 from tests.docs.pages import ROOT
 
 # What is not ours is only named here.
 FOREIGN = ("build", "gcloud", "pre-commit", ".")
 _STANDARD = ("venv",)
+# What starts the program after its own options.
+_LAUNCHERS = ("srun", "mpirun")
 _OURS = ("bench", "evidence", "kills", "tests.docs")
 
 Problem = Callable[[Sequence[str]], str]
@@ -27,6 +30,7 @@ Problem = Callable[[Sequence[str]], str]
 
 def problem(words: Sequence[str], pytest_problem: Problem) -> str:
     """Why this call cannot work, or nothing; `pytest_problem` is asked for the words of pytest."""
+    words = _without_launcher(words)
     program = re.sub(r"^~/.*/", "", words[0])
     module = list(words[1:])
     if program == "python" and words[1:2] == ["-m"]:
@@ -45,13 +49,27 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
 
 def session(words: Sequence[str]) -> tuple[str, ...]:
     """The words of pytest in a call that measures or compiles; nothing for any other call."""
+    words = _without_launcher(words)
     if "perf/" in words:
-        return tuple(words[words.index("perf/") :])
+        return _of_rank_0(words[words.index("perf/") :])
     ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
     if ours[:2] != ["busbw", "run"] or ours[2:] == ["OPTIONS"]:
         return ()
     named = [word.removeprefix("busbw/") for word in ours[2:]]
+    named = list(_of_rank_0(named))
     return tuple(named) if any(word.startswith("perf/") for word in named) else ("perf/", *named)
+
+
+def _of_rank_0(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of pytest, which has as many processes as ranks."""
+    asked = options_of(words)
+    count = asked.value("--agents") if "--rank" in asked.own else ""
+    return (*asked.passed, *([f"--processes={count}"] if count else []))
+
+
+def _without_launcher(words: Sequence[str]) -> Sequence[str]:
+    is_started = words[0] in _LAUNCHERS and "python" in words
+    return words[words.index("python") :] if is_started else words
 
 
 def _of_busbw(words: Sequence[str]) -> str:

@@ -19,7 +19,10 @@ from tests.docs.pages import PAGES, ROOT, Command, commands, name_of, spans
 # Each text once: pages repeat some.
 _COMMANDS = {one.text.partition("  #")[0].rstrip(): one for page in PAGES for one in commands(page)}
 # Options of other programs.
-_OF_OTHERS = re.compile(r"--(xla_.*|require-hashes|runner|junitxml|layout|kills)")
+_OF_OTHERS = re.compile(
+    r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|kill-on-bad-exit|"
+    r"distribution|(cpus|gpus)-per-task|bind-to|map-by|batch-size)"
+)
 _MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
 # Without them pytest refuses options that name them.
 needs_frameworks = pytest.mark.skipif(bool(_MISSING), reason=f"{_MISSING} not installed")

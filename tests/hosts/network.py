@@ -66,8 +66,15 @@ class Network:
 
     def runs_only(self, *programs: str) -> bool:
         """Whether nothing but these programs runs on any host."""
-        found = [Path(f"/proc/{each}/comm") for host in self.hosts for each in host.processes()]
-        return {path.read_text().strip() for path in found if path.exists()} <= {*programs}
+        return self.programs() <= {*programs}
+
+    def programs(self) -> set[str]:
+        """The names of all programs that run on a host."""
+        found = set()
+        for path in (f"/proc/{each}/comm" for host in self.hosts for each in host.processes()):
+            with contextlib.suppress(OSError):
+                found.add(Path(path).read_text().strip())
+        return found
 
     def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         return _ask(self.relay, order)
