@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.driver.processes import wait_until
 
 from .network import Network
 from .sessions import PYTHON_THERE, Place
+
+pytestmark = pytest.mark.framework("jax")
 
 OPTIONS = ("--hosts=host0,host1", PYTHON_THERE, "--frameworks=jax", "--payloads=1M,2M,4M")
 ONE = (*OPTIONS, "--launches=1", "--agents-wait=5")

@@ -24,6 +24,8 @@ from .sessions import Place, Ran
 from .slurm import slurm
 from .sshd import Ssh
 
+pytestmark = pytest.mark.framework("jax")
+
 SECRET = "a secret that all ranks know"
 RUN = (sys.executable, "-m", "busbw", "run", "perf/")
 FAKE = ("--frameworks=fake", "--payloads=1K", "--launches=1")

@@ -18,6 +18,8 @@ from .network import Network, network
 from .sessions import PYTHON_THERE, Place, Ran
 from .sshd import sshd
 
+pytestmark = pytest.mark.framework("jax")
+
 PAYLOADS = "--payloads=1K:8M"
 WITHIN = 0.25
 

@@ -16,6 +16,8 @@ from .network import Network
 from .sessions import Place
 from .sshd import Ssh
 
+pytestmark = pytest.mark.framework("jax")
+
 BOTH = "--hosts=host0,host1"
 PYTHON = f"--host-python={sys.executable}"
 FAKE = ("--frameworks=fake", "--payloads=1K", "--launches=1")
