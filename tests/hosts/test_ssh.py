@@ -45,15 +45,18 @@ def test_nothing_of_busbw_has_to_be_installed_there(
     assert two.runs_only("sshd")
 
 
-def test_a_framework_that_is_missing_there_is_red_and_named(
+def test_a_framework_that_is_missing_on_one_host_is_red_and_named(
     two: Network, place: Place, tmp_path: Path
 ) -> None:
-    bare = tmp_path / "bare"
+    bare, either = tmp_path / "bare", tmp_path / "either"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    there = f'[ "$(hostname)" = host1 ] && exec {bare}/bin/python "$@"'
+    either.write_text(f'#!/bin/sh\n{there}\nexec {sys.executable} "$@"\n')
+    either.chmod(0o755)
     options = ("--frameworks=jax", "--payloads=1K", "--launches=1")
-    ran = place.ran(place.begin(BOTH, f"--host-python={bare}/bin/python", *options))
+    ran = place.ran(place.begin(BOTH, f"--host-python={either}", *options))
     assert ran.exit_code == 4
-    assert "on host" in ran.text and "No module named 'jax'" in ran.text, ran.text
+    assert "worker 1 on host1: " in ran.text and "No module named 'jax'" in ran.text, ran.text
     assert two.runs_only("sshd")
 
 
