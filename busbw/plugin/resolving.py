@@ -31,6 +31,7 @@ from busbw.model import (
 )
 
 from . import machine, reference_stack, references
+from .agents import SshSettings
 from .session import Collected, LevelKey, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
 
@@ -125,6 +126,9 @@ def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
     if not isinstance(spec.workload, OwnProcesses):
         return ""
+    if settings.agents is not None:
+        option = "--hosts" if isinstance(settings.agents, SshSettings) else "--agents"
+        return f"{option}: training under a strategy starts processes of its own, on one host"
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"
     if settings.injection is not None:

@@ -206,3 +206,8 @@ def test_kill_9_of_the_session_leaves_no_agent_and_no_worker(folder: Folder) -> 
     # The next session removes the folders.
     folder.script()
     folder.run(exit_code=0)
+
+
+def test_training_under_strategies_is_skipped_with_the_reason(folder: Folder) -> None:
+    ran = folder.run("--agents=local", *TWO, "-m", "training", exit_code=0)
+    assert "--agents: training under a strategy starts processes of its own" in ran.text
