@@ -80,17 +80,34 @@ def machine(
     On Linux the lock is per network namespace: a container with its own network is a machine of
     its own.
     """
-    asked = os.environ.get(MACHINE, "")
-    if sys.platform == "linux":
-        name = f"\0{_NAME}"
-        if asked:
-            name += f"-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-        held = _waited(lambda: _bound(name), lambda: _listener(name), wait_s, on_wait)
-    else:
-        root = Path(asked or "/")
-        held = _waited(lambda: of_folder(root), lambda: holder_of_folder(root), wait_s, on_wait)
-    with contextlib.closing(held):
+    with contextlib.closing(_waited(of_machine, holder_of_machine, wait_s, on_wait)):
         yield
+
+
+def of_machine() -> Held | None:
+    """The lock of the machine; None if another process holds it. Waits for nothing.
+
+    Raises OSError where such a lock is impossible.
+    """
+    return _bound(_socket_name()) if sys.platform == "linux" else of_folder(_root())
+
+
+def holder_of_machine() -> Holder:
+    """The process that holds the lock of the machine.
+
+    Ask once, not again and again: on Linux the holder keeps each of `_BACKLOG` questions, and says
+    nothing to later ones.
+    """
+    return _listener(_socket_name()) if sys.platform == "linux" else holder_of_folder(_root())
+
+
+def _socket_name() -> str:
+    asked = os.environ.get(MACHINE, "")
+    return f"\0{_NAME}" + (f"-{hashlib.sha256(asked.encode()).hexdigest()[:16]}" if asked else "")
+
+
+def _root() -> Path:
+    return Path(os.environ.get(MACHINE) or "/")
 
 
 def machine_identity() -> str:

@@ -13,28 +13,27 @@ from pathlib import Path
 from busbw.worker import host
 
 from .expected import surprises
+from .faults import Fault
 from .ground import ROOT, Ground
-from .hits import Hit, hits
+from .hits import Hit
 from .layout import LAYOUTS
-from .page import MANY, page
-from .session import Ran, Usual, ran, usual
+from .moments import Usual
+from .page import page
+from .session import Ran, ran, usual
 
 
 def main() -> int:
     """All hits; 1 if one of them was not as expected. Nothing else may run meanwhile."""
     options = _parser().parse_args()
     layout = LAYOUTS[options.layout]
-    if options.document is None and options.kills == MANY and options.framework == "jax":
+    count = layout.many if options.kills is None else options.kills
+    if options.document is None and count == layout.many and options.framework == "jax":
         options.document = ROOT / "docs" / layout.page
-    wanted = hits(
-        options.kills,
-        options.seed,
-        targets=layout.targets,
-        signals=layout.signals,
-        processes=layout.processes,
-    )
-    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        ground = Ground(Path(folder), options.framework, layout)
+    wanted = layout.draw(count, options.seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="kills-") as folder,
+        layout.ground(Path(folder), options.framework) as ground,
+    ):
         ground.prepare()
         found = _hit_all(ground, wanted, usual(ground))
     about = _about(options.framework)
@@ -46,7 +45,7 @@ def main() -> int:
     return 1 if any(surprises(one) for one in found) else 0
 
 
-def _hit_all(ground: Ground, wanted: tuple[Hit, ...], usual: Usual) -> list[Ran]:
+def _hit_all(ground: Ground, wanted: tuple[Hit | Fault, ...], usual: Usual) -> list[Ran]:
     found = []
     _tell(f"undisturbed: {usual}")
     for hit in wanted:
@@ -54,7 +53,7 @@ def _hit_all(ground: Ground, wanted: tuple[Hit, ...], usual: Usual) -> list[Ran]
         found.append(one)
         wrong = "; ".join(surprises(one))
         _tell(
-            f"{hit.number}/{len(wanted)}: {hit.target.value}, {hit.signal.name}: "
+            f"{hit.number}/{len(wanted)}: {hit.what}, {hit.how}: "
             f"exit code {one.exit_code}, {one.seconds:.0f} s" + (f": {wrong}" if wrong else "")
         )
         if wrong:
@@ -72,7 +71,11 @@ def _about(framework: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kills", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--kills", type=int, default=MANY, help=f"how many (default: {MANY})")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        help="how many (default: as many as the layout's page has)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of what is hit and when (default: 1)")
     parser.add_argument(
         "--framework", default="jax", choices=("jax", "fake"), help="fake: to try the command"
@@ -81,13 +84,14 @@ def _parser() -> argparse.ArgumentParser:
         "--layout",
         default="single",
         choices=tuple(LAYOUTS),
-        help="processes: groups of two; agents: these through local agents (default: single)",
+        help="processes: groups of two; agents: these through local agents; hosts: with ssh over "
+        "network namespaces, as root (default: single)",
     )
     parser.add_argument(
         "--document",
         type=Path,
         metavar="FILE",
-        help=f"default: the layout's page in docs/ for {MANY} kills with JAX, else stdout",
+        help="default: the layout's page in docs/ for as many kills with JAX, else stdout",
     )
     return parser
 

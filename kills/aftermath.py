@@ -12,13 +12,12 @@ from busbw.baselines import timed
 
 from .ground import PAYLOADS, Ground, commands
 
-_SOON_S = 5.0
 _LOOK_S = 0.05
 
 
 def processes(ground: Ground) -> list[int]:
     """Who still runs, some seconds later, of those that a session started, directly or not."""
-    end_s = time.monotonic() + _SOON_S
+    end_s = time.monotonic() + ground.place.soon_s
     while (found := _processes(ground)) and time.monotonic() < end_s:
         time.sleep(_LOOK_S)
     return found
@@ -34,7 +33,7 @@ def _processes(ground: Ground) -> list[int]:
                 named.add(int(path.parent.name))
         except OSError:
             continue
-    return sorted(named - {os.getpid()})
+    return sorted((named | ground.place.processes()) - {os.getpid()})
 
 
 def folders(ground: Ground) -> list[str]:
@@ -55,7 +54,7 @@ def folders_after_the_next(ground: Ground) -> list[str]:
 
 def held(ground: Ground) -> list[str]:
     """Locks that somebody still holds."""
-    found = []
+    found = ground.place.locks()
     before = os.environ.get(locks.MACHINE)
     os.environ[locks.MACHINE] = str(ground.path)
     try:

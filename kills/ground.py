@@ -8,14 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from busbw import locks
 
 from .hasty import ASKED
-from .layout import SINGLE, Layout
+from .place import Here, Place
 
 ROOT = Path(__file__).parents[1]
 LAUNCHES = 2
@@ -32,7 +32,9 @@ class Ground:
 
     path: Path
     framework: str = "jax"
-    layout: Layout = SINGLE
+    options: tuple[str, ...] = ()
+    processes: int = 1
+    place: Place = field(default_factory=Here)
 
     @property
     def temporary(self) -> Path:
@@ -87,9 +89,10 @@ class Ground:
         # Calls are timed, not slopes: how busy the machine is, is no matter here.
         command += ["--clock=dispatch", "--update-baselines=new", f"--history={self.history}"]
         command += [f"--results={self._results}"]
-        command += ["-p", "no:cacheprovider", "--color=no", *self.layout.options, *options]
+        command += ["-p", "no:cacheprovider", "--color=no", *self.place.options]
+        command += [*self.options, *options]
         with self._log.open("wb") as log:
-            return subprocess.Popen(
+            return self.place.start(
                 command,
                 cwd=self.path,
                 env=self.environment,
@@ -143,7 +146,7 @@ class Ground:
         return self._named("probe", member)
 
     def _named(self, launch: str, member: int) -> str:
-        return launch if self.layout.processes == 1 else f"{launch}.worker{member}"
+        return launch if self.processes == 1 else f"{launch}.worker{member}"
 
     def agent(self, rank: int) -> int | None:
         """The process id of the session's agent of that rank; None where there is none."""

@@ -39,6 +39,21 @@ class Hit:
     fraction: float
     member: int = 0
 
+    @property
+    def what(self) -> str:
+        """In the page's first column."""
+        return self.target.value
+
+    @property
+    def how(self) -> str:
+        """In its second."""
+        return signal.Signals(self.signal).name
+
+    @property
+    def ends_session(self) -> bool:
+        """Whether it is the session itself that is hit."""
+        return self.target is Target.SESSION
+
 
 def hits(
     count: int,

@@ -42,6 +42,10 @@ class _Refused(NotYet):
     """Nothing listens there."""
 
 
+class Silent(Lost):
+    """The session is there, and says nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """The session's `host` and `port`, and this agent's `rank` and `name` in it.
@@ -141,6 +145,9 @@ def _welcome(
         )
         connection.flush()
         found = messages.read(messages.ToAgent, _next_body(connection, end_s))
+    except Silent as error:
+        words = f"the session at {place.address} has said nothing for {HANDSHAKE_S:g} s"
+        raise JoinError(f"{words}; is the network between them cut?") from error
     except (Lost, FrameError, wire.WireError) as error:
         raise JoinError(
             f"the session at {place.address} does not have the same secret, or is over ({error})"
@@ -154,12 +161,12 @@ def _welcome(
 
 
 def _next_body(connection: Connection, end_s: float) -> bytes:
-    """The body of the next frame. Raises Lost where none comes until `end_s`."""
+    """The body of the next frame. Raises Silent where none comes until `end_s`, and Lost."""
     while True:
         body = connection.body()
         if body is not None:
             return body
         ready, _, _ = select.select([connection], [], [], max(0.0, end_s - time.monotonic()))
         if not ready:
-            raise Lost("it says nothing")
+            raise Silent("it says nothing")
         connection.receive()

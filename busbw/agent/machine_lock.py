@@ -36,12 +36,13 @@ class MachineLock:
         if self._until_s is None:
             return None
         try:
-            self._held.enter_context(locks.machine(0))
-            found = Locked()
-        except locks.Busy as error:
-            if self._clock() < self._until_s:
+            held = locks.of_machine()
+            if held is None and self._clock() < self._until_s:
                 return None
-            found = Locked(why=error.holder.text)
+            # Who holds it is asked once: the holder answers only so often.
+            found = Locked(why="" if held is not None else locks.holder_of_machine().text)
+            if held is not None:
+                self._held.enter_context(contextlib.closing(held))
         except OSError as error:
             found = Locked(why=f"it cannot be locked: {error.strerror or error}")
         self._until_s = None

@@ -85,9 +85,14 @@ class AgentsTransport(Transport):
             machines.setdefault(self._peer(rank).machine, rank)
         self._locking = frozenset(machines.values()) - {-1}
         for rank in sorted(self._locking):
-            self._lock(self._peer(rank), wait_s, say)
+            peer = self._peer(rank)
+            if holder := self._lock(peer, wait_s, say):
+                raise BusyError(
+                    f"another session has been measuring on {peer.host} for {wait_s:g} s ({holder})"
+                )
 
-    def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None]) -> None:
+    def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None]) -> str:
+        """Lock an agent's host; who holds it if that is not possible. Raises AgentGone."""
         hub, peer.locked = self.hub, None
         peer.post(messages.Lock(wait_s=wait_s))
         with hub.changed:
@@ -97,11 +102,7 @@ class AgentsTransport(Transport):
         if peer.locked is None:
             hub.drop(peer, "it does not lock its host")
             raise AgentGone(peer.why_lost)
-        if peer.locked.why:
-            raise BusyError(
-                f"another session has been measuring on {peer.host} for {wait_s:g} s "
-                f"({peer.locked.why})"
-            )
+        return peer.locked.why
 
     def _start(self, rank: int, wait_s: float) -> None:
         if self._starter is not None:
@@ -175,12 +176,13 @@ class AgentsTransport(Transport):
         except AgentsMissing as error:
             raise AgentGone(str(error)) from error
         found = self.hub.peers[rank]
-        if rank in self._locking:
-            # The lock of its host ended with the one before.
-            try:
-                self._lock(found, _AGAIN_S, lambda words: None)
-            except BusyError as error:
-                raise AgentGone(str(error)) from error
+        # The lock of its host ends with the one before, which may be stopped and still there.
+        holder = self._lock(found, _AGAIN_S, lambda words: None) if rank in self._locking else ""
+        if holder:
+            raise AgentGone(
+                f"{peer.why_lost}; the next one cannot lock its host for {_AGAIN_S:g} s, "
+                f"which {holder} holds"
+            )
         return found
 
     def _wait_for(self, ranks: Sequence[int], wait_s: float) -> None:
@@ -209,7 +211,8 @@ class AgentsTransport(Transport):
 
     def _missing_words(self, ranks: Sequence[int], wait_s: float, unproven: int) -> str:
         if self._starter is not None:
-            return f"an agent did not start on {self._starter.why(ranks)}"
+            waited = "" if self._starter.ended(ranks) else f"; it was waited for {wait_s:g} s"
+            return f"an agent did not start on {self._starter.why(ranks)}{waited}"
         words = "rank " if len(ranks) == 1 else "ranks "
         words += ", ".join(map(str, ranks))
         words = f"of {self._count} agents {words} did not join within {wait_s:g} s; "

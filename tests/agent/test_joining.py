@@ -136,6 +136,24 @@ def test_what_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         over.set()
 
 
+def test_a_session_that_falls_silent_is_not_said_to_have_another_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.2)
+    over = threading.Event()
+
+    def greet(sock: socket.socket) -> None:
+        hello(sock)
+        over.wait(5)
+
+    with served(greet) as place:
+        with pytest.raises(JoinError) as silent:
+            joined(place, SECRET, 5)
+        over.set()
+    said = f"the session at {place.address} has said nothing for 0.2 s; is the network between "
+    assert str(silent.value) == f"{said}them cut?"
+
+
 def test_a_session_without_the_secret_is_not_believed() -> None:
     """It cannot check the agent's proof, and the agent refuses what it says then."""
 

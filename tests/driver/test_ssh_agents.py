@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw import locks
 from busbw.agent import remote
 from busbw.driver import (
     AgentGone,
@@ -79,6 +81,28 @@ def test_an_agent_that_is_killed_is_started_again_through_ssh(bundle: Bundle) ->
             assert isinstance(alone.ask(measure(), LONG_S, "measuring"), Run)
 
 
+def test_a_host_that_the_agent_before_still_locks_is_gone_and_its_lock_named(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What is stopped holds its lock; who holds it here is this process.
+    monkeypatch.setattr("busbw.driver.agents._AGAIN_S", 5.0)
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
+    with through_ssh(bundle, "one") as (transport, agents):
+        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "ours"))
+        transport.lock(5)
+        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
+        os.kill(agents.pid(0), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(0))
+        gone = pytest.raises(AgentGone)
+        with locks.machine(5), gone as why, group(transport, cluster=ALONE):
+            pass
+    assert re.fullmatch(
+        r"the agent on one \(rank 0\) is gone: it was closed; the next one cannot lock its host "
+        rf"for 5 s, which pid {os.getpid()}, started [\d: -]+ holds",
+        str(why.value),
+    ), why.value
+
+
 def test_a_worker_that_dies_is_named_with_its_host(bundle: Bundle) -> None:
     dies = starter(cases=[{"then": "kill"}])
     with through_ssh(bundle, "one") as (transport, _), group(transport, dies, ALONE) as alone:
@@ -121,6 +145,20 @@ def test_a_program_that_is_no_python_says_so(bundle: Bundle) -> None:
     missing = pytest.raises(AgentsMissing, match=r"one \(rank 0\): ")
     with missing, through_ssh(bundle, "one", python="/bin/cat"):
         pass
+
+
+def test_a_host_that_says_nothing_is_named_with_how_long_it_was_waited_for(bundle: Bundle) -> None:
+    asked = SshHosts(hosts=("one",), python="sleep 100 #")
+    agents = SshAgents(bundle, asked, SECRET)
+    transport = AgentsTransport(bundle, None, SECRET, 1, starter=agents)
+    try:
+        with pytest.raises(AgentsMissing) as missing:
+            transport.join(0.5)
+    finally:
+        transport.close()
+    assert str(missing.value) == (
+        "an agent did not start on one (rank 0): it says nothing; it was waited for 0.5 s"
+    )
 
 
 def test_a_worker_gets_the_variables_that_its_host_was_given_and_no_secret(bundle: Bundle) -> None:

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .namespaces import Host, HostError
@@ -35,10 +35,10 @@ _STEP_S = 0.05
 _LAST_LINES = 15
 
 
-def missing_packages() -> list[str]:
-    """The packages of which a program is not installed."""
+def missing_packages(programs: Collection[str] = tuple(PACKAGES)) -> list[str]:
+    """The packages of which one of `programs` is not installed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), _SYSTEM])
-    return sorted({each for name, each in PACKAGES.items() if not shutil.which(name, path=path)})
+    return sorted({PACKAGES[name] for name in programs if not shutil.which(name, path=path)})
 
 
 def install() -> None:

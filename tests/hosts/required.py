@@ -19,6 +19,11 @@ def missing() -> str:
     """Why there can be no hosts on this machine; empty if there can."""
     if not os.environ.get(ASKED):
         return f"{ASKED} is not set; `tox -e hosts` sets it"
+    return missing_here()
+
+
+def missing_here() -> str:
+    """The same, whether or not they were asked for."""
     if os.geteuid():
         return "network namespaces need root"
     if not TUN.is_char_device():

@@ -14,7 +14,7 @@ from tests.driver.processes import wait_until
 
 from .network import Network
 from .sessions import Place
-from .sshd import Ssh
+from .sshd import Ssh, clients
 
 pytestmark = pytest.mark.framework("jax")
 
@@ -93,19 +93,9 @@ def test_ssh_that_is_killed_costs_one_case_and_is_run_again(two: Network, place:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")
     session = place.begin(*options, "--time-budget=60")
     assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
-    (client, *_) = ssh_of(two.hosts[0].processes(), "host1")
+    (client, *_) = clients(two.hosts[0], "host1")
     os.kill(client, signal.SIGKILL)
     ran = place.ran(session)
     assert ran.exit_code == 1, ran.text
     assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"]
     assert two.runs_only("sshd")
-
-
-def ssh_of(processes: list[int], host: str) -> list[int]:
-    """The clients that lead to a host."""
-    return [
-        one
-        for one in processes
-        if Path(f"/proc/{one}/comm").read_text() == "ssh\n"
-        and f"\0{host}\0" in Path(f"/proc/{one}/cmdline").read_text()
-    ]

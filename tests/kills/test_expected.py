@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kills.expected import surprises
+from kills.faults import Fault, Kind
 from kills.hits import Hit, Target
+from kills.moments import Moment, When
 from kills.page import page
 from kills.session import Ran
 
@@ -39,7 +41,23 @@ def ran(target: Target, number: signal.Signals = signal.SIGKILL, **changes: Any)
     return Ran(**given | changes)
 
 
+def failed(kind: Kind, moment: Moment = Moment.MEASURING, **changes: Any) -> Ran:
+    when = When(moment=moment, launch=1, fraction=0.5, member=1)
+    fault = Fault(number=1, kind=kind, when=when, cut_s=5.0)
+    return ran(Target.AGENT, **{"hit": fault, **changes})
+
+
 ENDED: dict[str, Any] = {"lost": None, "said": ()}
+ON_HOST = f"worker 1 on host2: {MEASURING}"
+LOST_THERE = LOST | {"failures": (ON_HOST,)}
+WHY = "an agent did not start on host2 (rank 1): Connection timed out"
+GIVEN_UP: dict[str, Any] = {
+    "exit_code": 1,
+    "lost": 9,
+    "failures": (ON_HOST, WHY),
+    "said": (f"NO_VERDICT: {WHY}",),
+}
+NEVER_THERE: dict[str, Any] = {"exit_code": 4, "lost": None, "said": (f"ERROR: busbw: {WHY}",)}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +74,16 @@ ENDED: dict[str, Any] = {"lost": None, "said": ()}
         ran(Target.SESSION, signal.SIGINT, exit_code=-2),
         # It was over before it could be hit.
         ran(Target.SESSION, signal.SIGKILL, at_s=None),
+        failed(Kind.AGENT),
+        failed(Kind.AGENT, **LOST_THERE, folders=("busbw-0.a",)),
+        failed(Kind.SSH, Moment.JOINING, **NEVER_THERE),
+        failed(Kind.CUT_FOR_A_WHILE, **LOST_THERE),
+        failed(Kind.HOST, **GIVEN_UP),
+        failed(Kind.CUT, Moment.JOINING, **NEVER_THERE),
+        # It came when all was measured, or before anything was.
+        failed(Kind.CUT),
+        failed(Kind.CUT, Moment.PROBE, **GIVEN_UP | {"lost": None, "failures": ()}),
+        failed(Kind.SESSION, exit_code=-9, folders=("busbw-0.a",), **ENDED),
     ],
 )
 def test_what_a_hit_has_to_cost_is_no_surprise(one: Ran) -> None:
@@ -79,6 +107,17 @@ def test_what_a_hit_has_to_cost_is_no_surprise(one: Ran) -> None:
         (ran(Target.SESSION, signal.SIGINT, exit_code=0, **ENDED), "exit code 0, expected 2"),
         (ran(Target.SESSION, signal.SIGINT, exit_code=2, **ENDED, folders=("b",)), "b is left"),
         (ran(Target.SESSION, signal.SIGSTOP, lost=1), "1 lost"),
+        (failed(Kind.AGENT, **LOST), "host2 is not named"),
+        (failed(Kind.SSH, **LOST_THERE | {"lost": 2}), "2 lost by one hit"),
+        (failed(Kind.SSH, **LOST_THERE, folders=("b",)), "b is left"),
+        (failed(Kind.SSH, **NEVER_THERE), "no results, exit code 4"),
+        (failed(Kind.CUT_FOR_A_WHILE, **GIVEN_UP | {"lost": None}), "no results, exit code 1"),
+        (failed(Kind.CUT, **GIVEN_UP | {"exit_code": 0}), "exit code 0 without a verdict"),
+        (failed(Kind.CUT, **GIVEN_UP, folders=("b",)), "b is left"),
+        (failed(Kind.CUT, Moment.JOINING, **NEVER_THERE, folders=("b",)), "b is left"),
+        (failed(Kind.HOST, exit_code=None, **ENDED), "the session never ended"),
+        (failed(Kind.HOST, left=("the machine's lock of host2",)), "left: the machine's lock"),
+        (failed(Kind.SESSION, exit_code=1, **ENDED), "exit code 1, expected -9"),
     ],
 )
 def test_what_is_more_is_said_in_words_and_stands_out_on_the_page(one: Ran, said: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from signal import SIGKILL, SIGSTOP
 
-from kills.hits import SIGNALS, WITHOUT_AGENTS, Target, hits
+from kills.hits import SIGNALS, WITHOUT_AGENTS, Hit, Target, hits
 from kills.layout import LAYOUTS
 
 
@@ -18,7 +18,7 @@ def test_sixty_hits_are_every_signal_to_every_target_three_times() -> None:
 
 def test_of_groups_every_process_and_every_agent_is_killed_and_stopped() -> None:
     layout = LAYOUTS["agents"]
-    drawn = hits(60, 1, targets=layout.targets, signals=layout.signals, processes=layout.processes)
+    drawn = [hit for hit in layout.draw(60, 1) if isinstance(hit, Hit)]
     counted = Counter((hit.target, hit.signal) for hit in drawn)
     assert counted == dict.fromkeys(
         ((target, number) for target in Target for number in (SIGKILL, SIGSTOP)), 5

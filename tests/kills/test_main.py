@@ -25,19 +25,25 @@ def test_some_hits_leave_nothing_and_stand_on_the_page() -> None:
     assert len(rows) == 5
 
 
-def test_they_need_pytest_and_busbw_and_busbw_needs_none_of_them() -> None:
-    ours = {"busbw", "kills", "pytest"}
-    assert imported("kills") - set(sys.stdlib_module_names) <= ours
-    assert "kills" not in imported("busbw")
+def test_they_need_pytest_and_busbw_and_the_hosts_of_tests_and_busbw_needs_none_of_them() -> None:
+    found = imported("kills")
+    assert {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) <= {
+        "busbw",
+        "pytest",
+        "tests",
+    }
+    of_tests = {name for name in found if name.startswith("tests")}
+    assert of_tests and all(name.startswith("tests.hosts") for name in of_tests)
+    assert not {"kills", "tests"} & {name.partition(".")[0] for name in imported("busbw")}
 
 
 def imported(folder: str) -> set[str]:
-    """The packages that are imported anywhere below `folder`."""
+    """The modules that are imported anywhere below `folder`."""
     found = set()
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.split(".")[0] for alias in node.names}
+                found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                found.add(node.module.split(".")[0])
+                found.add(node.module)
     return found
