@@ -80,7 +80,7 @@ def _of_host(ran: Ran, fault: Fault) -> Iterator[str]:
         # It was never there.
         if ran.folders:
             yield f"{', '.join(ran.folders)} is left"
-    elif fault.kind in FOR_GOOD and any(line.startswith("NO_VERDICT: ") for line in ran.said):
+    elif fault.kind in FOR_GOOD and ran.has_given_up:
         yield from _of_ended(ran)
     else:
         yield from _of_worker(ran)

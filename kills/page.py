@@ -49,8 +49,8 @@ def _short(found: Sequence[Ran]) -> Iterator[str]:
     for what in dict.fromkeys(one.value for one in (*Target, *Kind) if one.value in there):
         own = [ran for ran in found if ran.hit.what == what]
         whole = sum(ran.lost == 0 for ran in own)
-        one = sum(ran.lost == 1 for ran in own)
-        ended = sum(ran.lost is None for ran in own)
+        one = sum(ran.lost == 1 and not ran.has_given_up for ran in own)
+        ended = sum(ran.lost is None or ran.has_given_up for ran in own)
         left = sum(bool(ran.left or ran.processes) for ran in own)
         wrong = sum(bool(surprises(ran)) for ran in own)
         yield f"| {what} | {len(own)} | {whole} | {one} | {ended} | {left} | {wrong} |"

@@ -82,7 +82,7 @@ _HOSTS = Prose(
         "and leave. *after* is when it was done, from the session's start.",
         "A host that is gone for good ends the session with what it has: NO_VERDICT, and what was "
         "not measured counts as lost. One that is not reached at the start is a usage error, exit "
-        "code 4. *ended* counts sessions that wrote no results.",
+        "code 4. *ended* counts both, and sessions that were killed.",
         f"{_WORDS} So does the next agent with that of one that was killed. On all hosts nothing "
         "but sshd may be left.",
     ),

@@ -43,6 +43,11 @@ class Ran:
     folders: tuple[str, ...]
     left: tuple[str, ...]
 
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the session said that it has no verdict."""
+        return any(line.startswith("NO_VERDICT: ") for line in self.said)
+
 
 def usual(ground: Ground) -> Usual:
     """From a session that nobody disturbs. Raises SystemExit if that is not fine."""
