@@ -74,11 +74,12 @@ class AgentStarter(ABC):
         return any(self._running[rank].poll() is not None for rank in ranks)
 
     def why(self, ranks: Sequence[int]) -> str:
-        """Where one of them is that did not start, and the last line that it wrote."""
+        """Where one of them is that did not start, and the last line that it wrote or its end."""
         over = [rank for rank in ranks if self._running[rank].poll() is not None]
         rank = (over or list(ranks))[0]
         lines = log_end(self._log(rank), 0)[-LOG_CHARACTERS:].splitlines()
-        return f"{self.place(rank)} (rank {rank}): {lines[-1] if lines else 'it says nothing'}"
+        said = lines[-1] if lines else _end_of(self._running[rank].poll())
+        return f"{self.place(rank)} (rank {rank}): {said}"
 
     def close(self) -> None:
         """End all of them, those first that have been told that the session is over."""
@@ -106,3 +107,12 @@ class AgentStarter(ABC):
 
     def _log(self, rank: int) -> Path:
         return self._bundle.log_path(f"agent{rank}")
+
+
+def _end_of(exit_code: int | None) -> str:
+    """What is known of an agent, or the ssh that leads to it, which has written nothing."""
+    if exit_code is None:
+        return "it says nothing"
+    if exit_code < 0:
+        return f"killed by {signal.Signals(-exit_code).name}, without a word"
+    return f"ended with exit status {exit_code}, without a word"

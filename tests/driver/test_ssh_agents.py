@@ -161,6 +161,22 @@ def test_a_host_that_says_nothing_is_named_with_how_long_it_was_waited_for(bundl
     )
 
 
+@pytest.mark.parametrize(
+    ("program", "end"),
+    [
+        ("kill -KILL $$", "killed by SIGKILL, without a word"),
+        ("exit 3", "ended with exit status 3, without a word"),
+    ],
+)
+def test_an_ssh_that_ends_without_a_word_is_named_with_how_it_ended(
+    bundle: Bundle, instead: Path, program: str, end: str
+) -> None:
+    (instead / "ssh").write_text(f"#!/bin/sh\n{program}\n")
+    with pytest.raises(AgentsMissing) as missing, through_ssh(bundle, "one"):
+        pass
+    assert str(missing.value) == f"an agent did not start on one (rank 0): {end}"
+
+
 def test_a_worker_gets_the_variables_that_its_host_was_given_and_no_secret(bundle: Bundle) -> None:
     given = {"XLA_FLAGS": "--xla_of_the_session=1"}
     session = through_ssh(bundle, "one", environment=given)
