@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,11 @@ def _let_gloo_listen_at(address: str) -> None:
     """
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
-    with contextlib.suppress(ImportError, AttributeError):
-        jaxlib = importlib.import_module("jaxlib._jax")
-        setattr(jaxlib, name, functools.partial(getattr(jaxlib, name), hostname=host))
+    # JAX has imported it; where an older one has another module, there is none of this name.
+    jaxlib = sys.modules.get("jaxlib._jax")
+    make = getattr(jaxlib, name, None)
+    if make is not None:
+        setattr(jaxlib, name, functools.partial(make, hostname=host))
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:

@@ -233,6 +233,17 @@ def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Lo
     assert said["coordinator_bind_address"] == "10.0.0.0:4000"
 
 
+def test_gloo_listens_where_the_others_were_told_to_find_this_process(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
+    monkeypatch.setitem(sys.modules, "jaxlib._jax", made)
+    _joining(load, lambda **options: None).join(_member(3), Device.CPU, 4)
+    assert made.make_gloo_tcp_collectives(distributed_client="client") == (
+        {"distributed_client": "client", "hostname": "10.0.0.3"},
+    )
+
+
 def test_an_older_jax_is_asked_for_what_it_knows(load: Load) -> None:
     said: list[int] = []
 
