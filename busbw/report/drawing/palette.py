@@ -1,0 +1,49 @@
+"""The colours of charts by their roles, on light and on dark backgrounds.
+
+Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, without
+their yellow, which a white page hides; the dark theme has lighter ones of the same hues. In a theme
+no two roles share a colour, so that a role can be found by its colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Theme:
+    """A colour for each role, as six hexadecimal digits."""
+
+    name: str
+    background: str
+    text: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Colours by roles; series count from 1."""
+        fixed = {"text": self.text, "muted": self.muted, "grid": self.grid}
+        return fixed | {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
+
+
+LIGHT = Theme(
+    name="light",
+    background="#ffffff",
+    text="#1f2328",
+    muted="#59636e",
+    grid="#dfe3e8",
+    series=("#0072b2", "#d55e00", "#009e73", "#b0568a", "#3f9fd8", "#b57f00"),
+)
+DARK = Theme(
+    name="dark",
+    background="#0d1117",
+    text="#e6edf3",
+    muted="#9aa4af",
+    grid="#2b323b",
+    series=("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
+)
+THEMES = {one.name: one for one in (LIGHT, DARK)}
+ROLES = tuple(LIGHT.roles)
