@@ -19,9 +19,7 @@ from xml.etree import ElementTree as Tree
 from .chart import Chart
 from .drawing import DARK, LIGHT, ROLES, Size, Theme, plain, specification
 
-MISSING = (
-    "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
-)
+MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
 # What pictures hold, so that only pictures of ours are replaced.
 _WRITER = "busbw figure"
 _WRITTEN_BY = f'data-written-by="{_WRITER}"'

@@ -117,9 +117,7 @@ class _Drawing:
         return {"x": plain(x, 60) if isinstance(x, str) else x, **others}
 
     def _channel(self, axis: Axis, field: str, *, is_x: bool) -> Spec:
-        found, length = (
-            (self.x, self.size.plot_width) if is_x else (self.y, self.size.plot_height)
-        )
+        found, length = (self.x, self.size.plot_width) if is_x else (self.y, self.size.plot_height)
         shown: Spec = {"title": plain(axis.heading, 60), "grid": True}
         if axis.scale is Scale.CATEGORY:
             order = [plain(str(name), 60) for name in self.names]
@@ -170,9 +168,7 @@ class _Drawing:
     def _bands(self) -> Iterator[Spec]:
         for band in self.chart.bands:
             name = self.looks[band.name].name
-            values = [
-                self._row(x, y=low, high=high, name=name) for x, low, high in band.points
-            ]
+            values = [self._row(x, y=low, high=high, name=name) for x, low, high in band.points]
             style = self._styles("color", "opacity")
             yield {
                 "data": {"values": values},
