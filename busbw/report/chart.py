@@ -141,7 +141,7 @@ class Chart:
     description: str = ""
 
     def __post_init__(self) -> None:
-        names = [self.x.name, *(one.name for one in (*self.series, *self.bands))]
+        names = [self.x.name, *(one.name for one in self.parts)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two of the axis, series and bands are named {twice[0]!r:.80}")
@@ -154,16 +154,22 @@ class Chart:
                 _check(axis, value)
 
     @property
+    def parts(self) -> list[Series | Band]:
+        """What has points along x."""
+        return [*self.series, *self.bands]
+
+    @property
     def all_x(self) -> list[Position]:
         """Every position along x that something has, in the order of the parts."""
-        drawn = [point[0] for one in (*self.series, *self.bands) for point in one.points]
+        drawn = [point[0] for one in self.parts for point in one.points]
         vertical = [one.at for one in self.rules if one.direction is Direction.VERTICAL]
         return [*drawn, *(one.x for one in self.marks), *vertical]
 
     @property
     def all_y(self) -> list[Position]:
         """Every position along y that something has, in the order of the parts."""
-        drawn = [end for one in (*self.series, *self.bands) for p in one.points for end in p[1:]]
+        drawn = [y for one in self.series for _, y in one.points]
+        drawn += [end for one in self.bands for _, *ends in one.points for end in ends]
         horizontal = [one.at for one in self.rules if one.direction is Direction.HORIZONTAL]
         return [*drawn, *(one.y for one in self.marks if one.y is not None), *horizontal]
 
@@ -223,7 +229,7 @@ def _cells(chart: Chart) -> dict[str, dict[Position, float | str]]:
 
 def _in_order(chart: Chart) -> list[Position]:
     """The places along x, ascending; categories in the order in which they appear."""
-    points = [point[0] for one in (*chart.series, *chart.bands) for point in one.points]
+    points = [point[0] for one in chart.parts for point in one.points]
     places = list(dict.fromkeys([*points, *(one.x for one in chart.marks)]))
     if chart.x.scale is Scale.CATEGORY:
         return places

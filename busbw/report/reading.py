@@ -19,6 +19,9 @@ from busbw.model import Case, Ceiling, Outcome, Protocol, StoredCase, check_case
 
 from .results import SCHEMA
 
+# More than any memory moves in a second.
+_MOST = 1e18
+
 
 class DocumentError(ValueError):
     """What is wrong with a document, where, and what is accepted."""
@@ -117,10 +120,10 @@ class _Place:
 
     def rate(self) -> float:
         """A number above 0 that is no more than any memory moves."""
-        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
-            if 0 < self.value <= 1e18:
-                return float(self.value)
-        raise self.error("a number above 0")
+        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not is_number or not 0 < self.value <= _MOST:
+            raise self.error("a number above 0")
+        return float(self.value)
 
     def maybe(self, read: Callable[[_Place], float]) -> float | None:
         return None if self.value is None else read(self)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from busbw.model import Outcome, moment_text
+from busbw.model import Outcome, moment_text, plural
 
 from ..chart import Band, Chart, Edge, Mark, Rule, Series, Style
 from ..reading import Cell, Session
@@ -181,7 +181,7 @@ _KIND: _Words = {
     "clock": lambda one: f"{one.cells[0].case.clock.value} clock",
 }
 _WHERE: _Words = {
-    "processes": lambda one: f"{one.session.processes} processes",
+    "processes": lambda one: plural(one.session.processes, "process"),
     "host": lambda one: one.session.host and f"on {one.session.host}",
     "date": lambda one: f"{one.session.began:%Y-%m-%d}" if one.session.began else "",
 }
@@ -228,7 +228,7 @@ def _with_versions(names: Sequence[str], curves: Sequence[_Curve]) -> list[str]:
 
 def _shared(curves: Sequence[_Curve]) -> str:
     """What is the same for all curves; usual values are left out."""
-    said = []
+    said: list[str] = []
     for name in ("device", "ranks", "mesh", "axes", "dtype", "clock", "host", "date"):
         words = {**_KIND, **_WHERE}[name]
         found = {words(one) for one in curves}

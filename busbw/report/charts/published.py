@@ -39,10 +39,11 @@ def published(curves: Sequence[PublishedCurve]) -> Chart:
     marks = tuple(mark for one in ordered for mark in _marks(one))
     kinds = " and ".join(dict.fromkeys(one.device_kind for one in ordered))
     sources = "; ".join(dict.fromkeys(one.source for one in ordered))
+    doubts = "; (?) marks doubtful figures" if any(one.y for one in marks) else ""
     title = f"{collectives_text(one.collective for one in ordered)} on {kinds}: published bandwidth"
     return Chart(
         title=title,
-        subtitle=f"{sources}. Bus bandwidth by the published algorithm bandwidth.",
+        subtitle=f"{sources}. Shown as busbw, computed from the published algbw{doubts}.",
         x=PAYLOAD,
         y=BUSBW,
         series=series,

@@ -25,8 +25,31 @@ class Theme:
     @property
     def roles(self) -> Mapping[str, str]:
         """Colours by roles; series count from 1."""
-        fixed = {"text": self.text, "muted": self.muted, "grid": self.grid}
-        return fixed | {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
+        fixed = {
+            "background": self.background,
+            "text": self.text,
+            "muted": self.muted,
+            "grid": self.grid,
+        }
+        series = {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
+        bands = {f"band-{n}": colour for n, colour in enumerate(self.bands, 1)}
+        return fixed | series | bands
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Those of series, mixed with the background, for areas."""
+        return tuple(_mixed(one, self.background) for one in self.series)
+
+
+# The share of a series' colour in that of its bands.
+_BAND_SHARE = 0.3
+
+
+def _mixed(colour: str, background: str) -> str:
+    """A colour on a background, as if it were translucent."""
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(background[1:]))
+    mixed = (round(_BAND_SHARE * one + (1 - _BAND_SHARE) * other) for one, other in pairs)
+    return f"#{bytes(mixed).hex()}"
 
 
 LIGHT = Theme(

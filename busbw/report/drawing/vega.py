@@ -7,13 +7,12 @@ of an expression.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from busbw.model import moment_text
 
-from ..chart import Axis, Band, Chart, Direction, Edge, Mark, Position, Scale, Style
+from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale, Style
 from .layout import (
     Range,
     Size,
@@ -23,10 +22,10 @@ from .layout import (
     number,
     plain,
     ticks,
-    unlike,
     wrapped,
     x_range,
 )
+from .looks import looks_of
 from .palette import LIGHT, Theme
 
 Spec = dict[str, Any]
@@ -34,11 +33,7 @@ Spec = dict[str, Any]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "sans-serif"
 _TITLE, _SMALL = 15, 11
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-_DASHES = ([1, 0], [6, 4], [2, 3], [8, 3, 2, 3])
 _CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
-_LINE_SHAPE, _BAND_SHAPE = "stroke", "square"
-_BAND_OPACITY = 0.22
 _LINE_PX = 14
 # A bold character of a mark's label, which may be a capital.
 _LABEL_PX = 8
@@ -53,17 +48,6 @@ _PAYLOAD_TEXT = (
 _NUMBER_TEXT = "format(datum.value, '~g')"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Look:
-    """How one series or band is drawn; `name` is as the legend shows it."""
-
-    name: str
-    colour: str
-    shape: str
-    dash: Sequence[int]
-    opacity: float = 1.0
-
-
 def specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
     """The specification as plain data."""
     return _Drawing(chart, size, theme).specification()
@@ -74,7 +58,7 @@ class _Drawing:
 
     def __init__(self, chart: Chart, size: Size, theme: Theme) -> None:
         self.chart, self.size, self.theme = chart, size, theme
-        self.looks = _looks(chart, theme)
+        self.looks = looks_of(chart, theme)
         edges = [one for one in chart.marks if one.y is None]
         at = {edge: max((_stacked(edges, one) for one in edges if one.edge is edge), default=-1)
               for edge in Edge}  # fmt: skip
@@ -131,8 +115,8 @@ class _Drawing:
         values = ticks(axis, found, length)
         shown |= {} if values is None else {"values": values}
         shown["labelExpr"] = _PAYLOAD_TEXT if axis.is_payload else _NUMBER_TEXT
-        scale = {**kind, "domain": [found.low, found.high], "nice": False}
-        return {"field": field, "type": "quantitative", "scale": scale, "axis": shown}
+        kind |= {"domain": [found.low, found.high], "nice": False}
+        return {"field": field, "type": "quantitative", "scale": kind, "axis": shown}
 
     def _xy(self) -> Spec:
         return {
@@ -161,7 +145,6 @@ class _Drawing:
             "color": [one.colour for one in looks],
             "shape": [one.shape for one in looks],
             "strokeDash": [one.dash for one in looks],
-            "opacity": [one.opacity for one in looks],
         }
         return {channel: self._by_name(channel, ranges[channel]) for channel in channels}
 
@@ -169,7 +152,7 @@ class _Drawing:
         for band in self.chart.bands:
             name = self.looks[band.name].name
             values = [self._row(x, y=low, high=high, name=name) for x, low, high in band.points]
-            style = self._styles("color", "opacity")
+            style = self._styles("color")
             yield {
                 "data": {"values": values},
                 "mark": {"type": "area", "line": False},
@@ -248,7 +231,9 @@ class _Drawing:
             yield self._symbols(values, ring=ring)
             for is_right in (False, True):
                 those = [one for one, (x, _) in zip(values, places) if (x > _RIGHT) is is_right]
-                yield self._labels(those, is_right=is_right)
+                # Lines behind a label would cross it out.
+                yield self._labels(those, is_right=is_right, is_below=ring, is_halo=True)
+                yield self._labels(those, is_right=is_right, is_below=ring, is_halo=False)
 
     def _symbols(self, values: Sequence[Spec], *, ring: bool) -> Spec:
         shape = "circle" if ring else _CROSS
@@ -258,12 +243,19 @@ class _Drawing:
         encoding = {**self._xy(), "stroke": colour}
         return {"data": {"values": values}, "mark": mark, "encoding": encoding}
 
-    def _labels(self, values: Sequence[Spec], *, is_right: bool) -> Spec:
-        mark = {"type": "text", "dy": -13, "fontSize": _SMALL, "fontWeight": "bold"}
+    def _labels(
+        self, values: Sequence[Spec], *, is_right: bool, is_below: bool, is_halo: bool
+    ) -> Spec:
+        # Below a point of a curve that rises with x there is nothing; an edge has no below.
+        mark = {"type": "text", "dy": 17 if is_below else -13, "fontSize": _SMALL}
         mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
+        mark |= {"fontWeight": "bold", "color": self.theme.text}
+        if is_halo:
+            mark |= {"color": self.theme.background, "stroke": self.theme.background}
+            mark |= {"strokeWidth": 4, "strokeJoin": "round"}
         return {
             "data": {"values": values},
-            "mark": {**mark, "color": self.theme.text},
+            "mark": mark,
             "encoding": {**self._xy(), "text": {"field": "label"}},
         }
 
@@ -310,7 +302,7 @@ class _Drawing:
                 "labelColor": text,
                 "labelFontSize": _SMALL,
                 "labelLimit": self.size.width - 60,
-                "symbolSize": 70,
+                "symbolSize": 100,
                 "symbolStrokeWidth": 2,
             },
             "text": {"fontSize": _SMALL, "font": _FONT},
@@ -321,36 +313,6 @@ def _rule_text(is_level: bool) -> Spec:
     if is_level:
         return {"align": "left", "baseline": "bottom", "dx": 4, "dy": -3}
     return {"align": "right", "baseline": "bottom", "angle": 270, "dy": -3, "dx": -2}
-
-
-def _looks(chart: Chart, theme: Theme) -> dict[str, _Look]:
-    """A look for each series and band: colour and symbol by group, the dash within the group."""
-    names = unlike([one.name for one in (*chart.series, *chart.bands)])
-    groups: dict[str, int] = {}
-    lines: dict[str, int] = {}
-    looks: dict[str, _Look] = {}
-    for one in (*chart.series, *chart.bands):
-        group = one.group or one.name
-        index = groups.setdefault(group, len(groups))
-        colour = theme.series[index % len(theme.series)]
-        # Beyond the last colour they begin again, with another symbol.
-        turn = index // len(theme.series)
-        shape = _SHAPES[(index + turn) % len(_SHAPES)]
-        if isinstance(one, Band):
-            looks[one.name] = _Look(
-                name=names[one.name],
-                colour=colour,
-                shape=_BAND_SHAPE,
-                dash=_DASHES[0],
-                opacity=_BAND_OPACITY,
-            )
-            continue
-        if one.style is Style.LINE:
-            shape = _LINE_SHAPE
-        dash = _DASHES[lines.setdefault(group, 0) % len(_DASHES)]
-        lines[group] += one.style is not Style.DOTS
-        looks[one.name] = _Look(name=names[one.name], colour=colour, shape=shape, dash=dash)
-    return looks
 
 
 def _stacked(edges: Sequence[Mark], mark: Mark) -> int:
