@@ -19,6 +19,8 @@ _LONGEST = 200
 _PER_POINT = 0.53
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
+# Half the height of a label, and of the symbol of a point.
+_LABEL_HALF_PX = 10
 _STEPS = (1, 2, 4, 5, 10)
 
 
@@ -163,3 +165,22 @@ def apart(places: Sequence[tuple[float, float]], gap: tuple[float, float]) -> li
         if fits:
             written.append((x, y))
     return answers
+
+
+def least_covering(
+    place: tuple[float, float],
+    length: float,
+    points: Sequence[tuple[float, float]],
+    offsets: Sequence[int],
+) -> int:
+    """The first of `offsets` at which a label of that `length` hides the fewest points.
+
+    Places and points are pixels from the lower left, offsets pixels downwards.
+    """
+    x, y = place
+
+    def hidden(offset: int) -> int:
+        near = (one for one in points if abs(one[0] - x) <= length / 2 + 4)
+        return sum(abs(one[1] - (y - offset)) <= _LABEL_HALF_PX for one in near)
+
+    return min(offsets, key=hidden)

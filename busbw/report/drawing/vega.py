@@ -18,6 +18,7 @@ from .layout import (
     Size,
     apart,
     categories,
+    least_covering,
     legend_columns,
     number,
     plain,
@@ -35,6 +36,9 @@ _FONT = "sans-serif"
 _TITLE, _SMALL = 15, 11
 _CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 _LINE_PX = 14
+_LINES_APART_PX = 36
+# Where labels of points may be, downwards: below a point of a curve that rises there is nothing.
+_OFFSETS = (17, -15)
 # A bold character of a mark's label, which may be a capital.
 _LABEL_PX = 8
 # Beyond this share of the width labels end at their point, lest they leave the picture.
@@ -71,8 +75,8 @@ class _Drawing:
     def specification(self) -> Spec:
         """Title, layers and configuration."""
         chart, width = self.chart, self.size.width
-        title = wrapped(chart.title, width, font=_TITLE + 1, most=3)
-        subtitle = wrapped(chart.subtitle, width, font=12, most=6)
+        title = wrapped(chart.title, width - 20, font=_TITLE + 1, most=3)
+        subtitle = wrapped(chart.subtitle, width - 20, font=12, most=6)
         shown = self._shown()
         entries = -(-len(shown) // legend_columns(shown, width, font=_SMALL))
         height = self.size.plot_height
@@ -210,30 +214,41 @@ class _Drawing:
             }  # fmt: skip
 
     def _marks(self) -> Iterator[Spec]:
-        marks = self.chart.marks
-        for edge, ring in ((True, False), (False, True)):
-            chosen = [one for one in marks if (one.y is None) is edge]
-            if not chosen:
-                continue
-            places = [self._place(one) for one in chosen]
-            gap = (max(len(plain(one.label, 40)) for one in chosen) * _LABEL_PX + 6, _LINE_PX)
-            pixels = [(x * self.size.plot_width, y * self.size.plot_height) for x, y in places]
-            written = apart(pixels, gap)
-            values = [
-                self._row(
-                    one.x,
-                    y=self.y.at(y),
-                    label=plain(one.label, 40) if label else "",
-                    colour=self._colour(one),
-                )
-                for one, (_, y), label in zip(chosen, places, written)
-            ]
-            yield self._symbols(values, ring=ring)
-            for is_right in (False, True):
-                those = [one for one, (x, _) in zip(values, places) if (x > _RIGHT) is is_right]
-                # Lines behind a label would cross it out.
-                yield self._labels(those, is_right=is_right, is_below=ring, is_halo=True)
-                yield self._labels(those, is_right=is_right, is_below=ring, is_halo=False)
+        at_edges = [one for one in self.chart.marks if one.y is None]
+        at_points = [one for one in self.chart.marks if one.y is not None]
+        for marks, offsets in ((at_edges, (-13,)), (at_points, _OFFSETS)):
+            if marks:
+                values = self._marked(marks, offsets)
+                yield self._symbols(values, ring=marks is at_points)
+                yield from self._labels(values)
+
+    def _marked(self, marks: Sequence[Mark], offsets: Sequence[int]) -> list[Spec]:
+        """A row for each mark, with where its label is; it has none where another one is near."""
+        pixels = [self._pixels(*self._place(one)) for one in marks]
+        lengths = [len(plain(one.label, 40)) * _LABEL_PX for one in marks]
+        points = [
+            self._pixels(self.x.share(number(x, self.names)), self.y.share(y))
+            for one in self.chart.series
+            for x, y in one.points
+        ]
+        # Of two labels one may be below its point, and the other above.
+        apart_px = _LINE_PX if len(offsets) == 1 else _LINES_APART_PX
+        return [
+            self._row(
+                one.x,
+                y=self.y.at(self._place(one)[1]),
+                label=plain(one.label, 40) if is_written else "",
+                colour=self._colour(one),
+                is_right=place[0] > _RIGHT * self.size.plot_width,
+                offset=least_covering(place, length, points, offsets),
+            )
+            for one, place, length, is_written in zip(
+                marks, pixels, lengths, apart(pixels, (max(lengths) + 6, apart_px))
+            )
+        ]
+
+    def _pixels(self, x: float, y: float) -> tuple[float, float]:
+        return x * self.size.plot_width, y * self.size.plot_height
 
     def _symbols(self, values: Sequence[Spec], *, ring: bool) -> Spec:
         shape = "circle" if ring else _CROSS
@@ -243,21 +258,19 @@ class _Drawing:
         encoding = {**self._xy(), "stroke": colour}
         return {"data": {"values": values}, "mark": mark, "encoding": encoding}
 
-    def _labels(
-        self, values: Sequence[Spec], *, is_right: bool, is_below: bool, is_halo: bool
-    ) -> Spec:
-        # Below a point of a curve that rises with x there is nothing; an edge has no below.
-        mark = {"type": "text", "dy": 17 if is_below else -13, "fontSize": _SMALL}
-        mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
-        mark |= {"fontWeight": "bold", "color": self.theme.text}
-        if is_halo:
-            mark |= {"color": self.theme.background, "stroke": self.theme.background}
-            mark |= {"strokeWidth": 4, "strokeJoin": "round"}
-        return {
-            "data": {"values": values},
-            "mark": mark,
-            "encoding": {**self._xy(), "text": {"field": "label"}},
-        }
+    def _labels(self, values: Sequence[Spec]) -> Iterator[Spec]:
+        """The labels at each offset, on a background, lest lines cross them out."""
+        encoding = {**self._xy(), "text": {"field": "label"}}
+        for is_right, offset in dict.fromkeys((row["is_right"], row["offset"]) for row in values):
+            those = [
+                row for row in values if (row["is_right"], row["offset"]) == (is_right, offset)
+            ]
+            mark = {"type": "text", "dy": offset, "fontSize": _SMALL, "fontWeight": "bold"}
+            mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
+            halo = {"color": self.theme.background, "stroke": self.theme.background}
+            halo |= {"strokeWidth": 3, "opacity": 0.75}
+            for look in (halo, {"color": self.theme.text}):
+                yield {"data": {"values": those}, "mark": mark | look, "encoding": encoding}
 
     def _colour(self, mark: Mark) -> str:
         return self.looks[mark.series].colour if mark.series else self.theme.text
@@ -279,7 +292,7 @@ class _Drawing:
             "view": {"stroke": None},
             "title": {
                 "anchor": "start",
-                "frame": "group",
+                "frame": "bounds",
                 "color": text,
                 "fontSize": _TITLE,
                 "subtitleColor": muted,
