@@ -1,7 +1,8 @@
 """The colours of charts by their roles, on light and on dark backgrounds.
 
-Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, without
-their yellow, which a white page hides; the dark theme has lighter ones of the same hues. In a theme
+Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, with a
+darker sky blue, and brown for their orange and yellow, which a white page hides; the dark theme has
+lighter ones. In a theme
 no two roles share a colour, so that a role can be found by its colour.
 """
 
@@ -58,7 +59,7 @@ LIGHT = Theme(
     text="#1f2328",
     muted="#59636e",
     grid="#dfe3e8",
-    series=("#0072b2", "#d55e00", "#009e73", "#b0568a", "#3f9fd8", "#b57f00"),
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00"),
 )
 DARK = Theme(
     name="dark",

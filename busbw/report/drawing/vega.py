@@ -81,7 +81,7 @@ class _Drawing:
         entries = -(-len(shown) // legend_columns(shown, width, font=_SMALL))
         height = self.size.plot_height
         if not self.size.height:
-            height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 20
+            height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
         return {
             "$schema": _SCHEMA,
             "width": width,
@@ -148,7 +148,7 @@ class _Drawing:
         ranges: Mapping[str, Sequence[Any]] = {
             "color": [one.colour for one in looks],
             "shape": [one.shape for one in looks],
-            "strokeDash": [one.dash for one in looks],
+            "strokeDash": [list(one.dash) for one in looks],
         }
         return {channel: self._by_name(channel, ranges[channel]) for channel in channels}
 
