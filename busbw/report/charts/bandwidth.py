@@ -202,9 +202,11 @@ def _names(curves: Sequence[_Curve]) -> list[str]:
             names = [f"{name}, {one}" if one else name for name, one in zip(names, found)]
     names = _with_versions(names, curves)
     for words in _LAST.values():
+        found = [words(one) for one in curves]
+        alike = {name: {w for w, other in zip(found, names) if other == name} for name in names}
         names = [
-            f"{name}, {words(one)}" if names.count(name) > 1 and words(one) else name
-            for name, one in zip(names, curves)
+            f"{name}, {word}" if word and len(alike[name]) > 1 else name
+            for name, word in zip(names, found)
         ]
     return [
         f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
