@@ -25,7 +25,7 @@ from .command import (
     whole_number,
 )
 
-ORDER = 2
+ORDER = 1
 _FORMS = (".svg", ".png")
 _LEAST_WIDTH, _MOST_WIDTH = 280, 4000
 
