@@ -229,6 +229,7 @@ class _Drawing:
         points = [
             self._pixels(self.x.share(number(x, self.names)), self.y.share(y))
             for one in self.chart.series
+            if one.style is not Style.LINE
             for x, y in one.points
         ]
         # Of two labels one may be below its point, and the other above.
@@ -267,7 +268,7 @@ class _Drawing:
             ]
             mark = {"type": "text", "dy": offset, "fontSize": _SMALL, "fontWeight": "bold"}
             mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
-            halo = {"color": self.theme.background, "stroke": self.theme.background}
+            halo: Spec = {"color": self.theme.background, "stroke": self.theme.background}
             halo |= {"strokeWidth": 3, "opacity": 0.75}
             for look in (halo, {"color": self.theme.text}):
                 yield {"data": {"values": those}, "mark": mark | look, "encoding": encoding}
