@@ -23,6 +23,7 @@ from .layout import (
     number,
     plain,
     ticks,
+    unlike,
     wrapped,
     x_range,
 )
@@ -66,11 +67,12 @@ class _Drawing:
         edges = [one for one in chart.marks if one.y is None]
         at = {edge: max((_stacked(edges, one) for one in edges if one.edge is edge), default=-1)
               for edge in Edge}  # fmt: skip
-        rows = {edge: 0.12 + 0.10 * (most + 1) if most >= 0 else 0.06 for edge, most in at.items()}
+        rows = {edge: 0.14 + 0.10 * (most + 1) if most >= 0 else 0.06 for edge, most in at.items()}
         values = [float(y) for y in chart.all_y if isinstance(y, int | float)]
         self.x = x_range(chart)
         self.y = Range.of(chart.y, values, before=rows[Edge.BOTTOM], after=rows[Edge.TOP])
         self.names = categories(chart)
+        self.shown_names = unlike([str(one) for one in self.names])
 
     def specification(self) -> Spec:
         """Title, layers and configuration."""
@@ -90,7 +92,13 @@ class _Drawing:
             "padding": 8,
             "background": "transparent",
             "title": {"text": title, "subtitle": subtitle},
-            "layer": [*self._bands(), *self._rules(), *self._series(), *self._marks()],
+            "layer": [
+                *self._bands(),
+                *self._rules(is_label=False),
+                *self._series(),
+                *self._rules(is_label=True),
+                *self._marks(),
+            ],
             "config": self._config(),
         }
 
@@ -102,13 +110,13 @@ class _Drawing:
     def _row(self, x: Position, **others: Any) -> Spec:
         if isinstance(x, datetime):
             return {"x": moment_text(x), **others}
-        return {"x": plain(x, 60) if isinstance(x, str) else x, **others}
+        return {"x": self.shown_names[x] if isinstance(x, str) else x, **others}
 
     def _channel(self, axis: Axis, field: str, *, is_x: bool) -> Spec:
         found, length = (self.x, self.size.plot_width) if is_x else (self.y, self.size.plot_height)
         shown: Spec = {"title": plain(axis.heading, 60), "grid": True}
         if axis.scale is Scale.CATEGORY:
-            order = [plain(str(name), 60) for name in self.names]
+            order = list(self.shown_names.values())
             return {"field": field, "type": "nominal", "sort": order, "axis": shown}
         if axis.scale is Scale.TIME:
             scale = {"type": "utc"}
@@ -188,7 +196,7 @@ class _Drawing:
             "encoding": {**self._xy(), **self._styles("color", "shape")},
         }
 
-    def _rules(self) -> Iterator[Spec]:
+    def _rules(self, *, is_label: bool) -> Iterator[Spec]:
         for direction in Direction:
             rules = [one for one in self.chart.rules if one.direction is direction]
             if not rules:
@@ -200,18 +208,28 @@ class _Drawing:
             ]
             axis = "y" if is_level else "x"
             place = {axis: self._xy()[axis]}
+            if is_label:
+                yield from self._rule_labels(values, place, is_level=is_level)
+                continue
             line = {"type": "rule", "strokeDash": [7, 4], "color": self.theme.muted}
             yield {"data": {"values": values}, "mark": line, "encoding": place}
-            yield {
-                "data": {"values": values},
-                "mark": {"type": "text", **_rule_text(is_level), "color": self.theme.muted,
-                         "limit": self.size.plot_width - 10},
-                "encoding": {
-                    **place,
-                    **({"x": {"value": 0}} if is_level else {"y": {"value": 0}}),
-                    "text": {"field": "label"},
-                },
-            }  # fmt: skip
+
+    def _rule_labels(
+        self, values: Sequence[Spec], place: Spec, *, is_level: bool
+    ) -> Iterator[Spec]:
+        """At the left end of a horizontal rule, and upwards from the foot of a vertical one."""
+        start = {"x": {"value": 0}} if is_level else {"y": {"value": "height"}}
+        mark: Spec = {"type": "text", "align": "left", "baseline": "bottom", "dx": 4, "dy": -3}
+        mark |= {"angle": 0 if is_level else 270}
+        mark |= {"limit": (self.size.plot_width if is_level else self.size.plot_height) - 10}
+        encoding = {**place, **start, "text": {"field": "label"}}
+        for look in (self._halo(), {"color": self.theme.muted}):
+            yield {"data": {"values": values}, "mark": mark | look, "encoding": encoding}
+
+    def _halo(self) -> Spec:
+        """What is drawn behind a label, lest lines cross it out."""
+        background = self.theme.background
+        return {"color": background, "stroke": background, "strokeWidth": 3, "opacity": 0.75}
 
     def _marks(self) -> Iterator[Spec]:
         at_edges = [one for one in self.chart.marks if one.y is None]
@@ -260,7 +278,7 @@ class _Drawing:
         return {"data": {"values": values}, "mark": mark, "encoding": encoding}
 
     def _labels(self, values: Sequence[Spec]) -> Iterator[Spec]:
-        """The labels at each offset, on a background, lest lines cross them out."""
+        """The labels at each offset."""
         encoding = {**self._xy(), "text": {"field": "label"}}
         for is_right, offset in dict.fromkeys((row["is_right"], row["offset"]) for row in values):
             those = [
@@ -268,9 +286,7 @@ class _Drawing:
             ]
             mark = {"type": "text", "dy": offset, "fontSize": _SMALL, "fontWeight": "bold"}
             mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
-            halo: Spec = {"color": self.theme.background, "stroke": self.theme.background}
-            halo |= {"strokeWidth": 3, "opacity": 0.75}
-            for look in (halo, {"color": self.theme.text}):
+            for look in (self._halo(), {"color": self.theme.text}):
                 yield {"data": {"values": those}, "mark": mark | look, "encoding": encoding}
 
     def _colour(self, mark: Mark) -> str:
@@ -283,7 +299,7 @@ class _Drawing:
             return x, self.y.share(mark.y)
         row = _stacked([one for one in self.chart.marks if one.y is None], mark)
         up = 0.035 + 0.10 * row
-        return x, up if mark.edge is Edge.BOTTOM else 1 - 0.06 - 0.10 * row
+        return x, up if mark.edge is Edge.BOTTOM else 1 - 0.09 - 0.10 * row
 
     def _config(self) -> Spec:
         text, muted, grid = self.theme.text, self.theme.muted, self.theme.grid
@@ -321,12 +337,6 @@ class _Drawing:
             },
             "text": {"fontSize": _SMALL, "font": _FONT},
         }
-
-
-def _rule_text(is_level: bool) -> Spec:
-    if is_level:
-        return {"align": "left", "baseline": "bottom", "dx": 4, "dy": -3}
-    return {"align": "right", "baseline": "bottom", "angle": 270, "dy": -3, "dx": -2}
 
 
 def _stacked(edges: Sequence[Mark], mark: Mark) -> int:

@@ -132,3 +132,15 @@ def test_other_axes_have_their_own_scale(axis: Axis, places: list[Any], kind: st
     one = Chart(title="t", x=axis, y=BUSBW, series=(series,), marks=(mark,))
     (line,) = _layers(specification(one, Size()), "line")
     assert line["encoding"]["x"]["type"] == kind
+
+
+def test_categories_that_are_cut_stay_different() -> None:
+    names = ["h" * 100 + one for one in "ab"]
+    axis = Axis(name="host", scale=Scale.CATEGORY)
+    series = Series(name="s", points=tuple((name, 1.0) for name in names))
+    (line,) = _layers(
+        specification(Chart(title="t", x=axis, y=BUSBW, series=(series,)), Size()), "line"
+    )
+    shown = [row["x"] for row in line["data"]["values"]]
+    assert len(set(shown)) == 2
+    assert line["encoding"]["x"]["sort"] == shown
