@@ -19,8 +19,8 @@ _LONGEST = 200
 _PER_POINT = 0.53
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
-# Half the height of a label, and of the symbol of a point.
-_LABEL_HALF_PX = 10
+# Half the height of a label and of the symbol of a point together.
+_LABEL_HALF_PX = 14
 _STEPS = (1, 2, 4, 5, 10)
 
 
