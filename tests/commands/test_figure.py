@@ -139,3 +139,20 @@ def test_without_vl_convert_it_says_what_to_install(
     assert (answer.code, answer.out) == (1, "")
     assert "pip install 'busbw[page]'" in answer.err
     assert not (tmp_path / "a.svg").exists()
+
+
+def test_a_disk_that_is_full_leaves_the_earlier_picture_whole(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.svg"
+    _drawn(results, "-o", path)
+    before = path.read_bytes()
+
+    def full(path: Path, content: str | bytes) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("busbw.writing.write", full)
+    answer = asked_here("figure", results, "-o", path)
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == f"busbw figure: --output: {path}: No space left on device\n"
+    assert path.read_bytes() == before

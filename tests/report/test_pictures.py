@@ -7,6 +7,7 @@ import re
 import struct
 import sys
 import zlib
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as Tree
 
@@ -53,7 +54,8 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def _drawn(request: pytest.FixtureRequest) -> None:
-    if "without" not in request.node.name:
+    # Tests with a monkeypatch put something in its place.
+    if "monkeypatch" not in request.fixturenames:
         pytest.importorskip("vl_convert")
 
 
@@ -96,6 +98,23 @@ def test_hostile_texts_add_no_element_and_no_attribute(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text)[:12])
 def test_hostile_texts_are_drawn_as_png(text: str) -> None:
     assert png(_hostile(text), SMALL, scale=1).startswith(b"\x89PNG")
+
+
+def test_of_what_is_drawn_only_known_elements_and_attributes_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        'width="9" onload="x()"><script>x()</script><image xlink:href="http://x"/>'
+        '<a xlink:href="http://x"><text>lost</text></a>'
+        '<text onclick="x()" style="x" id="x" aria-label="x" fill="#1f2328">kept</text></svg>'
+    )
+    drawing = SimpleNamespace(vegalite_to_svg=lambda spec, **options: drawn)
+    monkeypatch.setitem(sys.modules, "vl_convert", drawing)
+    root = Tree.fromstring(svg(chart(), SMALL, name="n", standalone=False))
+    assert [one.tag.removeprefix(SVG) for one in root] == ["title", "desc", "text"]
+    assert root[2].attrib == {"fill": "#1f2328", "class": "fill-text"}
+    assert set(root.attrib) == {"width", "class", "role", "aria-labelledby", "data-written-by"}
 
 
 def test_a_category_may_be_named_like_anything() -> None:
