@@ -9,6 +9,7 @@ attributes lose against every rule, so that a reader without CSS still sees the 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import struct
 import zlib
@@ -111,10 +112,9 @@ def variables(theme: Theme, where: str = f".{_CLASS}") -> str:
 
 def _vl_convert() -> ModuleType:
     try:
-        import vl_convert
+        return importlib.import_module("vl_convert")
     except ImportError as error:
         raise PictureError(MISSING) from error
-    return vl_convert
 
 
 def _texts(chart: Chart, name: str) -> list[Tree.Element]:
