@@ -38,7 +38,7 @@ _PURE: Mapping[str, set[str]] = {
     "baselines": {"model", "workloads", "wire", "inputs", "writing", "locks"},
     "history": {"model", "workloads", "wire", "stats", "inputs", "writing", "locks"},
     "stacks": {"model", "wire", "inputs", "writing", "locks"},
-    "report": {"model", "collectives", "workloads", "metrics", "hardware", "traces"},
+    "report": {"model", "wire", "collectives", "workloads", "metrics", "hardware", "traces"},
     "worker": {"model", "wire", "writing", "collectives", "workloads", "traces"},
     "launchers": {"model"},
     "agent": {"model", "wire", "locks"},

@@ -116,7 +116,10 @@ def _session(path: Path) -> report.Session:
     with usage_error(inputs.InputError, where=f"{path}: "):
         content = inputs.content(path)
     with usage_error(report.DocumentError):
-        return report.read_results(content, str(path))
+        found = report.read_results(content, str(path))
+    if isinstance(found, report.CompiledSession):
+        raise UsageError(f"{path}: what was compiled has no bandwidth; busbw page shows it")
+    return found
 
 
 def _published_files(options: argparse.Namespace) -> list[Path]:

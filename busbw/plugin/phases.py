@@ -197,6 +197,7 @@ def _measured_document(judged: Judged, measured: Measured) -> dict[str, object]:
         measuring_s=measured.measuring_s,
         spent_s=measured.spent_s,
         references=measured.references,
+        process_hosts=measured.resolved.machine.process_hosts,
         quantiles_s={
             spec: [stats.quantiles_s(run) for run in measurement.runs]
             for spec, measurement in measured.measurements.items()

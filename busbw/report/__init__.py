@@ -9,7 +9,7 @@ from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
-from .reading import Cell, DocumentError, Session, read_results
+from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
@@ -49,9 +49,9 @@ __all__ = [
     "THEMES",
     "Axis",
     "Band",
-    "Cell",
     "Chart",
     "Column",
+    "CompiledSession",
     "CurveGroup",
     "Direction",
     "DocumentError",
@@ -101,6 +101,7 @@ __all__ = [
     "results",
     "rows_of",
     "section",
+    "session_of",
     "session_tables",
     "span_text",
     "specification",

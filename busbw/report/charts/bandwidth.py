@@ -13,8 +13,8 @@ from pathlib import PurePath
 from busbw.model import Outcome, moment_text, plural
 
 from ..chart import Band, Chart, Edge, Mark, Rule, Series, Style
-from ..reading import Cell, Session
-from .curves import BUSBW, PAYLOAD, collectives_text, sentence
+from ..reading import Session
+from .curves import BUSBW, PAYLOAD, Cell, cells_of, collectives_text, sentence
 
 _MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3
@@ -69,11 +69,10 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
 def _curves(session: Session) -> list[_Curve]:
     """The cells of bare collectives by what all payloads of a curve share."""
     found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in session.cells:
-        if cell.case.workload.is_bare:
-            case = cell.case
-            place = (case.ranks, case.mesh, case.placement, case.protocol.clock)
-            found.setdefault((case.group_name, *place), []).append(cell)
+    for cell in cells_of(session.verdicts):
+        case = cell.case
+        place = (case.ranks, case.mesh, case.placement, case.protocol.clock)
+        found.setdefault((case.group_name, *place), []).append(cell)
     return [
         _Curve(
             session=session,
@@ -96,16 +95,16 @@ def _baseline(name: str, curve: _Curve) -> list[Series]:
     points = _points(curve, lambda one: one.baseline)
     if not points:
         return []
-    named = f"{name}: baseline"
+    named = f"{name}: {'reference' if curve.session.is_paired else 'baseline'}"
     return [Series(name=named, group=name, points=points, style=Style.LINE)]
 
 
 def _bands(name: str, curve: _Curve) -> list[Band]:
     """From the baseline down to what would have been flagged, or to the limit where that is all."""
-    is_known = any(one.flagged for one in curve.cells)
+    is_known = any(one.verdict.detectable for one in curve.cells)
     points = []
     for one in curve.cells:
-        ratio = one.flagged if is_known else one.limit
+        ratio = one.verdict.detectable if is_known else one.verdict.limit
         if one.baseline is not None and ratio is not None and ratio > 1:
             points.append((one.case.payload_bytes, one.baseline / ratio, one.baseline))
     what = "loss too small to be flagged" if is_known else "loss within the limit"
@@ -115,24 +114,24 @@ def _bands(name: str, curve: _Curve) -> list[Band]:
 def _marks(name: str, curve: _Curve) -> list[Mark]:
     return [
         Mark(
-            label=one.outcome.value,
+            label=one.verdict.outcome.value,
             x=one.case.payload_bytes,
             y=one.measured,
             edge=Edge.BOTTOM,
             series=name,
         )
         for one in curve.cells
-        if one.outcome in _MARKED
+        if one.verdict.outcome in _MARKED
     ]
 
 
 def _ceilings(named: Mapping[str, _Curve]) -> tuple[tuple[Rule, ...], tuple[Series, ...]]:
     """A rule for each ceiling, or where they change with the payload a line for each curve."""
     found = {
-        (round(one.ceiling.bytes_per_s / 1e9, 6), one.ceiling.text)
+        (round(one.ceiling, 6), one.verdict.ceiling.text)
         for curve in named.values()
         for one in curve.cells
-        if one.ceiling is not None
+        if one.ceiling is not None and one.verdict.ceiling is not None
     }
     if len(found) <= _MOST_RULES:
         rules = (Rule(label=f"ceiling {rate:.4g} GB/s: {text}", at=rate) for rate, text in found)
@@ -140,13 +139,9 @@ def _ceilings(named: Mapping[str, _Curve]) -> tuple[tuple[Rule, ...], tuple[Seri
     lines = (
         Series(name=f"{name}: ceiling", group=name, points=points, style=Style.LINE)
         for name, curve in named.items()
-        if (points := _points(curve, _ceiling))
+        if (points := _points(curve, lambda one: one.ceiling))
     )
     return (), tuple(lines)
-
-
-def _ceiling(cell: Cell) -> float | None:
-    return None if cell.ceiling is None else cell.ceiling.bytes_per_s / 1e9
 
 
 def _published(curves: Sequence[_Curve]) -> list[Series]:
@@ -154,8 +149,8 @@ def _published(curves: Sequence[_Curve]) -> list[Series]:
     found: dict[str, dict[int, float]] = {}
     for curve in curves:
         for one in curve.cells:
-            if one.published is not None:
-                of_source = found.setdefault(one.published_source, {})
+            if one.published is not None and one.verdict.reference is not None:
+                of_source = found.setdefault(one.verdict.reference.source, {})
                 of_source.setdefault(one.case.payload_bytes, one.published)
     return [
         Series(
@@ -167,6 +162,10 @@ def _published(curves: Sequence[_Curve]) -> list[Series]:
     ]
 
 
+def _commit(commit: str) -> str:
+    return f"at {commit[:12]}" if commit else ""
+
+
 # What a curve's name may have, and what is said of all curves where it is the same for all.
 _Words = Mapping[str, Callable[[_Curve], str]]
 _KIND: _Words = {
@@ -174,20 +173,20 @@ _KIND: _Words = {
     "reduce_op": lambda one: one.cells[0].case.reduce_op,
     "placement": lambda one: one.cells[0].case.placement.replace("_", " "),
     "dtype": lambda one: one.cells[0].case.dtype,
-    "device": lambda one: one.session.device_kind,
+    "device": lambda one: one.session.environment.key.device_kind,
     "ranks": lambda one: f"{one.cells[0].case.group_size} ranks",
     "mesh": lambda one: one.cells[0].case.mesh,
     "axes": lambda one: one.cells[0].case.axes and f"along {one.cells[0].case.axes}",
     "clock": lambda one: f"{one.cells[0].case.clock.value} clock",
 }
 _WHERE: _Words = {
-    "processes": lambda one: plural(one.session.processes, "process"),
+    "processes": lambda one: plural(one.session.environment.key.processes, "process"),
     "host": lambda one: one.session.host and f"on {one.session.host}",
     "date": lambda one: f"{one.session.began:%Y-%m-%d}" if one.session.began else "",
 }
 _LAST: _Words = {
     "time": lambda one: moment_text(one.session.began) if one.session.began else "",
-    "commit": lambda one: one.session.commit and f"at {one.session.commit[:12]}",
+    "commit": lambda one: _commit(one.session.environment.commit),
     "file": lambda one: PurePath(one.session.name).name,
     "path": lambda one: one.session.name,
 }

@@ -1,13 +1,55 @@
-"""What charts of bandwidths share: axes, and what a curve says in a sentence."""
+"""What charts of bandwidths share: axes, the cells of a curve, what it says in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from busbw import metrics
+from busbw.model import Case, Verdict
 
 from ..chart import Axis, Mark, Scale, Series
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """A verdict of a case; rates are busbw in GB/s, None where there is none."""
+
+    case: Case
+    verdict: Verdict
+
+    @property
+    def measured(self) -> float | None:
+        """What this session measured."""
+        return self.verdict.now.busbw_gb_per_s if self.verdict.now else None
+
+    @property
+    def baseline(self) -> float | None:
+        """What it was compared with."""
+        return self.verdict.baseline.busbw_gb_per_s if self.verdict.baseline else None
+
+    @property
+    def ceiling(self) -> float | None:
+        """What the hardware allows."""
+        return self.verdict.ceiling.bytes_per_s / 1e9 if self.verdict.ceiling else None
+
+    @property
+    def published(self) -> float | None:
+        """A figure of somebody else."""
+        figure = self.verdict.reference and self.verdict.reference.algbw_gb_per_s
+        return figure * metrics.bus_factor(self.case) if figure else None
+
+
+def cells_of(verdicts: Iterable[Verdict]) -> list[Cell]:
+    """Those of bare collectives, whose times give a bandwidth."""
+    return [
+        Cell(case=one.case, verdict=one)
+        for one in verdicts
+        if one.case is not None and one.case.workload.is_bare
+    ]
 
 
 def collectives_text(names: Iterable[str]) -> str:
