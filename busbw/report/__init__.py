@@ -8,6 +8,7 @@ from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .page import Page, html, is_page, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
@@ -57,6 +58,7 @@ __all__ = [
     "DocumentError",
     "Edge",
     "Mark",
+    "Page",
     "PictureError",
     "Problem",
     "PublishedCurve",
@@ -86,11 +88,14 @@ __all__ = [
     "fields_of",
     "filled",
     "header_lines",
+    "html",
+    "is_page",
     "is_picture",
     "is_results",
     "item",
     "legend",
     "measured_table",
+    "page",
     "percent_text",
     "png",
     "published",

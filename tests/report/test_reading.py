@@ -12,7 +12,7 @@ from busbw.model import Outcome
 from busbw.report import RESULTS_SCHEMA, DocumentError, read_results
 from tests import build
 
-from .written import SOURCE, as_of, document, session, verdict
+from .written import as_of, document, session, verdict
 
 
 def test_what_was_written_is_read() -> None:

@@ -44,12 +44,8 @@ class Cell:
 
 
 def cells_of(verdicts: Iterable[Verdict]) -> list[Cell]:
-    """Those of bare collectives, whose times give a bandwidth."""
-    return [
-        Cell(case=one.case, verdict=one)
-        for one in verdicts
-        if one.case is not None and one.case.workload.is_bare
-    ]
+    """The verdicts that have a case."""
+    return [Cell(case=one.case, verdict=one) for one in verdicts if one.case is not None]
 
 
 def collectives_text(names: Iterable[str]) -> str:
@@ -58,21 +54,21 @@ def collectives_text(names: Iterable[str]) -> str:
     return (found[0] if len(found) == 1 else "collectives").replace("_", "-").capitalize()
 
 
-def sentence(one: Series, marks: Sequence[Mark]) -> str:
+def sentence(one: Series, marks: Sequence[Mark], unit: str = "GB/s") -> str:
     """The ends, the best, and the marks of a curve, for who does not see it."""
-    text = f"{one.name}: no figure" if not one.points else f"{one.name}: {_ends(one)}"
+    text = f"{one.name}: no figure" if not one.points else f"{one.name}: {_ends(one, unit)}"
     for label in dict.fromkeys(mark.label for mark in marks if mark.series == one.name):
         at = [mark.x for mark in marks if (mark.series, mark.label) == (one.name, label)]
         text += f"; {label} at {', '.join(PAYLOAD.text(x) for x in at)}"
     return f"{text}."
 
 
-def _ends(one: Series) -> str:
+def _ends(one: Series, unit: str) -> str:
     (first, low), (last, high) = one.points[0], one.points[-1]
     best_at, best = max(one.points, key=lambda point: point[1])
-    text = f"{low:.4g} GB/s at {PAYLOAD.text(first)}"
+    text = f"{low:.4g} {unit} at {PAYLOAD.text(first)}"
     if len(one.points) > 1:
-        text += f" to {high:.4g} GB/s at {PAYLOAD.text(last)}"
+        text += f" to {high:.4g} {unit} at {PAYLOAD.text(last)}"
     if best_at not in (first, last):
-        text += f", at most {best:.4g} GB/s at {PAYLOAD.text(best_at)}"
+        text += f", at most {best:.4g} {unit} at {PAYLOAD.text(best_at)}"
     return text
