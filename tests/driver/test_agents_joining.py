@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from busbw.driver import (
+    AgentsError,
     AgentsMissing,
     AgentsTransport,
     Bundle,
@@ -74,6 +75,26 @@ def test_a_host_with_another_python_cannot_be_compared(
         transport.close()
     found = ".".join(map(str, sys.version_info[:3]))
     assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
+
+
+def test_two_names_of_one_machine_are_refused(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    number = port.getsockname()[1]
+    try:
+        with (
+            agent(number, 0, "--host-name=one"),
+            agent(number, 1, host="two"),
+            agent(number, 2, "--host-name=again"),
+            pytest.raises(AgentsError) as refused,
+        ):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    assert str(refused.value) == (
+        "one (rank 0) and again (rank 2) are the same machine, which would count as two hosts; "
+        "accepted is one name for each host"
+    )
 
 
 def test_a_local_agent_that_cannot_start_says_why(
