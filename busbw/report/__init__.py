@@ -8,7 +8,7 @@ from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
-from .page import Page, html, is_page, page
+from .page import Page, html, is_page, missing_for_pages, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
@@ -95,6 +95,7 @@ __all__ = [
     "item",
     "legend",
     "measured_table",
+    "missing_for_pages",
     "page",
     "percent_text",
     "png",

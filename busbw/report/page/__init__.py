@@ -5,7 +5,7 @@ says, `html` how it is written. Judges nothing and reads no file but its own tem
 """
 
 from .content import Figure, Page, Section
-from .html import html, is_page
+from .html import html, is_page, missing_for_pages
 from .whole import page
 
-__all__ = ["Figure", "Page", "Section", "html", "is_page", "page"]
+__all__ = ["Figure", "Page", "Section", "html", "is_page", "missing_for_pages", "page"]

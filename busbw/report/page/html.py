@@ -5,7 +5,7 @@ The page is one file. It allows itself no script and nothing to load, by its own
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +52,12 @@ def html(page: Page) -> str:
 def is_page(text: str) -> bool:
     """Whether the text of a file is a page of ours."""
     return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
+
+
+def missing_for_pages() -> str:
+    """Why no page can be made, before there is anything to show; "" where nothing is missing."""
+    there = [importlib.util.find_spec(name) is not None for name in ("jinja2", "vl_convert")]
+    return "" if all(there) else "pages need busbw[page]: python -m pip install 'busbw[page]'"
 
 
 def _jinja() -> ModuleType:
