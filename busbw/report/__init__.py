@@ -8,6 +8,16 @@ from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .nights import (
+    CaseNight,
+    CaseNights,
+    Level,
+    LevelChange,
+    MachineNights,
+    Night,
+    SeriesNights,
+    StackChange,
+)
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import Cell, DocumentError, Session, read_results
 from .renderers import RENDERERS, rendered
@@ -49,6 +59,8 @@ __all__ = [
     "THEMES",
     "Axis",
     "Band",
+    "CaseNight",
+    "CaseNights",
     "Cell",
     "Chart",
     "Column",
@@ -56,7 +68,11 @@ __all__ = [
     "Direction",
     "DocumentError",
     "Edge",
+    "Level",
+    "LevelChange",
+    "MachineNights",
     "Mark",
+    "Night",
     "PictureError",
     "Problem",
     "PublishedCurve",
@@ -65,8 +81,10 @@ __all__ = [
     "Rule",
     "Scale",
     "Series",
+    "SeriesNights",
     "Session",
     "Size",
+    "StackChange",
     "Style",
     "Table",
     "TextLine",
