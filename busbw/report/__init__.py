@@ -8,6 +8,16 @@ from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .nights import (
+    CaseNight,
+    CaseNights,
+    Level,
+    LevelChange,
+    MachineNights,
+    Night,
+    SeriesNights,
+    StackChange,
+)
 from .page import Page, html, is_page, missing_for_pages, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
@@ -50,6 +60,8 @@ __all__ = [
     "THEMES",
     "Axis",
     "Band",
+    "CaseNight",
+    "CaseNights",
     "Chart",
     "Column",
     "CompiledSession",
@@ -57,7 +69,11 @@ __all__ = [
     "Direction",
     "DocumentError",
     "Edge",
+    "Level",
+    "LevelChange",
+    "MachineNights",
     "Mark",
+    "Night",
     "Page",
     "PictureError",
     "Problem",
@@ -67,8 +83,10 @@ __all__ = [
     "Rule",
     "Scale",
     "Series",
+    "SeriesNights",
     "Session",
     "Size",
+    "StackChange",
     "Style",
     "Table",
     "TextLine",
