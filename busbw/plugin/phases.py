@@ -1,8 +1,8 @@
 """The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
 
 The first runs before any test, so that measuring is not charged to one. The second writes accepted
-baselines, once, the results and the page; what cannot be written is an error, reported after everything
-else. Each phase has a file with its name.
+baselines, once, the results and the page; what cannot be written is an error, reported after
+everything else. Each phase has a file with its name.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .accepting import accepted
 from .agents import transport_of
 from .appending import appended
 from .compilers import CompileSettings
+from .reporting import with_page, with_results
 from .session import (
     SESSION,
     Collected,
@@ -32,7 +33,6 @@ from .session import (
     spec_of,
     under_xdist,
 )
-from .reporting import with_page, with_results
 from .settings import usage_error
 from .terminal import Display
 

@@ -4,11 +4,11 @@ Decides what is shown, in words and figures; draws nothing and reads no file.
 """
 
 from .bandwidth import bandwidth
+from .comparison import comparison
 from .durations import steps, strategies
 from .memory import memory
 from .naming import Curve, bare_curves
 from .published import PublishedCurve, PublishedPoint, published
-from .ratios import ratios
 from .spread import launch_table, launches, member_table, processes, ranks
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "PublishedPoint",
     "bandwidth",
     "bare_curves",
+    "comparison",
     "launch_table",
     "launches",
     "member_table",
@@ -24,7 +25,6 @@ __all__ = [
     "processes",
     "published",
     "ranks",
-    "ratios",
     "steps",
     "strategies",
 ]

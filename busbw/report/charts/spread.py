@@ -50,7 +50,7 @@ def launches(session: Session) -> Chart | None:
         x=PAYLOAD,
         y=_DEVIATION,
         series=series,
-        rules=(Rule(label="the median of the case", at=0.0),),
+        rules=(Rule(label="median", at=0.0),),
         description=" ".join([f"{title} of a case against their median.", *said]),
     )
 
@@ -174,7 +174,7 @@ def _members(
         x=Axis(name=axis, scale=Scale.CATEGORY),
         y=_RATIO,
         series=tuple(series),
-        rules=(Rule(label="the median of all", at=1.0),),
+        rules=(Rule(label="median", at=1.0),),
         description=" ".join([f"{title}.", *said]),
     )
 

@@ -43,10 +43,11 @@ class Points:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """Names with what they are, such as the device and versions."""
+    """Names with what they are, such as the device; with a title they are folded below it."""
 
     kind: ClassVar[str] = "facts"
     facts: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

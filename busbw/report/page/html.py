@@ -21,7 +21,7 @@ from .content import Figure, Page, Section
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
 _MARK = '<meta name="generator" content="busbw page">'
 # A picture for a window of a computer, and one for that of a phone and for narrow columns.
-_WIDE, _NARROW = Size(width=720), Size(width=350)
+_WIDE, _NARROW = Size(width=860), Size(width=350)
 
 
 def html(page: Page) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Outcome, Verdict, plural
+from busbw.model import Outcome, Verdict, bytes_text, plural
 
 from .. import charts
 from ..chart import Chart, table_of
 from ..reading import Session
 from ..session import session_tables, versions_text
-from ..table import ratio_text
+from ..table import ratio_text, span_text
 from ..verdicts import legend
 from .answers import answers, failed_cases, logs
 from .content import Facts, Figure, Listing, Part, Points, Section, Text
@@ -24,7 +24,15 @@ _FEW = 3
 
 def session_parts(session: Session) -> tuple[Part, ...]:
     """The answer, for the stack and the machine apart where a reference tells, and the facts."""
-    return (*answers(session.answer), Facts(facts=_facts(session)))
+    return (
+        *answers(session.answer),
+        Facts(facts=_given(_facts(session))),
+        Facts(facts=_given(_details(session)), title="The session in detail"),
+    )
+
+
+def _given(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in facts.items() if text}
 
 
 def _facts(session: Session) -> dict[str, str]:
@@ -34,31 +42,46 @@ def _facts(session: Session) -> dict[str, str]:
     if (key.hosts, key.processes) != (1, 1):
         where += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     cores = f", {key.cores} cores" if key.cores else ""
-    facts = {
+    hosts = session.process_hosts if key.processes > 1 else (environment.host,)
+    return {
         "device": f"{key.device_kind}{cores}",
         "ranks": where,
         "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
         **{name: versions_text(one) for name, one in environment.versions.items()},
-        **{f"{name}, reference": text for name, text in _references(session)},
-        "host": environment.host,
-        "hosts of the processes": ", ".join(dict.fromkeys(session.process_hosts)),
-        "commit": environment.commit[:12],
+        **_references(session),
+        "host" if len(set(hosts)) == 1 else "hosts": ", ".join(dict.fromkeys(hosts)),
+    }
+
+
+def _details(session: Session) -> dict[str, str]:
+    environment, plan = session.environment, session.plan
+    limit = plan.memory_limit_bytes
+    injected = {
+        run.injected for one in session.measurements.values() for run in one.runs if run.injected
+    }
+    return {
+        "why this device": environment.why,
+        "not found": "; ".join(environment.not_found),
         "flags": ", ".join(f"{name}={value}" for name, value in environment.flags.items()),
-        "launches": f"{session.plan.launches} of each case",
+        "commit": environment.commit,
+        "busbw": session.busbw,
+        "launches": f"{plan.launches} of each case",
+        "memory limit": "" if limit is None else bytes_text(limit),
+        "injected": ", ".join(sorted(injected)),
         "measuring": f"{session.measuring_s:.0f} s" if session.measuring_s else "",
         "load at the begin": "" if environment.load is None else f"{environment.load:.2g}",
         "file": session.name,
     }
-    return {name: text for name, text in facts.items() if text}
 
 
-def _references(session: Session) -> Iterator[tuple[str, str]]:
+def _references(session: Session) -> dict[str, str]:
     """The versions of the other stack, by framework."""
     found: dict[str, str] = {}
     for measured in session.references.values():
         for run in measured.runs:
-            found.setdefault(measured.case.framework, versions_text(run.versions))
-    yield from found.items()
+            name = f"{measured.case.framework}, reference"
+            found.setdefault(name, versions_text(run.versions))
+    return found
 
 
 def session_sections(session: Session) -> tuple[Section, ...]:
@@ -67,7 +90,7 @@ def session_sections(session: Session) -> tuple[Section, ...]:
         Section(heading="What changed", parts=tuple(_changed(session))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
         Section(heading="Training", parts=tuple(_training(session))),
-        Section(heading="Ratios", parts=tuple(_figures([charts.ratios(session)]))),
+        Section(heading="Ratios", parts=tuple(_figures([charts.comparison(session)]))),
         Section(heading="Spread", parts=tuple(_spread(session))),
         Section(heading="Cases", parts=tuple(_cases(session))),
     )
@@ -101,12 +124,16 @@ _MOST_REPORTED = 8
 
 
 def _reported(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    shown = verdicts[:_MOST_REPORTED]
-    for one in shown:
-        name = one.case.name if one.case is not None else one.spec.id
-        yield f"{name}: {one.text}"
-    if len(verdicts) > len(shown):
-        yield f"and {len(verdicts) - len(shown)} more: see the tables of cases"
+    """Each reason once, with the sizes that have it."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for one in verdicts:
+        name = one.case.group_name if one.case is not None else one.spec.framework
+        alike.setdefault((name, one.text), []).append(one.spec.payload_bytes)
+    shown = list(alike.items())[:_MOST_REPORTED]
+    for (name, text), sizes in shown:
+        yield f"{name} {span_text(sizes)}: {text}"
+    if len(alike) > len(shown):
+        yield f"and {len(alike) - len(shown)} more: see the tables of cases"
 
 
 def _unchanged(verdicts: Sequence[Verdict]) -> str:

@@ -8,23 +8,32 @@ from busbw.model import plural
 
 from .. import charts
 from ..chart import table_of
+from ..nights import MachineNights
 from ..reading import CompiledSession, Session
 from .compiled import compiled_parts, compiled_sections
 from .content import Figure, Page, Part, Section
+from .history import machine_sections
 from .session import session_parts, session_sections
 
 AnySession = Session | CompiledSession
 
 
-def page(sessions: Sequence[AnySession]) -> Page:
-    """The page of at least one session."""
+def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
+    """The page of sessions, of the history of machines, or of both."""
+    history = machine_sections(machines)
     if len(sessions) == 1:
         (one,) = sessions
-        return Page(title=_title(one), parts=_parts(one), sections=_sections(one))
+        first, *others = _sections(one)
+        return Page(title=_title(one), parts=_parts(one), sections=(first, *history, *others))
+    title = plural(len(sessions), "session") if sessions else f"History of {_names(machines)}"
     return Page(
-        title=plural(len(sessions), "session"),
-        sections=(*_together(sessions), *(_whole(one) for one in sessions)),
+        title=title,
+        sections=(*_together(sessions), *history, *(_whole(one) for one in sessions)),
     )
+
+
+def _names(machines: Sequence[MachineNights]) -> str:
+    return machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
 
 
 def _title(session: AnySession) -> str:

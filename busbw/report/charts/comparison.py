@@ -11,13 +11,16 @@ from ..reading import Session
 from .curves import PAYLOAD
 from .naming import Curve, curves_of, names_of, shared_text
 
-_RATIO = Axis(name="ratio of times", scale=Scale.LOG10)
+_RATIO = Axis(name="ratio of times")
+_WIDE_RATIO = Axis(name="ratio of times", scale=Scale.LOG10)
+# The greatest over the least ratio of a linear axis.
+_MOST_LINEAR = 4.0
 _MARKED = (Outcome.REGRESSED, Outcome.IMPROVED)
 _MOST_CURVES = 12
 _MOST_WITH_INTERVALS = 3
 
 
-def ratios(session: Session, curves: Sequence[Curve] | None = None) -> Chart | None:
+def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart | None:
     """The chart of the curves that have ratios, or of those given; None where there is none."""
     found = [
         one
@@ -43,13 +46,17 @@ def ratios(session: Session, curves: Sequence[Curve] | None = None) -> Chart | N
         title=title,
         subtitle=f"{shared_text(found)}. Above 1 is slower.",
         x=PAYLOAD,
-        y=_RATIO,
+        y=_axis([y for one in series for _, y in one.points]),
         series=(*series, *limits),
         bands=tuple(intervals),
-        rules=(Rule(label="as before", at=1.0),),
+        rules=(Rule(label="1", at=1.0),),
         marks=marks,
         description=" ".join(said),
     )
+
+
+def _axis(ratios: Sequence[float]) -> Axis:
+    return _RATIO if max(ratios) < _MOST_LINEAR * min(ratios) else _WIDE_RATIO
 
 
 def _ratios(name: str, curve: Curve) -> Series:
