@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from busbw.model import CompiledVerdict, SessionVerdict, Verdict, plural
 
 from ..answer import answer_lines, failure_lines
+from ..table import span_text
 from .content import Answer, Log, Part, Points
 
 _NO_VERDICT = "NO_VERDICT"
+_MOST_REASONS = 12
 
 
 def answers(found: SessionVerdict | None) -> list[Part]:
@@ -38,6 +40,21 @@ def failed_cases(
             title=f"{failed} of {plural(len(verdicts), 'case')} failed:",
             points=tuple(one.text for one in lines),
         )
+
+
+def alike(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[str]:
+    """Each reason once, with what it is about: such as ``jax all_reduce (psum) 1K to 4K: ...``."""
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for one in verdicts:
+        asked = one.spec.spec if isinstance(one, CompiledVerdict) else one.spec
+        name = one.case.group_name if one.case is not None else asked.framework
+        name = f"{one.spec.topology}: {name}" if isinstance(one, CompiledVerdict) else name
+        reasons.setdefault((name, one.text), []).append(asked.payload_bytes)
+    shown = list(reasons.items())[:_MOST_REASONS]
+    for (name, text), sizes in shown:
+        yield f"{name} {span_text(sizes)}: {text}"
+    if len(reasons) > len(shown):
+        yield f"and {len(reasons) - len(shown)} more: see the tables of cases"
 
 
 def logs(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[Part]:

@@ -11,7 +11,7 @@ from ..chart import table_of
 from ..reading import CompiledSession
 from ..session import compiler_lines
 from ..verdicts import compiled_tables, release_lines
-from .answers import answers, failed_cases, logs
+from .answers import alike, answers, failed_cases, logs
 from .content import Facts, Figure, Listing, Part, Points, Section, Text
 
 
@@ -41,15 +41,15 @@ def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
     )
 
 
+# What needs no word: whatever has no compiler is said once for each topology.
+_PLAIN = (Outcome.PASS, Outcome.NO_BASELINE, Outcome.SKIPPED)
+
+
 def _changed(session: CompiledSession) -> Iterator[Part]:
     yield from failed_cases(session.verdicts, session.answer)
-    others = [
-        f"{one.spec.id}: {one.text}"
-        for one in session.verdicts
-        if not one.failed and one.outcome not in (Outcome.PASS, Outcome.NO_BASELINE)
-    ]
+    others = [one for one in session.verdicts if not one.failed and one.outcome not in _PLAIN]
     if others:
-        yield Points(title="Other than a plain pass:", points=tuple(others))
+        yield Points(title="Not as before, and no failure:", points=tuple(alike(others)))
     _, *releases = release_lines(session.verdicts) or [""]
     if releases:
         title, *lines_of = releases
@@ -58,7 +58,10 @@ def _changed(session: CompiledSession) -> Iterator[Part]:
         yield Text(text=_unchanged(session))
     missing = [one for one in compiler_lines(session.compilers) if ": none for " in one]
     if missing:
-        yield Points(title="Without a compiler:", points=tuple(missing))
+        yield Points(
+            title="Without a compiler:",
+            points=tuple(one.partition("none for ")[2] for one in missing),
+        )
     yield from logs(session.verdicts)
 
 

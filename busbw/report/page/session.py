@@ -11,9 +11,9 @@ from .. import charts
 from ..chart import Chart, table_of
 from ..reading import Session
 from ..session import session_tables, versions_text
-from ..table import ratio_text, span_text
+from ..table import ratio_text
 from ..verdicts import legend
-from .answers import answers, failed_cases, logs
+from .answers import alike, answers, failed_cases, logs
 from .content import Facts, Figure, Listing, Part, Points, Section, Text
 
 # What a page has of charts of single curves; what failed comes first.
@@ -104,7 +104,7 @@ def _changed(session: Session) -> Iterator[Part]:
         if found:
             yield Points(
                 title=f"{plural(len(found), 'case')} {title}:",
-                points=tuple(_reported(found)),
+                points=tuple(alike(found)),
             )
     stragglers = dict.fromkeys(one.straggler.text for one in verdicts if one.straggler)
     if stragglers:
@@ -120,20 +120,6 @@ _REPORTED = {
     Outcome.NOISY: "too noisy to judge",
     Outcome.SKIPPED: "left out",
 }
-_MOST_REPORTED = 8
-
-
-def _reported(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Each reason once, with the sizes that have it."""
-    alike: dict[tuple[str, str], list[int]] = {}
-    for one in verdicts:
-        name = one.case.group_name if one.case is not None else one.spec.framework
-        alike.setdefault((name, one.text), []).append(one.spec.payload_bytes)
-    shown = list(alike.items())[:_MOST_REPORTED]
-    for (name, text), sizes in shown:
-        yield f"{name} {span_text(sizes)}: {text}"
-    if len(alike) > len(shown):
-        yield f"and {len(alike) - len(shown)} more: see the tables of cases"
 
 
 def _unchanged(verdicts: Sequence[Verdict]) -> str:
