@@ -1,9 +1,10 @@
-"""The charts of sessions: a file each, a pure function of values that gives a Chart.
+"""The charts of sessions and histories: a file each, a pure function of values.
 
 Decides what is shown, in words and figures; draws nothing and reads no file.
 """
 
 from .bandwidth import bandwidth
 from .published import PublishedCurve, PublishedPoint, published
+from .ratios import ratios
 
-__all__ = ["PublishedCurve", "PublishedPoint", "bandwidth", "published"]
+__all__ = ["PublishedCurve", "PublishedPoint", "bandwidth", "published", "ratios"]
