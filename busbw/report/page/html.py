@@ -36,7 +36,7 @@ def html(page: Page) -> str:
     )
     markup: Callable[[str], str] = importlib.import_module("markupsafe").Markup
     drawn = _Pictures(markup)
-    environment.globals["pictures"] = drawn.of
+    environment.globals |= {"pictures": drawn.of, "trend": drawn.trend}
     colours = f"{variables(LIGHT, ':root')}@media (prefers-color-scheme:dark){{" + (
         f"{variables(DARK, ':root')}}}"
     )
@@ -105,6 +105,14 @@ class _Pictures:
         """Its pictures with what they are for, ``wide`` and ``narrow``."""
         number = next(self.numbers)
         return [
-            (name, self.markup(svg(figure.chart, size, name=f"{name}-{number}", standalone=False)))
-            for name, size in (("wide", _WIDE), ("narrow", _NARROW))
+            (width, self.markup(_drawn(figure.picture, size, f"picture-{number}-{width}")))
+            for width, size in (("wide", _WIDE), ("narrow", _NARROW))
         ]
+
+    def trend(self, case: CaseNights) -> str:
+        """The sparkline of a case, which says nothing that its row does not."""
+        return self.markup(sparkline(case))
+
+
+def _drawn(picture: Picture, size: Size, name: str) -> str:
+    return svg(picture, size, name=name, standalone=False)
