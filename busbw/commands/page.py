@@ -83,5 +83,6 @@ def _machines(
         if not found:
             known = ", ".join(history.folders(root)) or "nothing"
             name = "--machine" if options.machine is not None else "--history"
-            raise UsageError(f"{name}: {root} has no {', '.join(sorted(wanted))}; it has {known}")
+            names = ", ".join(sorted(wanted)) or "sessions"
+            raise UsageError(f"{name}: {root} has no {names}; it has {known}")
     return found

@@ -15,7 +15,9 @@ from types import ModuleType
 import busbw
 
 from ..drawing import DARK, LIGHT, Size
-from ..pictures import PictureError, style_sheet, svg, variables
+from ..nights import CaseNights
+from ..picture import Picture
+from ..pictures import PictureError, sparkline, style_sheet, svg, variables
 from .content import Figure, Page, Section
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
