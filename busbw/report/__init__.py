@@ -19,7 +19,7 @@ from .nights import (
     SeriesNights,
     StackChange,
 )
-from .page import Page, html, is_page, missing_for_pages, page
+from .page import Page, Section, html, is_page, missing_for_pages, page
 from .picture import Picture, table_of
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
@@ -89,6 +89,7 @@ __all__ = [
     "Row",
     "Rule",
     "Scale",
+    "Section",
     "Series",
     "SeriesNights",
     "Session",

@@ -169,9 +169,18 @@ def _compiled(document: Mapping[str, Any], name: str) -> CompiledSession:
         began=_moment(document.get("began")),
         host=_read(str, document.get("host", ""), "host"),
         answer=_answer(document, verdicts),
-        compilers=_read(tuple[Compiler, ...], _list(document, "compilers"), "compilers"),
+        compilers=_compilers(document),
         verdicts=verdicts,
     )
+
+
+def _compilers(document: Mapping[str, Any]) -> tuple[Compiler, ...]:
+    """Without their devices, which nothing shows and which were other ones in the first schema."""
+    found = [
+        {**_object(one, f"compilers[{n}]"), "devices": None}
+        for n, one in enumerate(_list(document, "compilers"))
+    ]
+    return _read(tuple[Compiler, ...], found, "compilers")
 
 
 def _check_schema(document: Mapping[str, Any], newest: int) -> None:
