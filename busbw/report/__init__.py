@@ -6,7 +6,7 @@ and lines where there is neither; prints nothing, writes no file, judges nothing
 
 from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style
-from .charts import PublishedCurve, PublishedPoint, bandwidth, published, ratios
+from .charts import PublishedCurve, PublishedPoint, bandwidth, case_history, published, ratios
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
 from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
 from .nights import (
@@ -102,6 +102,7 @@ __all__ = [
     "answer_lines",
     "attributes",
     "bandwidth",
+    "case_history",
     "change_tables",
     "compiled_change_lines",
     "compiled_document",
