@@ -37,6 +37,7 @@ from .session import (
     session_tables,
     versions_text,
 )
+from .sparkline import sparkline
 from .table import (
     Column,
     Row,
@@ -130,6 +131,7 @@ __all__ = [
     "section",
     "session_tables",
     "span_text",
+    "sparkline",
     "specification",
     "style_sheet",
     "svg",
