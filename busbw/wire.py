@@ -18,7 +18,7 @@ import reprlib
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -98,33 +98,38 @@ def from_json(kind: type[T], document: Any, location: str = "") -> T:
 
     Raises WireError naming the path, such as ``entries[3].times_us``, and what is accepted.
     """
-    return typing.cast(T, _read(kind, document, location or kind.__name__))
+    found: Any = _reader(typing.cast(Any, kind))(document, location or kind.__name__)
+    return typing.cast(T, found)
 
 
-def _read(kind: Any, document: Any, location: str) -> Any:
+# What makes a value of a document; the other argument is where in the whole that is.
+_Reader = Callable[[Any, str], Any]
+
+
+@functools.cache
+def _reader(kind: Any) -> _Reader:
+    """What reads a `kind`: found once, since histories hold many thousands of a few kinds."""
     origin = typing.get_origin(kind)
     if origin is typing.Union or origin is types.UnionType:
-        return _read_optional(kind, document, location)
+        (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
+        return functools.partial(_read_optional, _reader(inner))
     if origin is tuple:
-        return _read_tuple(typing.get_args(kind), document, location)
+        return functools.partial(_read_tuple, typing.get_args(kind))
     if origin is not None and issubclass(origin, Mapping):
-        return _read_mapping(typing.get_args(kind)[1], document, location)
+        return functools.partial(_read_mapping, _reader(typing.get_args(kind)[1]))
     if hasattr(kind, "parse"):
-        return _read_text(kind, document, location)
+        return functools.partial(_read_text, kind)
     if hasattr(kind, "of_kind"):
-        return _read_one_kind(kind, document, location)
+        return functools.partial(_read_one_kind, kind)
     if dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, document, location)
+        return functools.partial(_read_dataclass, kind)
     if issubclass(kind, enum.Enum):
-        return _read_enum(kind, document, location)
-    return _read_plain(kind, document, location)
+        return functools.partial(_read_enum, kind)
+    return functools.partial(_read_plain, kind)
 
 
-def _read_optional(kind: Any, document: Any, location: str) -> Any:
-    if document is None:
-        return None
-    (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
-    return _read(inner, document, location)
+def _read_optional(inner: _Reader, document: Any, location: str) -> Any:
+    return None if document is None else inner(document, location)
 
 
 def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[Any, ...]:
@@ -134,17 +139,17 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
         raise WireError(f"{location}: expected a list of {len(args)}, got {len(document)} items")
     kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
     return tuple(
-        _read(k, item, f"{location}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))
+        [_reader(k)(item, f"{location}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))]
     )
 
 
-def _read_mapping(kind: Any, document: Any, location: str) -> dict[str, Any]:
+def _read_mapping(inner: _Reader, document: Any, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_shown(document)}")
     found = {}
     for key, item in document.items():
         key_location = f"{location}.{_in_part(key)}"
-        found[_read_plain(str, key, key_location)] = _read(kind, item, key_location)
+        found[_read_plain(str, key, key_location)] = inner(item, key_location)
     return found
 
 
@@ -174,24 +179,25 @@ def _read_one_kind(kind: Any, document: Any, location: str) -> Any:
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_shown(document)}")
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    unknown = sorted(set(document) - set(fields))
-    if unknown:
+    readers, required = _fields_of(kind)
+    if not document.keys() <= readers.keys():
+        unknown = min(set(document) - set(readers))
         raise WireError(
-            f"{location}.{_in_part(unknown[0])}: unknown key; accepted are {', '.join(fields)}"
+            f"{location}.{_in_part(unknown)}: unknown key; accepted are {', '.join(readers)}"
         )
-    missing = [name for name, f in fields.items() if name not in document and _required(f)]
-    if missing:
-        raise WireError(f"{location}.{missing[0]}: missing")
-    hints = _hints(kind)
-    return kind(
-        **{key: _read(hints[key], item, f"{location}.{key}") for key, item in document.items()}
-    )
+    if not required <= document.keys():
+        missing = next(name for name in readers if name in required and name not in document)
+        raise WireError(f"{location}.{missing}: missing")
+    return kind(**{key: readers[key](item, f"{location}.{key}") for key, item in document.items()})
 
 
 @functools.cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind)
+def _fields_of(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
+    """What reads each field, and which have no default."""
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    required = frozenset(one.name for one in fields if _required(one))
+    return {one.name: _reader(hints[one.name]) for one in fields}, required
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
@@ -200,12 +206,18 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _read_enum(kind: Any, document: Any, location: str) -> Any:
-    accepted = [member.value for member in kind]
-    if document not in accepted:
+    members = _members(kind)
+    try:
+        return members[document]
+    except (KeyError, TypeError):
         raise WireError(
-            f"{location}: expected one of {', '.join(accepted)}, got {_shown(document)}"
-        )
-    return kind(document)
+            f"{location}: expected one of {', '.join(members)}, got {_shown(document)}"
+        ) from None
+
+
+@functools.cache
+def _members(kind: Any) -> Mapping[str, Any]:
+    return {member.value: member for member in kind}
 
 
 _PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
@@ -227,6 +239,8 @@ def _read_plain(kind: Any, document: Any, location: str) -> Any:
 
 def _is_text(text: str) -> bool:
     """Whether it can be encoded: half a surrogate pair, which JSON can hold, cannot."""
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

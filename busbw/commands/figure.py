@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import baselines, inputs, report, shipped, writing
+from busbw import baselines, report, shipped, writing
 from busbw.model import refusal
 
 from .command import (
@@ -24,6 +24,7 @@ from .command import (
     usage_error,
     whole_number,
 )
+from .documents import session_in
 
 ORDER = 1
 _FORMS = (".svg", ".png")
@@ -113,10 +114,10 @@ def _measured(paths: Sequence[Path]) -> report.Chart:
 
 
 def _session(path: Path) -> report.Session:
-    with usage_error(inputs.InputError, where=f"{path}: "):
-        content = inputs.content(path)
-    with usage_error(report.DocumentError):
-        return report.read_results(content, str(path))
+    found = session_in(path)
+    if isinstance(found, report.CompiledSession):
+        raise UsageError(f"{path}: what was compiled has no bandwidth; busbw page shows it")
+    return found
 
 
 def _published_files(options: argparse.Namespace) -> list[Path]:

@@ -69,10 +69,15 @@ class AgentsTransport(Transport):
         self._locking: frozenset[int] = frozenset()
 
     def join(self, wait_s: float) -> None:
-        """Wait until all agents have joined. Raises IncomparableHosts and AgentsMissing."""
+        """Wait until all agents have joined.
+
+        Raises IncomparableHosts, AgentsMissing, and AgentsError for two names of one host.
+        """
         for rank in range(self._count):
             self._start(rank, wait_s)
         self._wait_for(range(self._count), wait_s)
+        if self._starter is None or not self._starter.is_here:
+            _check_names([self.hub.peers[rank] for rank in range(self._count)])
 
     def lock(self, wait_s: float, say: Callable[[str], None] = lambda words: None) -> None:
         """Keep other sessions from measuring on the hosts of agents, but for this one's own host.
@@ -236,6 +241,18 @@ class AgentsTransport(Transport):
             hub.drop(peer, "it names no free ports")
             raise AgentGone(peer.why_lost)
         return found
+
+
+def _check_names(peers: Sequence[Peer]) -> None:
+    """Raises AgentsError if a machine has two names, and would be taken for two hosts."""
+    first: dict[str, Peer] = {}
+    for peer in peers:
+        other = first.setdefault(peer.machine, peer) if peer.machine else peer
+        if other.host != peer.host:
+            raise AgentsError(
+                f"{other.host} (rank {other.rank}) and {peer.host} (rank {peer.rank}) are the same "
+                "machine, which would count as two hosts; accepted is one name for each host"
+            )
 
 
 def _hosts(names: Sequence[str]) -> int:

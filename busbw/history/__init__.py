@@ -6,7 +6,7 @@ Append-only files, as strict at the door as baselines; one session's lines are w
 
 from .acknowledged import Acknowledged, acknowledged
 from .files import Appended, HistoryError, Read, append, append_from, check, read, read_all
-from .levels import CaseHistory, LevelChange, MachineHistory, machine_history
+from .levels import CaseHistory, CaseSession, LevelChange, MachineHistory, machine_history
 from .lines import SCHEMA, Line, new_session, parsed
 from .sessions import Series, earlier
 
@@ -15,6 +15,7 @@ __all__ = [
     "Acknowledged",
     "Appended",
     "CaseHistory",
+    "CaseSession",
     "HistoryError",
     "LevelChange",
     "Line",

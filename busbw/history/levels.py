@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from busbw import stats
-from busbw.model import Case, EarlierSession, Outcome, SessionOutcome, merged, neighbours
+from busbw.model import (
+    Case,
+    EarlierSession,
+    FailureKind,
+    Outcome,
+    SessionOutcome,
+    merged,
+    neighbours,
+)
 from busbw.stats import CaseLevel, Expected, Segment
 
 from .acknowledged import Acknowledged
@@ -39,11 +47,21 @@ class LevelChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CaseSession:
+    """What one session says of a case: seconds of each launch, the verdict, and what failed."""
+
+    times_s: tuple[float, ...]
+    outcome: Outcome
+    failure: FailureKind | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
     """One case in one series: the time of each session in seconds, oldest first, by its name.
 
-    The time of a session is the median over its launches. `level_s` is the newest level, `spread`
-    the relative standard deviation of a session about it, less what all cases share; None without
+    The time of a session is the median over its launches, which `sessions` have all, failed ones
+    too, but none that was slower on purpose. `level_s` is the newest level, `spread` the relative
+    standard deviation of a session about it, less what all cases share; None without
     a time. `outcomes` counts the verdicts, of sessions without a time too; `baseline_date` is what
     the newest session was compared with.
     """
@@ -53,6 +71,7 @@ class CaseHistory:
     times_s: Mapping[str, float]
     outcomes: Mapping[Outcome, int]
     baseline_date: str
+    sessions: Mapping[str, CaseSession]
     level_s: float | None = None
     spread: float | None = None
     changes: tuple[LevelChange, ...] = ()
@@ -67,13 +86,15 @@ class CaseHistory:
 class MachineHistory:
     """All cases of one machine, and the first line of each session by its name.
 
-    `shared` are changes of what all cases of a series have in common.
+    `shared` are changes of what all cases of a series have in common, `merged` what the sessions of
+    a series measured, with those near each other as one.
     """
 
     folder: str
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
     shared: Mapping[Series, tuple[LevelChange, ...]]
+    merged: Mapping[Series, tuple[EarlierSession, ...]]
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -134,6 +155,7 @@ def machine_history(
             series: _changes(one.segments, sessions[series], [k for k in known if k.case == "*"])
             for series, one in found.items()
         },
+        merged=sessions,
     )
 
 
@@ -167,9 +189,18 @@ def _case_history(
         },
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
+        sessions={line.session: _case_session(line) for line in lines if line.is_ordinary},
         level_s=math.exp(level.level) if level is not None else None,
         spread=math.sqrt(level.own.value) if level is not None else None,
         changes=_changes(level.segments, sessions, own) if level is not None else (),
+    )
+
+
+def _case_session(line: Line) -> CaseSession:
+    return CaseSession(
+        times_s=tuple(1e-6 * time_us for time_us in line.times_us),
+        outcome=line.outcome,
+        failure=line.failure,
     )
 
 

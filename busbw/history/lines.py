@@ -80,13 +80,18 @@ class Line:
         return moment_of(self.at)
 
     @property
-    def is_level(self) -> bool:
-        """Whether its times say what the case takes.
+    def is_ordinary(self) -> bool:
+        """Whether it says how the case does by itself, or in turn with a locked stack.
 
         Not slower on purpose, and not side by side with whatever was named, which may be another
         stack each time.
         """
-        return bool(self.times_us) and not self.injected and (bool(self.stack) or not self.paired)
+        return not self.injected and (bool(self.stack) or not self.paired)
+
+    @property
+    def is_level(self) -> bool:
+        """Whether its times say what the case takes."""
+        return bool(self.times_us) and self.is_ordinary
 
     @property
     def text(self) -> str:

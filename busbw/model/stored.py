@@ -142,7 +142,13 @@ class StoredCase:
     @property
     def case(self) -> Case:
         """What was written. Raises ValueError for a `step` that is no workload's."""
-        return converted(Case, self, workload=_workload(self))
+        return _case_of(self)
+
+
+@functools.lru_cache(maxsize=4096)
+def _case_of(stored: StoredCase) -> Case:
+    """A history has a few cases in many thousands of lines."""
+    return converted(Case, stored, workload=_workload(stored))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

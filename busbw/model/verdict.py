@@ -185,11 +185,15 @@ class SessionVerdict:
         """Whether the session's item fails: everything but FINE does."""
         return self.outcome is not SessionOutcome.FINE
 
-    def headline(self) -> str:
-        """One line: the outcome and the reason; no session with a failed case is called FINE."""
+    @property
+    def word(self) -> str:
+        """The outcome; no session with a failed case is called FINE."""
         fine = self.outcome is SessionOutcome.FINE
-        word = "FAILED" if fine and self.failed_cases else self.outcome.value
-        return f"{word}: {self.text}"
+        return "FAILED" if fine and self.failed_cases else self.outcome.value
+
+    def headline(self) -> str:
+        """One line: the outcome and the reason."""
+        return f"{self.word}: {self.text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

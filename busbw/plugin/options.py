@@ -219,6 +219,12 @@ OPTIONS = (
         help="write the session as JSON (docs/results.schema.json) to FILE",
     ),
     Option(
+        name="page",
+        metavar="FILE",
+        help="write the session, and its history if it has one, as an HTML page to FILE; needs "
+        "busbw[page]",
+    ),
+    Option(
         name="history",
         metavar="DIR",
         help="append what was measured to the history in DIR, which is made if it is missing "

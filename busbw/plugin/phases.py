@@ -1,22 +1,19 @@
 """The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
 
 The first runs before any test, so that measuring is not charged to one. The second writes accepted
-baselines, once, and the results; what cannot be written is an error, reported after everything
-else. Each phase has a file with its name.
+baselines, once, the results and the page; what cannot be written is an error, reported after
+everything else. Each phase has a file with its name.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import platform
 from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
 
-from busbw import driver, judge, report, stats, writing
+from busbw import driver, judge
 from busbw.agent.secret import SecretError
 from busbw.model import CompileSpec, Outcome, Spec
 
@@ -25,6 +22,7 @@ from .accepting import accepted
 from .agents import transport_of
 from .appending import appended
 from .compilers import CompileSettings
+from .reporting import with_page, with_results
 from .session import (
     SESSION,
     Collected,
@@ -154,51 +152,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     if not is_there or exitstatus not in (pytest.ExitCode.OK, failed):
         return
     written, exit_code = accepted(judged)
-    written = replace(written, errors=(*written.errors, *_write_results(judged)))
-    written = appended(written)
+    written = with_page(appended(with_results(written)))
     session.exitstatus = exit_code or exitstatus
     if written.errors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = failed
     session.config.stash[SESSION] = written
-
-
-def _write_results(judged: Judged) -> tuple[str, ...]:
-    """Write --results; returns the errors."""
-    path, found = judged.settings.results, judged.observed
-    if path is None:
-        return ()
-    if isinstance(found, Measured):
-        document = _measured_document(judged, found)
-    else:
-        compilers = found.resolved.compilers if found else {}
-        document = report.compiled_document(
-            tuple(judged.compiled.values()),
-            judged.session,
-            tuple(compilers.values()),
-            began=judged.collected.began,
-            host=platform.node(),
-        )
-    shown = report.without_homes(document, os.path.expanduser("~"))
-    try:
-        writing.write(path, json.dumps(shown, indent=1) + "\n")
-    except OSError as error:
-        return (f"--results: no results were written: {writing.reason(error)}",)
-    return ()
-
-
-def _measured_document(judged: Judged, measured: Measured) -> dict[str, object]:
-    return report.results(
-        began=judged.collected.began,
-        environment=measured.resolved.environment,
-        plan=measured.resolved.plan,
-        session=judged.session,
-        verdicts=tuple(judged.verdicts.values()),
-        measurements=measured.measurements,
-        measuring_s=measured.measuring_s,
-        spent_s=measured.spent_s,
-        references=measured.references,
-        quantiles_s={
-            spec: [stats.quantiles_s(run) for run in measurement.runs]
-            for spec, measurement in measured.measurements.items()
-        },
-    )

@@ -1,7 +1,7 @@
 """Settings: what the options and the ini file ask for, checked.
 
-A wrong option is a usage error before anything is started or written; the folder of baselines and
-the file of results are checked, too.
+A wrong option is a usage error before anything is started or written; `paths` has the folders and
+files that options name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, history, metrics, report, writing
+from busbw import baselines, metrics, writing
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model import (
@@ -48,19 +48,10 @@ from .parsing import (
     whole,
     words_of,
 )
-
-# Names the folder of the history where --history does not.
-HISTORY = "BUSBW_HISTORY"
+from .paths import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
-_WRITING = ("update_baselines", "rebase", "prune_baselines")
-# pytest's own output files, and the options that name them.
-_OF_PYTEST = {
-    "xmlpath": "--junitxml",
-    "log_file": "--log-file",
-    "benchmark_json": "--benchmark-json",
-}
 _PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
 
@@ -100,6 +91,7 @@ class Settings:
     require_baselines: bool
     memory_limit_bytes: int | None
     results: Path | None
+    page: Path | None
     history: Path | None
     compile: CompileSettings | None
 
@@ -131,7 +123,7 @@ def _settings(config: pytest.Config) -> Settings:
     pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
     against = _against(config, injected=bool(texts["inject"]))
     there = _frameworks(texts, named=named, pythons=pythons)
-    root = _baselines(config, texts["baselines"])
+    root = baselines_of(config, texts["baselines"])
     absent = _absent(there, root, named or against or texts["topology"])
     told = whole("processes", texts["processes"], least=1) if texts["processes"] else None
     agents = agent_settings_of(texts, told, os.environ)
@@ -150,7 +142,7 @@ def _settings(config: pytest.Config) -> Settings:
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
         against=against,
-        stack_cache=_stack_cache(texts["stack_cache"]),
+        stack_cache=stack_cache_of(texts["stack_cache"]),
         locks_reference=not config.getoption("no_reference_lock"),
         injection=checked("inject", injection_of, texts["inject"]),
         case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
@@ -162,8 +154,9 @@ def _settings(config: pytest.Config) -> Settings:
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),
         memory_limit_bytes=checked("memory_limit", metrics.parse_payload, limit) if limit else None,
-        results=_results(config, texts["results"], root),
-        history=_history(config, texts, root),
+        results=results_of(config, texts["results"], root),
+        page=page_of(config, texts, root),
+        history=history_of(config, texts, root),
         compile=compile_settings_of(config, texts, pythons, root),
     )
 
@@ -205,17 +198,10 @@ def _against(config: pytest.Config, *, injected: bool) -> Against | None:
         [*config.getini("busbw_against"), *config.getoption("against")],
         [*config.getini("busbw_against_env"), *config.getoption("against_env")],
     )
-    writing = [flag(name) for name in _WRITING if config.getoption(name)]
+    writing = [flag(name) for name in WRITING if config.getoption(name)]
     if writing and (found is not None or injected):
         other = "--inject" if found is None else "--against"
         raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
-    return found
-
-
-def _stack_cache(text: str) -> Path:
-    found = driver.cache_folder(text)
-    if found is None:
-        raise ValueError("--stack-cache: 'none'; accepted is a folder")
     return found
 
 
@@ -367,72 +353,3 @@ def _reason(config: pytest.Config, name: str) -> str:
     if given is not None and not given.strip():
         raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")
     return " ".join(given.split()) if given else ""
-
-
-def _baselines(config: pytest.Config, text: str) -> Path:
-    """The folder of --baselines, relative to the root directory.
-
-    The default folder need not exist yet; one that is named exists, or will be written.
-    """
-    if config.getoption("baselines") == "":
-        raise ValueError("--baselines: accepted is a folder")
-    root = config.rootpath / (text or "baselines")
-    try:
-        baselines.check_folder(
-            root,
-            may_be_missing=not text or bool(config.getoption("update_baselines")),
-            is_written=any(config.getoption(name) for name in _WRITING),
-            hint="; --update-baselines makes it",
-        )
-    except baselines.BaselineError as error:
-        raise ValueError(f"--baselines: {error}") from error
-    return root
-
-
-def _history(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> Path | None:
-    """The folder of --history, which may be missing; None for none, and where nothing is measured.
-
-    Baselines and history have the same folders, and files of one are none of the other.
-    """
-    text = texts["history"] or os.environ.get(HISTORY, "")
-    if not text or texts["topology"]:
-        return None
-    what = "--history" if texts["history"] else HISTORY
-    path = config.rootpath / os.path.expanduser(text)
-    if stored.resolve() in (path.resolve(), *path.resolve().parents):
-        raise ValueError(f"{what}: {path} is in {stored}, which holds baselines only")
-    try:
-        history.check(path)
-    except history.HistoryError as error:
-        raise ValueError(f"{what}: {error}") from error
-    return path
-
-
-def _results(config: pytest.Config, text: str, root: Path) -> Path | None:
-    """The file of --results; None for no text.
-
-    It replaces earlier results and nothing else: no baseline, no other file.
-    """
-    if not text:
-        return None
-    path = Path(text).absolute()
-    try:
-        writing.check(path, what="earlier results of busbw", ours=report.is_results)
-    except writing.Refused as error:
-        raise ValueError(f"--results: {error}") from error
-    real = Path(os.path.realpath(path))
-    if real.is_relative_to(os.path.realpath(root)):
-        raise ValueError(f"--results: {path} is in {root}, which holds baselines only")
-    for option, other in _files_of_pytest(config):
-        if real == Path(os.path.realpath(other)):
-            raise ValueError(f"--results: {path} is the file of {option}, too")
-    return path
-
-
-def _files_of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    for name, option in _OF_PYTEST.items():
-        found = config.getoption(name, None)
-        # pytest-benchmark opens its file at once.
-        found = getattr(found, "name", found)
-        if isinstance(found, str) and found:
-            yield option, found

@@ -8,8 +8,19 @@ from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
 from .charts import PublishedCurve, PublishedPoint, bandwidth, published
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .nights import (
+    CaseNight,
+    CaseNights,
+    Level,
+    LevelChange,
+    MachineNights,
+    Night,
+    SeriesNights,
+    StackChange,
+)
+from .page import Page, html, is_page, missing_for_pages, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
-from .reading import Cell, DocumentError, Session, read_results
+from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
@@ -49,14 +60,21 @@ __all__ = [
     "THEMES",
     "Axis",
     "Band",
-    "Cell",
+    "CaseNight",
+    "CaseNights",
     "Chart",
     "Column",
+    "CompiledSession",
     "CurveGroup",
     "Direction",
     "DocumentError",
     "Edge",
+    "Level",
+    "LevelChange",
+    "MachineNights",
     "Mark",
+    "Night",
+    "Page",
     "PictureError",
     "Problem",
     "PublishedCurve",
@@ -65,8 +83,10 @@ __all__ = [
     "Rule",
     "Scale",
     "Series",
+    "SeriesNights",
     "Session",
     "Size",
+    "StackChange",
     "Style",
     "Table",
     "TextLine",
@@ -86,11 +106,15 @@ __all__ = [
     "fields_of",
     "filled",
     "header_lines",
+    "html",
+    "is_page",
     "is_picture",
     "is_results",
     "item",
     "legend",
     "measured_table",
+    "missing_for_pages",
+    "page",
     "percent_text",
     "png",
     "published",
@@ -101,6 +125,7 @@ __all__ = [
     "results",
     "rows_of",
     "section",
+    "session_of",
     "session_tables",
     "span_text",
     "specification",

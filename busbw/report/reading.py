@@ -1,26 +1,49 @@
-"""The document that `--results` writes, read back: what charts need of it, checked.
+"""The documents that `--results` writes, read back as the values that they were made of.
 
-Every schema from 1 on has that; what later schemas added is None for the earlier ones. Reads no
-file, and keeps no sample.
+Measured sessions of every schema from 1 on, and compiled ones: what later schemas added is empty
+for the earlier ones, and what earlier schemas had besides is left out. Reads no file.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from busbw import metrics
+from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Ceiling, Outcome, Protocol, StoredCase, check_case
+from busbw.model import (
+    Case,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    Environment,
+    Failure,
+    Measurement,
+    Plan,
+    Reference,
+    Run,
+    SessionVerdict,
+    Spec,
+    StoredCase,
+    StoredSpec,
+    Summary,
+    Verdict,
+    check_case,
+    payload_text,
+)
 
-from .results import SCHEMA
+from .results import COMPILED_SCHEMA, KEYS, SCHEMA
 
-# More than any memory moves in a second.
+# More than any memory moves in a second, and no more than any session takes in seconds.
 _MOST = 1e18
+_CODE_NAMES = {of_schema: of_code for of_code, of_schema in KEYS.items()}
+
+T = TypeVar("T")
 
 
 class DocumentError(ValueError):
@@ -28,215 +51,343 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """One case of a session; rates are busbw in GB/s, None where there is none.
+class Session:
+    """A session that measured; `name` is the file's. Empty is what its schema did not have.
 
-    `flagged` is the ratio of times that would have been flagged with 95 % probability, and `limit`
-    the one that makes a suspicion.
+    `quantiles_s` are those of each launch's samples, `references` what was measured in turn with
+    the cases, and `process_hosts` the name of each process's host.
     """
 
-    case: Case
-    outcome: Outcome
-    measured: float | None
-    baseline: float | None
-    limit: float | None
-    flagged: float | None
-    ceiling: Ceiling | None
-    published: float | None
-    published_oom: bool
-    published_source: str
+    name: str
+    schema: int
+    busbw: str
+    began: datetime | None
+    environment: Environment
+    plan: Plan
+    answer: SessionVerdict | None
+    verdicts: tuple[Verdict, ...]
+    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
+    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    process_hosts: tuple[str, ...] = ()
+    measuring_s: float = 0.0
+
+    @property
+    def host(self) -> str:
+        """The host that measured; "" where that is not known."""
+        return self.environment.host
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two stacks were measured in turn."""
+        return bool(self.references)
+
+    def version(self, framework: str) -> str:
+        """The framework with its version, such as ``jax 0.10.2``."""
+        found = self.environment.versions.get(framework, {}).get(framework, "")
+        return f"{framework} {found}" if found else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """What a document says of its session; "" or None where its schema did not have that."""
+class CompiledSession:
+    """A session that compiled and measured nothing; `name` is the file's."""
 
     name: str
     schema: int
     busbw: str
     began: datetime | None
     host: str
-    commit: str
-    device_kind: str
-    ranks: int
-    hosts: int
-    processes: int
-    versions: Mapping[str, Mapping[str, str]]
-    cells: tuple[Cell, ...]
-
-    def version(self, framework: str) -> str:
-        """The framework with its version, such as ``jax 0.10.2``."""
-        found = self.versions.get(framework, {}).get(framework, "")
-        return f"{framework} {found}" if found else ""
+    answer: SessionVerdict | None
+    compilers: tuple[Compiler, ...]
+    verdicts: tuple[CompiledVerdict, ...]
 
 
-def read_results(text: str | bytes, name: str) -> Session:
+def read_results(content: str | bytes, name: str) -> Session | CompiledSession:
     """The session in a document; `name` is the file's, for messages. Raises DocumentError."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"{name}: no JSON: {error}") from error
-    try:
-        return _session(_Place("", document), name)
-    except DocumentError as error:
+        return session_of(wire.parsed(content), name)
+    except wire.WireError as error:
         raise DocumentError(f"{name}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A value and where in the document it is."""
-
-    at: str
-    value: Any
-
-    def error(self, wanted: str) -> DocumentError:
-        got = "nothing" if self.value is None else f"{self.value!r:.60}"
-        return DocumentError(f"{self.at or 'document'}: expected {wanted}, got {got}")
-
-    def get(self, key: str) -> _Place:
-        """The value at a key, None if there is none."""
-        if not isinstance(self.value, dict):
-            raise self.error("an object")
-        return _Place(f"{self.at}.{key}" if self.at else key, self.value.get(key))
-
-    def items(self) -> list[_Place]:
-        if not isinstance(self.value, list):
-            raise self.error("a list")
-        return [_Place(f"{self.at}[{n}]", one) for n, one in enumerate(self.value)]
-
-    def text(self, default: str | None = None) -> str:
-        if self.value is None and default is not None:
-            return default
-        if not isinstance(self.value, str):
-            raise self.error("text")
-        return self.value
-
-    def whole(self, least: int, most: float = math.inf) -> int:
-        is_whole = isinstance(self.value, int) and not isinstance(self.value, bool)
-        if not is_whole or not least <= self.value <= most:
-            to = "on" if most == math.inf else f"to {most}"
-            raise self.error(f"a whole number from {least} {to}")
-        return int(self.value)
-
-    def rate(self) -> float:
-        """A number above 0 that is no more than any memory moves."""
-        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
-        if not is_number or not 0 < self.value <= _MOST:
-            raise self.error("a number above 0")
-        return float(self.value)
-
-    def maybe(self, read: Callable[[_Place], float]) -> float | None:
-        return None if self.value is None else read(self)
+def session_of(document: object, name: str) -> Session | CompiledSession:
+    """The session in a document that is parsed already. Raises DocumentError."""
+    try:
+        found = _object(document, "document")
+        is_compiled = "compilers" in found
+        _check_schema(found, COMPILED_SCHEMA if is_compiled else SCHEMA)
+        return (_compiled if is_compiled else _measured)(found, name)
+    except (wire.WireError, DocumentError) as error:
+        raise DocumentError(f"{name}: {error}") from error
 
 
-def _session(document: _Place, name: str) -> Session:
-    schema = document.get("schema").whole(1, SCHEMA)
-    environment = document.get("environment")
-    key = environment.get("key")
-    began = document.get("began")
-    versions = environment.get("versions")
+def _measured(document: Mapping[str, Any], name: str) -> Session:
+    rows = [_object(one, f"cases[{n}]") for n, one in enumerate(_list(document, "cases"))]
+    verdicts = [_verdict(row, f"cases[{n}]") for n, row in enumerate(rows)]
+    pairs = list(zip(verdicts, rows))
+    environment = _read(Environment, _get(document, "environment"), "environment")
+    if environment.key.ranks < 2:
+        raise DocumentError(
+            f"environment.key.ranks: expected 2 or more, got {environment.key.ranks}"
+        )
     return Session(
         name=name,
-        schema=schema,
-        busbw=document.get("busbw").text(""),
-        began=_moment(began),
-        host=environment.get("host").text(""),
-        commit=environment.get("commit").text(""),
-        device_kind=key.get("device_kind").text(),
-        ranks=key.get("ranks").whole(2),
-        hosts=key.get("hosts").whole(1),
-        processes=key.get("processes").whole(1),
-        versions={framework: _versions(versions.get(framework)) for framework in _keys(versions)},
-        cells=tuple(
-            _cell(one) for one in document.get("cases").items() if one.get("case").value is not None
-        ),
+        schema=document["schema"],
+        busbw=_read(str, document.get("busbw", ""), "busbw"),
+        began=_moment(document.get("began")),
+        environment=environment,
+        plan=_read(Plan, _get(document, "plan"), "plan"),
+        answer=_answer(document, verdicts),
+        verdicts=tuple(verdicts),
+        measurements=dict(_measurements(pairs, "launches", "failures")),
+        references=dict(_measurements(pairs, "reference_launches", "")),
+        process_hosts=_read(tuple[str, ...], document.get("process_hosts", []), "process_hosts"),
+        measuring_s=_read(float, document.get("measuring_s", 0.0), "measuring_s"),
     )
 
 
-def _moment(place: _Place) -> datetime | None:
-    if place.value is None:
+def _compiled(document: Mapping[str, Any], name: str) -> CompiledSession:
+    rows = _list(document, "cases")
+    verdicts = tuple(
+        _compiled_verdict(_object(row, f"cases[{n}]"), f"cases[{n}]") for n, row in enumerate(rows)
+    )
+    return CompiledSession(
+        name=name,
+        schema=document["schema"],
+        busbw=_read(str, document.get("busbw", ""), "busbw"),
+        began=_moment(document.get("began")),
+        host=_read(str, document.get("host", ""), "host"),
+        answer=_answer(document, verdicts),
+        compilers=_read(tuple[Compiler, ...], _list(document, "compilers"), "compilers"),
+        verdicts=verdicts,
+    )
+
+
+def _check_schema(document: Mapping[str, Any], newest: int) -> None:
+    found = document.get("schema")
+    if type(found) is not int or not 1 <= found <= newest:
+        raise DocumentError(
+            f"schema: expected a whole number from 1 to {newest}, got {found!r:.60}"
+        )
+
+
+def _moment(found: object) -> datetime | None:
+    if found is None:
         return None
-    text, wanted = place.text(), "a moment such as 2026-01-31T03:00:00+00:00"
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise place.error(wanted) from error
-    if found.tzinfo is None:
-        raise place.error(wanted)
-    return found.astimezone(timezone.utc)
+        moment = datetime.fromisoformat(_read(str, found, "began"))
+        if moment.tzinfo is None:
+            raise ValueError("without a time zone")
+        return moment.astimezone(timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise DocumentError(
+            f"began: expected a moment such as 2026-01-31T03:00:00+00:00, got {found!r:.60}"
+        ) from error
 
 
-def _keys(place: _Place) -> list[str]:
-    if not isinstance(place.value, dict):
-        raise place.error("an object")
-    return list(place.value)
-
-
-def _versions(place: _Place) -> Mapping[str, str]:
-    return {package: place.get(package).text() for package in _keys(place)}
-
-
-def _cell(row: _Place) -> Cell:
-    case = _case(row.get("case"))
-    published = row.get("published")
-    algbw = None
-    if published.value is not None:
-        algbw = published.get("algbw_gb_per_s").maybe(_Place.rate)
-    return Cell(
-        case=case,
-        outcome=_outcome(row.get("outcome")),
-        measured=_busbw(row.get("measured")),
-        baseline=_busbw(row.get("baseline")),
-        limit=row.get("limit").maybe(_Place.rate),
-        flagged=row.get("detectable").maybe(_Place.rate),
-        ceiling=_ceiling(row.get("ceiling")),
-        published=None if algbw is None else algbw * metrics.bus_factor(case),
-        published_oom=published.value is not None and published.get("oom").value is True,
-        published_source="" if published.value is None else published.get("source").text(),
-    )
-
-
-def _busbw(summary: _Place) -> float | None:
-    return None if summary.value is None else summary.get("busbw_gb_per_s").rate()
-
-
-def _outcome(place: _Place) -> Outcome:
-    known = {one.value: one for one in Outcome}
-    if place.text() not in known:
-        raise place.error(f"one of {', '.join(known)}")
-    return known[place.text()]
-
-
-def _ceiling(place: _Place) -> Ceiling | None:
-    if place.value is None:
+def _answer(
+    document: Mapping[str, Any], verdicts: Sequence[Verdict | CompiledVerdict]
+) -> SessionVerdict | None:
+    """The session's, which knows how many cases failed."""
+    found = document.get("session")
+    if found is None:
         return None
-    return Ceiling(
-        bytes_per_s=place.get("bytes_per_s").rate(),
-        most_bytes_per_s=place.get("most_bytes_per_s").rate(),
-        text=place.get("text").text(),
-        sure=place.get("sure").value is True,
-        in_switch=place.get("in_switch").value is True,
-    )
+    failed = sum(one.failed for one in verdicts)
+    answer = _read(SessionVerdict, found, "session")
+    return dataclasses.replace(answer, failed_cases=failed)
 
 
-def _case(place: _Place) -> Case:
-    """A valid case; a field that its schema did not have has its default."""
-    defaults = {"axes": "", "step": ""}
-    values: dict[str, Any] = {}
-    for one in fields(StoredCase):
-        found = place.get(one.name)
-        if one.name in ("payload_bytes", "ranks"):
-            values[one.name] = found.whole(1)
-        else:
-            values[one.name] = found.text(defaults.get(one.name))
+def _verdict(row: Mapping[str, Any], at: str) -> Verdict:
+    case = _case(row.get("case"), f"{at}.case")
+    spec = _spec(_read(str, row.get("id", ""), f"{at}.id"), case, at)
+    given = {
+        **row,
+        "case": wire.to_json(case),
+        "spec": wire.to_json(spec),
+        "now": _again(Summary, row.get("measured"), f"{at}.measured"),
+        "reference": _again(Reference, row.get("published"), f"{at}.published"),
+    }
+    verdict = _read(Verdict, given, at)
+    # The time of a step gives no rate.
+    rates = _RATES if case is not None and case.workload.is_bare else ()
+    _check_summary(verdict.now, rates, f"{at}.measured")
+    _check_summary(verdict.baseline, rates, f"{at}.baseline")
+    for name in ("ratio", "limit", "detectable"):
+        _check_number(getattr(verdict, name), f"{at}.{name}")
+    if verdict.ceiling is not None:
+        _check_number(verdict.ceiling.bytes_per_s, f"{at}.ceiling.bytes_per_s")
+    if verdict.reference is not None:
+        _check_number(verdict.reference.algbw_gb_per_s, f"{at}.published.algbw_gb_per_s")
+    return verdict
+
+
+def _again(kind: type[T], found: object, at: str) -> object:
+    """As it is in the document, checked under its name there."""
+    return None if found is None else wire.to_json(_read(kind, found, at))
+
+
+_RATES = ("algbw_gb_per_s", "busbw_gb_per_s")
+
+
+def _check_summary(found: Summary | None, rates: Sequence[str], at: str) -> None:
+    if found is None:
+        return
+    for name in ("median_s", "best_s", "worst_s", *rates):
+        _check_number(getattr(found, name), f"{at}.{name}")
+    for number, time_s in enumerate(found.times_s):
+        _check_number(time_s, f"{at}.times_s[{number}]")
+
+
+def _check_number(found: float | None, at: str) -> None:
+    if found is not None and not 1 / _MOST <= found <= _MOST:
+        raise DocumentError(f"{at}: expected a number above 0, got {found!r:.60}")
+
+
+def _case(found: object, at: str) -> Case | None:
+    """A valid case; None for one that could not be resolved."""
+    if found is None:
+        return None
+    stored = {"axes": "", "step": "", **_object(found, at)}
     try:
-        values["protocol"] = Protocol.parse(values["protocol"])
-        case = StoredCase(**values).case
+        case = _read(StoredCase, stored, at).case
         check_case(case)
         if case.collective not in COLLECTIVES:
             raise ValueError(f"collective: expected one of {', '.join(COLLECTIVES)}")
-        if case.group_size < 2:
+        if case.workload.is_bare and case.group_size < 2:
             raise ValueError("one rank is no collective")
+    except (DocumentError, wire.WireError):
+        raise
     except ValueError as error:
-        raise DocumentError(f"{place.at}: {error}") from error
+        raise DocumentError(f"{at}: {error}") from error
     return case
+
+
+def _spec(name: str, case: Case | None, at: str) -> Spec:
+    """What was asked for, of which a document has the id."""
+    if case is not None:
+        return Spec(
+            framework=case.framework,
+            payload_bytes=case.payload_bytes,
+            workload=case.workload,
+            strategy=case.strategy,
+            dtype=case.dtype,
+            ranks=case.ranks,
+            mesh=case.mesh,
+            clock=case.clock.value,
+        )
+    try:
+        words, strategy, dtype, payload = name.rsplit("-", 3)
+        stored = StoredSpec(
+            framework=words.partition("-")[0],
+            payload_bytes=_payload_bytes(payload),
+            collective="all_reduce",
+            strategy=strategy,
+            dtype=dtype,
+            reduce_op="sum",
+            ranks=None,
+            mesh="",
+            axes="",
+            placement="in_place",
+            clock="default",
+        )
+    except ValueError as error:
+        raise DocumentError(
+            f"{at}.id: expected an id such as jax-default-float32-4K, got {name!r:.60}"
+        ) from error
+    return stored.spec
+
+
+def _payload_bytes(text: str) -> int:
+    """The inverse of `payload_text`. Raises ValueError."""
+    units = {"K": 2**10, "M": 2**20}
+    found = int(text.rstrip("KM")) * units.get(text[-1:], 1)
+    if payload_text(found) != text:
+        raise ValueError(f"no payload: {text!r:.60}")
+    return found
+
+
+def _measurements(
+    pairs: Sequence[tuple[Verdict, Mapping[str, Any]]], runs: str, failures: str
+) -> Iterator[tuple[Spec, Measurement]]:
+    """What each launch of each case gave; nothing for a case without launches."""
+    for number, (verdict, row) in enumerate(pairs):
+        gave = row.get(runs) or []
+        lost = (row.get(failures) or []) if failures else []
+        if verdict.case is None or not (gave or lost):
+            continue
+        at = f"cases[{number}]"
+        found = Measurement(
+            case=verdict.case,
+            runs=_read(tuple[Run, ...], gave, f"{at}.{runs}"),
+            failures=_read(tuple[Failure, ...], lost, f"{at}.{failures}"),
+        )
+        for index, run in enumerate(found.runs):
+            for time_s in (*run.samples_s, *run.process_own_s, *run.rank_times_s):
+                _check_number(time_s, f"{at}.{runs}[{index}]")
+        yield verdict.spec, found
+
+
+def _compiled_verdict(row: Mapping[str, Any], at: str) -> CompiledVerdict:
+    spec = _object(row.get("spec"), f"{at}.spec")
+    asked = _read(StoredSpec, _object(spec.get("spec"), f"{at}.spec.spec"), f"{at}.spec.spec")
+    baseline = row.get("baseline")
+    if baseline is not None:
+        stored = _case(_object(baseline, f"{at}.baseline").get("case"), f"{at}.baseline.case")
+        baseline = {**baseline, "case": wire.to_json(stored)}
+    try:
+        wanted = wire.to_json(
+            CompileSpec(
+                topology=_read(str, spec.get("topology"), f"{at}.spec.topology"),
+                spec=asked.spec,
+                compiler=_read(str, spec.get("compiler", ""), f"{at}.spec.compiler"),
+            )
+        )
+    except ValueError as error:
+        raise DocumentError(f"{at}.spec: {error}") from error
+    case = wire.to_json(_case(row.get("case"), f"{at}.case"))
+    return _read(CompiledVerdict, {**row, "spec": wanted, "case": case, "baseline": baseline}, at)
+
+
+def _get(document: Mapping[str, Any], key: str) -> Any:
+    if key not in document:
+        raise DocumentError(f"{key}: missing")
+    return document[key]
+
+
+def _object(found: object, at: str) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise DocumentError(f"{at}: expected an object, got {found!r:.60}")
+    return found
+
+
+def _list(document: Mapping[str, Any], key: str) -> list[Any]:
+    found = _get(document, key)
+    if not isinstance(found, list):
+        raise DocumentError(f"{key}: expected a list, got {found!r:.60}")
+    return found
+
+
+def _read(kind: type[T], found: object, at: str) -> T:
+    """A value of `kind`, without what this version does not know. Raises WireError."""
+    return wire.from_json(kind, _known(kind, found), at)
+
+
+def _known(kind: Any, found: Any) -> Any:
+    """What `kind` has of a document, by the names of the code."""
+    arguments = typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _known(next(one for one in arguments if one is not type(None)), found)
+    if origin is tuple and isinstance(found, list):
+        return [_known(arguments[0], item) for item in found]
+    if origin is not None and isinstance(found, dict):
+        return {_CODE_NAMES.get(key, key): item for key, item in found.items()}
+    if not dataclasses.is_dataclass(kind) or not isinstance(found, dict) or _has_kinds(kind):
+        return found
+    hints = typing.get_type_hints(kind)
+    named = {_CODE_NAMES.get(key, key): item for key, item in found.items()}
+    return {key: _known(hints[key], item) for key, item in named.items() if key in hints}
+
+
+def _has_kinds(kind: Any) -> bool:
+    """Whether it is one of several kinds, which only this version writes."""
+    return hasattr(kind, "of_kind")

@@ -15,6 +15,7 @@ Schema history of results.schema.json:
    session began, by which busbw, on which host; which devices were not found; what a worker that
    ran out of memory took by itself.
 9  times by process of a group, and which process the others wait for (`straggler`).
+10 the name of each process's host (`process_hosts`).
 
 Schema history of compiled.schema.json:
 1  the first.
@@ -54,11 +55,11 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 9
-_COMPILED_SCHEMA = 2
+SCHEMA = 10
+COMPILED_SCHEMA = 2
 
 # What the schema calls by another name than the code.
-_KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
+KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
 
 # Of a session that measured; which cases failed is in the cases.
 _SESSION_FIELDS = ("outcome", "text", "stack", "machine")
@@ -82,17 +83,20 @@ def results(
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
     began: datetime,
     references: Mapping[Spec, Measurement] = MappingProxyType({}),
+    process_hosts: Sequence[str] = (),
 ) -> dict[str, object]:
     """The document of a session that `began` then: dicts, lists, strings, numbers and None.
 
     `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
-    `references` is what was measured in turn with the cases, if anything was.
+    `references` is what was measured in turn with the cases, if anything was, and `process_hosts`
+    the name of each process's host, of a group.
     """
     return {
         "schema": SCHEMA,
         "busbw": busbw.__version__,
         "began": began.isoformat(timespec="seconds"),
         "environment": fields_of(environment),
+        "process_hosts": list(process_hosts),
         "plan": fields_of(plan),
         "measuring_s": measuring_s,
         "spent_s": dict(spent_s),
@@ -155,7 +159,7 @@ def compiled_document(
 ) -> dict[str, object]:
     """The session that `began` then on `host`, as plain data; docs/compiled.schema.json."""
     return {
-        "schema": _COMPILED_SCHEMA,
+        "schema": COMPILED_SCHEMA,
         "busbw": busbw.__version__,
         "began": began.isoformat(timespec="seconds"),
         "host": host,
@@ -167,7 +171,7 @@ def compiled_document(
 
 def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
     """The named fields of a frozen value, in this order."""
-    return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
+    return {KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
 
 
 def fields_of(value: DataclassInstance) -> dict[str, object]:
@@ -188,5 +192,5 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return fields_of(value)
     if isinstance(value, Mapping):
-        return {_KEYS.get(key, key): _plain(one) for key, one in value.items()}
+        return {KEYS.get(key, key): _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value

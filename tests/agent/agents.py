@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -14,7 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 import busbw
+from busbw import locks
 from busbw.agent import messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
@@ -31,18 +35,40 @@ HOST = "127.0.0.1"
 T = TypeVar("T")
 
 
+def _machine_of(host: str) -> str:
+    """What the agents of that host have as their machine."""
+    return f"{os.environ.get(locks.MACHINE, '')}/{host}"
+
+
+@contextmanager
+def lock_of(host: str, wait_s: float) -> Iterator[None]:
+    """Hold the lock of the machine that the agents of that host have."""
+    with contextlib.ExitStack() as held:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(locks.MACHINE, _machine_of(host))
+            held.enter_context(locks.machine(wait_s))
+        yield
+
+
 @contextmanager
 def agent(
-    port: int, rank: int = 0, *options: str, secret: bytes = SECRET
+    port: int, rank: int = 0, *options: str, host: str = "", secret: bytes = SECRET
 ) -> Iterator[subprocess.Popen[str]]:
-    """An agent that connects to `port`, as a user would start it; ended at the end."""
+    """An agent that connects to `port`, as a user would start it; ended at the end.
+
+    With a `host` it is on a machine of that name, which is not that of the session.
+    """
     command = [sys.executable, "-m", "busbw", "agent", f"--session={HOST}:{port}"]
+    environment = dict(os.environ, PYTHONPATH=str(Path(busbw.__file__).parents[1]))
+    if host:
+        command.append(f"--host-name={host}")
+        environment[locks.MACHINE] = _machine_of(host)
     process = subprocess.Popen(
         [*command, f"--rank={rank}", "--wait=10", *options],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(Path(busbw.__file__).parents[1])),
+        env=environment,
     )
     try:
         assert process.stdin is not None

@@ -64,7 +64,7 @@ def ask(session: Session, timeout_s: float = 60.0) -> None:
 
 
 def test_it_says_who_it_is(folder: Path) -> None:
-    with listening() as port, agent(port.getsockname()[1], 3, "--host-name=two") as process:
+    with listening() as port, agent(port.getsockname()[1], 3, host="two") as process:
         session = Session(port)
         assert (session.join.rank, session.join.host) == (3, "two")
         session.post(messages.Goodbye())

@@ -1,7 +1,9 @@
-"""A bundle for the test, removed at its end; no worker of it may be left."""
+"""A bundle for the test, removed at its end; and what must not be left after one."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from busbw.driver import Bundle
 
-from .processes import processes
+from .processes import processes, wait_until
 
 
 @pytest.fixture
@@ -22,3 +24,14 @@ def bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bundle]:
     found.remove()
     assert not left
     assert not found.path.exists()
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No worker, no descriptor and no thread is left."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    yield
+    assert wait_until(lambda: not processes(tmp_path), 10)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert threading.active_count() == threads

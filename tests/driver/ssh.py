@@ -1,7 +1,8 @@
 """A program in the place of ssh: it runs the command on this host, as sshd would.
 
 It takes the options that ssh is given, never reads a configuration, and tells the command the
-addresses of a connection. Hosts with these names have something of their own.
+addresses of a connection. Each host is a machine of its own, but for the names of this one. Hosts
+with these names have something of their own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from busbw import locks
+
+# Two names of one machine.
+HERE = ("localhost", "127.0.0.1")
 # The command there finds a Python that is no Python; no connection at all; and no address.
 BROKEN, UNREACHED, HIDDEN = "broken", "unreached", "hidden"
 
@@ -17,6 +22,10 @@ _PROGRAM = f"""\
 #!/bin/sh
 echo "$@" >> "$0.log"
 while [ "$1" != "--" ]; do shift; done
+case "$2" in
+{" | ".join(HERE)}) ;;
+*) export {locks.MACHINE}="${locks.MACHINE}/$2";;
+esac
 case "$2" in
 {UNREACHED}) echo "ssh: connect to host {UNREACHED} port 22: No route to host" >&2; exit 255;;
 {BROKEN}) exec sh -c "exec python-that-is-not-there";;

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import signal
-import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import busbw
-from busbw import locks
 from busbw.driver import (
-    AgentGone,
     AgentsError,
-    AgentsMissing,
-    AgentsTransport,
     Bundle,
-    BusyError,
     Executor,
     Group,
-    IncomparableHosts,
-    LocalAgents,
     Request,
     Starter,
-    Timing,
     probe,
 )
 from busbw.driver.agent_worker import AgentWorker
@@ -50,88 +36,14 @@ from busbw.model import (
     TrainingAnswer,
 )
 from tests import build
-from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
+from tests.agent.agents import HOST, LONG_S
 
+from .agent_groups import CLUSTER, LAUNCH, failure, group, local, of_this_host, remote, workers
 from .dying import interpreter
-from .processes import processes, state, wait_until
+from .processes import state, wait_until
 from .scripts import KEY, measure, starter
 
-CLUSTER = Cluster(counts={"worker": 4})
-LAUNCH = LaunchId.parse("1.fake")
-
-
-def of_this_host(bundle: Bundle, secret: bytes, count: int) -> AgentsTransport:
-    """Agents that the session starts itself."""
-    port = listening()
-    starter = LocalAgents(bundle, port.getsockname()[1], secret)
-    return AgentsTransport(bundle, port, secret, count, starter=starter)
-
-
-@contextmanager
-def local(
-    bundle: Bundle, count: int = 2, timing: Timing | None = None
-) -> Iterator[AgentsTransport]:
-    """Agents of this host that the session starts; they are gone in the end."""
-    secret = secrets.token_hex(32).encode()
-    found = of_this_host(bundle, secret, count)
-    try:
-        found.join(LONG_S)
-        yield found
-    finally:
-        found.close()
-
-
-@contextmanager
-def remote(
-    bundle: Bundle, *hosts: str, timing: Timing | None = None
-) -> Iterator[tuple[AgentsTransport, list[int]]]:
-    """Agents that were started by somebody, on hosts of these names; and their process ids."""
-    port = listening()
-    found = AgentsTransport(bundle, port, SECRET, len(hosts), timing=timing)
-    number = port.getsockname()[1]
-    with contextlib.ExitStack() as held:
-        held.callback(found.close)
-        agents = [
-            held.enter_context(agent(number, rank, f"--host-name={host}"))
-            for rank, host in enumerate(hosts)
-        ]
-        found.join(LONG_S)
-        yield found, [one.pid for one in agents]
-
-
-@contextmanager
-def group(
-    transport: AgentsTransport, begin: Starter | None = None, cluster: Cluster = CLUSTER
-) -> Iterator[Group]:
-    """A group that is ready; ended at the end."""
-    found = Group(transport, begin or starter(), LAUNCH, cluster)
-    try:
-        assert found.begin(LONG_S) is None
-        yield found
-    finally:
-        found.kill()
-
-
-def failure(answer: object) -> Failure:
-    """The answer, which must be a Failure."""
-    assert isinstance(answer, Failure)
-    return answer
-
-
-def workers() -> list[int]:
-    """The workers of this test's agents, of all folders."""
-    return processes(Path(os.environ["TMPDIR"]))
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No worker, no folder and no descriptor is left."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    yield
-    assert wait_until(lambda: not processes(tmp_path), 10)
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == threads
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def test_one_by_itself_measures_as_without_an_agent(bundle: Bundle) -> None:
@@ -272,114 +184,6 @@ def test_one_that_a_signal_has_stopped_is_named_at_the_deadline(bundle: Bundle) 
     assert "as a signal has stopped it, while measuring" in found.message
 
 
-def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) -> None:
-    begin = starter(cases=[{"then": "hang"}])
-    with remote(bundle, "one", "two") as (transport, pids), group(transport, begin) as members:
-        timer = threading.Timer(0.3, os.kill, (pids[1], signal.SIGKILL))
-        timer.start()
-        key = replace(KEY, processes=4)
-        asked = Request("measure", {**measure().values, "key": key})
-        found = failure(members.ask(asked, LONG_S, "measuring"))
-        timer.join()
-        assert found.kind is FailureKind.KILLED
-        assert found.message.startswith("worker 2 on two: the agent on two (rank 1) is gone: ")
-        assert members.is_over
-        # It is gone for good.
-        for _ in range(2):
-            with pytest.raises(AgentGone, match=r"the agent on two \(rank 1\) is gone: "):
-                Group(transport, begin, LAUNCH, CLUSTER)
-        # A process by itself is on the first one.
-        with group(transport, cluster=ALONE) as alone:
-            assert alone.close()
-
-
-def test_an_agent_of_this_session_is_started_again(bundle: Bundle) -> None:
-    with local(bundle) as transport:
-        assert transport._starter is not None
-        for _ in range(2):
-            os.kill(transport._starter.pid(1), signal.SIGKILL)
-            assert wait_until(lambda: not transport.is_ready(1), LONG_S)
-            with group(transport) as members:
-                assert members.close()
-
-
-def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
-    timing = Timing(beat_s=0.1, missed_s=1.0)
-    with remote(bundle, "one", timing=timing) as (transport, pids):
-        with group(transport, starter(cases=[{"then": "hang"}]), ALONE) as alone:
-            os.kill(pids[0], signal.SIGSTOP)
-            found = failure(alone.ask(measure(), LONG_S, "measuring"))
-        assert "the agent on one (rank 0) is gone: no sign of life for 1 s" in found.message
-        os.kill(pids[0], signal.SIGCONT)
-
-
-def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 3)
-    try:
-        with agent(port.getsockname()[1], 1), pytest.raises(AgentsMissing) as missing:
-            assert wait_until(lambda: transport.is_ready(1), LONG_S)
-            transport.join(0.1)
-    finally:
-        transport.close()
-    assert str(missing.value) == (
-        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
-        "or `python -m busbw run` by a launcher, on every host?"
-    )
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(1, "1 connection did not"), (2, "2 connections did not")]
-)
-def test_connections_with_another_secret_are_counted(
-    bundle: Bundle, count: int, words: str
-) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    number = port.getsockname()[1]
-    try:
-        for _ in range(count):
-            with agent(number, 0, secret=b"another secret of tests") as one:
-                assert ended(one)[0] == 1
-        # What says nothing, and what is no agent, prove nothing and are not counted.
-        with socket.create_connection((HOST, number)) as sock:
-            sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            with pytest.raises(AgentsMissing) as missing:
-                transport.join(0.3)
-    finally:
-        transport.close()
-    why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
-    assert str(missing.value).endswith(why)
-
-
-def test_a_host_with_another_python_cannot_be_compared(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.python_version", lambda: "3.10.99")
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    try:
-        number = port.getsockname()[1]
-        with agent(number, 0, "--host-name=old"), pytest.raises(IncomparableHosts) as differ:
-            transport.join(LONG_S)
-    finally:
-        transport.close()
-    found = ".".join(map(str, sys.version_info[:3]))
-    assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
-
-
-def test_a_local_agent_that_cannot_start_says_why(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.local_agents._PROGRAM", "import sys; sys.exit('no disk')")
-    transport = of_this_host(bundle, SECRET, 1)
-    try:
-        with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):
-            transport.join(LONG_S)
-    finally:
-        transport.close()
-
-
 def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> None:
     secret = secrets.token_hex(32)
     transport = of_this_host(bundle, secret.encode(), 1)
@@ -394,67 +198,3 @@ def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> No
                     assert secret.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
     finally:
         transport.close()
-
-
-_SESSION = """
-import socket, sys, time
-from busbw.driver import AgentsTransport, Bundle, Group, LocalAgents
-from busbw.model import ALONE, LaunchId
-from tests.driver.scripts import starter
-
-bundle = Bundle()
-port = socket.create_server(("127.0.0.1", 0))
-starter_ = LocalAgents(bundle, port.getsockname()[1], b"x" * 32)
-transport = AgentsTransport(bundle, port, b"x" * 32, 2, starter=starter_)
-transport.join(60)
-group = Group(transport, starter(), LaunchId.parse("1"))
-assert group.begin(60) is None
-print(starter_.pid(0), starter_.pid(1), flush=True)
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    root = Path(busbw.__file__).parents[1]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SESSION],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ, PYTHONPATH=str(root), TMPDIR=str(tmp_path)),
-    )
-    with process:
-        assert process.stdout is not None
-        agents = [int(word) for word in process.stdout.readline().split()]
-        assert len(agents) == 2
-        assert processes(tmp_path)
-        process.send_signal(number)
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), 20)
-    assert wait_until(lambda: not processes(tmp_path), 20)
-
-
-def test_a_host_on_which_another_session_measures_is_waited_for_and_named(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    said: list[str] = []
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
-    with remote(bundle, "one", "two") as (transport, pids):
-        # To agents that were started elsewhere this session's machine is another one.
-        with locks.machine(1):
-            monkeypatch.setenv(locks.MACHINE, str(tmp_path / "ours"))
-            with pytest.raises(BusyError, match=f"on one for 3 s .pid {os.getpid()}, started"):
-                transport.lock(3, said.append)
-        assert said == ["another busbw session measures on one; waiting for its end"]
-        transport.lock(3)
-        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
-        with pytest.raises(locks.Busy, match=f"pid {pids[0]}, "), locks.machine(0):
-            pass
-    with locks.machine(10):
-        pass
-
-
-def test_the_session_holds_the_lock_of_its_own_host_itself(bundle: Bundle) -> None:
-    with locks.machine(10), local(bundle, 1) as transport:
-        transport.lock(1)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
 from busbw.agent import remote
 from busbw.driver import (
     AgentGone,
@@ -24,12 +23,12 @@ from busbw.driver import (
 )
 from busbw.driver.ssh_agents import command_of
 from busbw.model import ALONE, Failure, FailureKind, Run
-from tests.agent.agents import LONG_S
+from tests.agent.agents import LONG_S, lock_of
 
 from . import ssh
+from .agent_groups import CLUSTER, LAUNCH, group, workers
 from .processes import processes, state, wait_until
 from .scripts import measure, starter
-from .test_agents import CLUSTER, LAUNCH, group, workers
 
 SECRET = b"a secret that no command line has"
 
@@ -82,19 +81,16 @@ def test_an_agent_that_is_killed_is_started_again_through_ssh(bundle: Bundle) ->
 
 
 def test_a_host_that_the_agent_before_still_locks_is_gone_and_its_lock_named(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is stopped holds its lock; who holds it here is this process.
     monkeypatch.setattr("busbw.driver.agents._AGAIN_S", 5.0)
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
     with through_ssh(bundle, "one") as (transport, agents):
-        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "ours"))
         transport.lock(5)
-        monkeypatch.setenv(locks.MACHINE, str(tmp_path / "theirs"))
         os.kill(agents.pid(0), signal.SIGKILL)
         assert wait_until(lambda: not transport.is_ready(0))
         gone = pytest.raises(AgentGone)
-        with locks.machine(5), gone as why, group(transport, cluster=ALONE):
+        with lock_of("one", 5), gone as why, group(transport, cluster=ALONE):
             pass
     assert re.fullmatch(
         r"the agent on one \(rank 0\) is gone: it was closed; the next one cannot lock its host "

@@ -41,8 +41,7 @@ def agents(*hosts: str) -> Iterator[list[str]]:
         port = free.getsockname()[1]
     with ExitStack() as held:
         started = [
-            held.enter_context(agent(port, rank, f"--host-name={host}"))
-            for rank, host in enumerate(hosts)
+            held.enter_context(agent(port, rank, host=host)) for rank, host in enumerate(hosts)
         ]
         yield [f"--agents={len(hosts)}", f"--listen={HOST}:{port}"]
         assert [ended(one) for one in started] == [(0, "")] * len(hosts)
@@ -177,7 +176,7 @@ def test_a_host_that_is_gone_for_good_ends_the_session_red_with_what_it_has(
     with socket.create_server((HOST, 0)) as free:
         port = free.getsockname()[1]
     options = (f"--listen={HOST}:{port}", f"--secret-file={secret}", "--payloads=1K:2K")
-    with agent(port, 0, "--host-name=one"), agent(port, 1, "--host-name=two") as two:
+    with agent(port, 0, host="one"), agent(port, 1, host="two") as two:
         begun = folder.start("--agents=2", *options, *TWO, "--launches=2")
         assert wait_until(lambda: is_measuring(folder), 60)
         two.terminate()

@@ -51,6 +51,16 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
     assert not folder.left_over()
 
 
+def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder) -> None:
+    names = ",".join(ssh.HERE)
+    ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
+    assert ran.sentence == (
+        "ERROR: busbw: localhost (rank 0) and 127.0.0.1 (rank 1) are the same machine, which would "
+        "count as two hosts; accepted is one name for each host"
+    )
+    assert not folder.left_over()
+
+
 def test_a_process_that_dies_is_named_with_its_host(folder: Folder) -> None:
     folder.script(processes={"1": {"cases": [{"payload_bytes": 2**20, "then": "kill"}]}})
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)

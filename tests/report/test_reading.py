@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,33 +12,37 @@ from busbw.model import Outcome
 from busbw.report import RESULTS_SCHEMA, DocumentError, read_results
 from tests import build
 
-from .written import SOURCE, as_of, document, session, verdict
+from .written import as_of, document, session, verdict
 
 
 def test_what_was_written_is_read() -> None:
-    found = session(verdict(4096, 6.0), host="vm", commit="abc")
-    assert (found.began, found.host, found.commit) == (build.BEGAN, "vm", "abc")
-    assert (found.device_kind, found.ranks, found.version("jax")) == ("AMD EPYC", 4, "jax 0.10.0")
-    (cell,) = found.cells
-    assert cell.case == build.case()
-    assert (cell.measured, cell.baseline, cell.limit, cell.flagged) == (6.0, 12.0, 1.25, 1.6)
-    assert cell.ceiling is not None and cell.ceiling.bytes_per_s == 5e10
-    assert (cell.published, cell.published_source) == (4.5, SOURCE)
+    written = verdict(4096, 6.0)
+    found = session(written, host="vm", commit="abc")
+    assert (found.began, found.host, found.version("jax")) == (build.BEGAN, "vm", "jax 0.10.0")
+    assert found.environment == build.environment(host="vm", commit="abc")
+    (read,) = found.verdicts
+    assert read == replace(written, spec=read.spec)
+    assert (read.spec.framework, read.spec.payload_bytes) == ("jax", 4096)
 
 
-def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_is_left_out() -> None:
+def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case() -> None:
     unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
-    (cell,) = session(verdict(4096, None), unresolved).cells
-    assert (cell.outcome, cell.measured, cell.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
+    found, skipped = session(verdict(4096, None), unresolved).verdicts
+    assert (found.outcome, found.now, found.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
+    assert (skipped.outcome, skipped.case, skipped.spec) == (
+        *(Outcome.SKIPPED, None),
+        replace(unresolved.spec, ranks=None),
+    )
 
 
 @pytest.mark.parametrize("schema", range(1, RESULTS_SCHEMA + 1))
 def test_every_schema_is_read_as_far_as_it_goes(schema: int) -> None:
     written = as_of(schema, document(verdict(4096, 6.0), host="vm"))
     found = read_results(json.dumps(written), "old.json")
-    (cell,) = found.cells
-    assert (found.schema, cell.measured, cell.limit) == (schema, 6.0, 1.25)
-    assert (cell.flagged is None, cell.ceiling is None) == (schema < 7, schema < 4)
+    (read,) = found.verdicts
+    assert read.now is not None and read.now.busbw_gb_per_s == 6.0
+    assert (found.schema, read.limit) == (schema, 1.25)
+    assert (read.detectable is None, read.ceiling is None) == (schema < 7, schema < 4)
     assert (found.began is None, found.host == "") == (schema < 8, schema < 8)
 
 
@@ -56,24 +61,28 @@ CASE = ("cases", 0, "case")
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("schema",), 10, f"schema: expected a whole number from 1 to {RESULTS_SCHEMA}, got 10"),
+        (("schema",), 11, f"schema: expected a whole number from 1 to {RESULTS_SCHEMA}, got 11"),
         (("schema",), True, "schema: expected a whole number"),
         (("began",), "today", "began: expected a moment such as"),
         (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),
         (("cases",), {}, "cases: expected a list, got {}"),
         (("cases", 0), 3, "cases[0]: expected an object, got 3"),
-        (("environment", "key", "ranks"), 1, "environment.key.ranks: expected a whole number"),
-        (("environment", "key", "device_kind"), None, "device_kind: expected text, got nothing"),
+        (("environment", "key", "ranks"), 1, "environment.key.ranks: expected 2 or more, got 1"),
+        (("environment", "key", "device_kind"), None, "device_kind: expected a string, got None"),
         (("environment", "versions", "jax", "jax"), 1, "environment.versions.jax.jax: expected"),
         (("cases", 0, "outcome"), "FINE", "cases[0].outcome: expected one of PASS, REGRESSED"),
         (("cases", 0, "limit"), -1, "cases[0].limit: expected a number above 0, got -1"),
         (("cases", 0, "measured", "busbw_gb_per_s"), 0, "measured.busbw_gb_per_s: expected"),
-        (("cases", 0, "measured", "busbw_gb_per_s"), float("nan"), "a number above 0, got nan"),
+        (
+            ("cases", 0, "measured", "busbw_gb_per_s"),
+            float("nan"),
+            "expected a finite number, got nan",
+        ),
         (("cases", 0, "measured", "busbw_gb_per_s"), 10**400, "measured.busbw_gb_per_s: expected"),
-        (("cases", 0, "published", "source"), None, "published.source: expected text"),
+        (("cases", 0, "published", "source"), None, "published.source: expected a string"),
         (("cases", 0, "ceiling", "bytes_per_s"), "1", "cases[0].ceiling.bytes_per_s: expected"),
-        ((*CASE, "payload_bytes"), 0, "case.payload_bytes: expected a whole number from 1 on"),
-        ((*CASE, "protocol"), "x", "cases[0].case: expected a clock first"),
+        ((*CASE, "payload_bytes"), 0, "case: payload_bytes: "),
+        ((*CASE, "protocol"), "x", "cases[0].case.protocol: expected a clock first"),
         ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
         ((*CASE, "step"), "x", "cases[0].case: step: expected one of "),
         ((*CASE, "axes"), "x", "cases[0].case: axes: expected none without a mesh"),

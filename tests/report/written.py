@@ -82,4 +82,6 @@ def as_of(schema: int, written: dict[str, Any]) -> dict[str, Any]:
 
 def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> report.Session:
     """The same, read back."""
-    return report.read_results(json.dumps(document(*verdicts, **changes)), name)
+    found = report.read_results(json.dumps(document(*verdicts, **changes)), name)
+    assert isinstance(found, report.Session)
+    return found

@@ -4,6 +4,27 @@ Decides what is shown, in words and figures; draws nothing and reads no file.
 """
 
 from .bandwidth import bandwidth
+from .comparison import comparison
+from .durations import steps, strategies
+from .memory import memory
+from .naming import Curve, bare_curves
 from .published import PublishedCurve, PublishedPoint, published
+from .spread import launch_table, launches, member_table, processes, ranks
 
-__all__ = ["PublishedCurve", "PublishedPoint", "bandwidth", "published"]
+__all__ = [
+    "Curve",
+    "PublishedCurve",
+    "PublishedPoint",
+    "bandwidth",
+    "bare_curves",
+    "comparison",
+    "launch_table",
+    "launches",
+    "member_table",
+    "memory",
+    "processes",
+    "published",
+    "ranks",
+    "steps",
+    "strategies",
+]

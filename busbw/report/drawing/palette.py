@@ -21,6 +21,8 @@ class Theme:
     text: str
     muted: str
     grid: str
+    good: str
+    bad: str
     series: tuple[str, ...]
 
     @property
@@ -31,6 +33,8 @@ class Theme:
             "text": self.text,
             "muted": self.muted,
             "grid": self.grid,
+            "good": self.good,
+            "bad": self.bad,
         }
         series = {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
         bands = {f"band-{n}": colour for n, colour in enumerate(self.bands, 1)}
@@ -59,6 +63,8 @@ LIGHT = Theme(
     text="#1f2328",
     muted="#59636e",
     grid="#dfe3e8",
+    good="#1a7f37",
+    bad="#c11d28",
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00"),
 )
 DARK = Theme(
@@ -67,6 +73,8 @@ DARK = Theme(
     text="#e6edf3",
     muted="#9aa4af",
     grid="#2b323b",
+    good="#3fb950",
+    bad="#ff7b72",
     series=("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
 )
 THEMES = {one.name: one for one in (LIGHT, DARK)}

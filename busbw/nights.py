@@ -1,0 +1,217 @@
+"""A history as the values that charts are made of: joins `history`, `judge` and `report`.
+
+Each of these rooms leaves the others alone, and the command and the plugin both need what they say
+together. Reads the files of a history; draws nothing and judges nothing.
+
+A history has the changes of a case apart from those that all cases share. A chart shows times as
+they were measured, in which both are: here they are levels of those times.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from busbw import history, judge, stats
+from busbw.history import CaseHistory, CaseSession, Line, MachineHistory
+from busbw.model import EarlierSession, FailureKind, Outcome
+from busbw.report.nights import (
+    CaseNight,
+    CaseNights,
+    Level,
+    LevelChange,
+    MachineNights,
+    Night,
+    SeriesNights,
+    StackChange,
+    level_of,
+)
+
+# Positions of nights, and what a case took there.
+_Times = Sequence[tuple[int, float]]
+
+
+def machines(
+    root: Path, baselines: Path, folders: Collection[str] | None = None
+) -> tuple[MachineNights, ...]:
+    """The machines of the history `root`, or those of them whose folders are named.
+
+    `baselines` is the folder whose file says which changes are accepted. Raises HistoryError.
+    """
+    known = history.acknowledged(baselines)
+    return tuple(
+        machine(folder, read, known)
+        for folder, read in history.read_all(root).items()
+        if read.lines and (folders is None or folder in folders)
+    )
+
+
+def machine(
+    folder: str, read: history.Read, known: Sequence[history.Acknowledged] = ()
+) -> MachineNights:
+    """One machine from its lines, of which there is one at least."""
+    policy = judge.POLICIES[read.lines[-1].device]
+    found = history.machine_history(
+        folder, read.lines, policy.expected, apart=policy.session_apart, known=known
+    )
+    lines: dict[str, Line] = {}
+    for line in read.lines:
+        lines.setdefault(line.session, line)
+    return _Machine(
+        found=found,
+        lines=lines,
+        began=[line.began for line in lines.values()],
+        at={name: position for position, name in enumerate(lines)},
+        # Half of what is flagged: changes of a case and of all cases that cancel out are less.
+        least=math.log1p(policy.floor / 2),
+    ).nights(read.notes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Machine:
+    """A history; the first line of each session, when it began, and its position, by its name."""
+
+    found: MachineHistory
+    lines: Mapping[str, Line]
+    began: Sequence[datetime]
+    at: Mapping[str, int]
+    least: float
+
+    def since(self, began: datetime) -> int:
+        """The position of the first session that began then or later."""
+        return min(bisect.bisect_left(self.began, began), len(self.began) - 1)
+
+    def nights(self, notes: tuple[str, ...]) -> MachineNights:
+        """All of it."""
+        cases: dict[history.Series, list[CaseHistory]] = {}
+        for one in self.found.cases:
+            cases.setdefault(one.series, []).append(one)
+        return MachineNights(
+            folder=self.found.folder,
+            nights=tuple(
+                Night(
+                    session=name,
+                    began=line.began,
+                    outcome=line.session_outcome.value,
+                    host=line.host,
+                    commit=line.commit,
+                )
+                for name, line in self.lines.items()
+            ),
+            series=tuple(self._series(series, those) for series, those in cases.items()),
+            notes=notes,
+        )
+
+    def _series(self, series: history.Series, cases: Sequence[CaseHistory]) -> SeriesNights:
+        shared = self.found.shared.get(series, ())
+        return SeriesNights(
+            name=series.text,
+            in_turn=bool(series.stack),
+            cases=tuple(self._case(one, shared) for one in cases),
+            stack_changes=tuple(self._stack_changes(self.found.merged.get(series, ()))),
+            shared=tuple(
+                LevelChange(
+                    night=self.since(one.began),
+                    began=one.began,
+                    log_ratio=one.log_ratio,
+                    nights=one.sessions,
+                    changes=one.changes,
+                    reason=one.reason,
+                )
+                for one in shared
+            ),
+        )
+
+    def _stack_changes(self, sessions: Sequence[EarlierSession]) -> Iterable[StackChange]:
+        for before, after in pairwise(sessions):
+            changes = after.changes_since(before)
+            if changes:
+                yield StackChange(night=self.since(after.began), changes=changes)
+
+    def _case(self, one: CaseHistory, shared: Sequence[history.LevelChange]) -> CaseNights:
+        found = CaseNights(
+            case=one.case,
+            series=one.series.text,
+            nights=self._nights(one),
+            level_s=one.level_s,
+            spread=one.spread,
+        )
+        changed = [*one.changes, *shared]
+        begins = {self.since(change.began) for change in changed}
+        levels = _levels(list(found.times_s.items()), begins, self.least)
+        changes = self._changes(levels, changed)
+        return replace(found, levels=tuple(levels), changes=tuple(changes))
+
+    def _nights(self, one: CaseHistory) -> tuple[CaseNight | None, ...]:
+        nights: list[CaseNight | None] = [None] * len(self.at)
+        for name, session in one.sessions.items():
+            outcome = _outcome(session)
+            if outcome is not None:
+                nights[self.at[name]] = CaseNight(times_s=session.times_s, outcome=outcome)
+        return tuple(nights)
+
+    def _changes(
+        self, levels: Sequence[Level], changed: Sequence[history.LevelChange]
+    ) -> Iterable[LevelChange]:
+        """From one level to the next."""
+        for before, after in pairwise(levels):
+            there = [one for one in changed if self._begins(one, before, after)]
+            yield LevelChange(
+                night=after.first,
+                began=there[0].began,
+                log_ratio=math.log(after.level_s / before.level_s),
+                nights=after.nights,
+                changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
+                reason=next((one.reason for one in there if one.reason), ""),
+            )
+
+    def _begins(self, change: history.LevelChange, before: Level, after: Level) -> bool:
+        """Whether a change is between the levels; a case may lack the night of a shared one."""
+        return before.last < self.since(change.began) <= after.first
+
+
+def _outcome(session: CaseSession) -> Outcome | None:
+    """The verdict; None for a case that was not measured.
+
+    The reference's own lines have none, and what failed instead.
+    """
+    if session.times_s or session.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
+        return session.outcome
+    if session.failure is None:
+        return None
+    is_memory = session.failure is FailureKind.OUT_OF_MEMORY
+    return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
+
+
+# Levels next to each other differ by as many standard errors at least.
+_ERRORS = 4.0
+
+
+def _levels(times: _Times, begins: Collection[int], least: float) -> list[Level]:
+    """The levels of times by night, which change at some of `begins`, by `least` in log time.
+
+    Levels next to each other that differ by less, or by what chance may do, become one.
+    """
+    logs = [math.log(time_s) for _, time_s in times]
+    noise = math.sqrt(stats.successive_variance(logs).value) if len(logs) > 1 else 0.0
+    edges = [-1, *sorted(begins), math.inf]
+    parts = [[one for one in times if low <= one[0] < high] for low, high in pairwise(edges)]
+    parts = [part for part in parts if part]
+    while len(parts) > 1:
+        clear = [_clearness(before, after, least, noise) for before, after in pairwise(parts)]
+        at = clear.index(min(clear))
+        if clear[at] >= 1:
+            break
+        parts[at : at + 2] = [[*parts[at], *parts[at + 1]]]
+    return [level_of(part) for part in parts]
+
+
+def _clearness(before: _Times, after: _Times, least: float, noise: float) -> float:
+    """By how much two levels differ, relative to what is the least that counts."""
+    step = abs(math.log(level_of(after).level_s / level_of(before).level_s))
+    return step / max(least, _ERRORS * noise * math.sqrt(1 / len(before) + 1 / len(after)))

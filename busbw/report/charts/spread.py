@@ -1,0 +1,197 @@
+"""How far launches, processes and ranks of a session differ, relative to their medians."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from busbw.model import Measurement, Run, Spec, seconds_text
+
+from ..chart import Axis, Chart, Rule, Scale, Series, Style
+from ..reading import Session
+from ..table import Column, Row, Table, TextLine
+from .curves import PAYLOAD
+from .naming import Curve, curves_of, names_of, shared_text
+
+_DEVIATION = Axis(name="difference from the median", unit="%")
+_RATIO = Axis(name="time over the median")
+_MOST_CURVES = 12
+# What a log of ranks can show side by side.
+_MOST_MEMBERS = 64
+
+
+def launches(session: Session) -> Chart | None:
+    """Every launch of every case against the case's median; None where no case has several."""
+    curves = [one for one in curves_of(session) if any(map(_deviations, _times(one)))]
+    if not curves or len(curves) > _MOST_CURVES:
+        return None
+    named = dict(zip(names_of(curves), curves, strict=True))
+    series = tuple(
+        Series(
+            name=name,
+            style=Style.DOTS,
+            points=tuple(
+                (cell.case.payload_bytes, off)
+                for cell, times in zip(one.cells, _times(one))
+                for off in _deviations(times)
+            ),
+        )
+        for name, one in named.items()
+    )
+    title = "Launches"
+    said = (
+        f"{one.name}: from {min(y for _, y in one.points):.2g} % "
+        f"to {max(y for _, y in one.points):.2g} %."
+        for one in series
+    )
+    return Chart(
+        title=title,
+        subtitle=f"{shared_text(curves)}. Each launch is a worker process of its own.",
+        x=PAYLOAD,
+        y=_DEVIATION,
+        series=series,
+        rules=(Rule(label="median", at=0.0),),
+        description=" ".join([f"{title} of a case against their median.", *said]),
+    )
+
+
+def _times(curve: Curve) -> list[Sequence[float]]:
+    return [one.verdict.now.times_s if one.verdict.now else () for one in curve.cells]
+
+
+def _deviations(times_s: Sequence[float]) -> list[float]:
+    """In per cent of the median; nothing for a single launch."""
+    if len(times_s) < 2:
+        return []
+    median = statistics.median(times_s)
+    return [100 * (one / median - 1) for one in times_s]
+
+
+def launch_table(session: Session) -> Table:
+    """The times of every launch of every case, in their order."""
+    found = [one for one in session.verdicts if one.case is not None and one.now is not None]
+    most = max((len(one.now.times_s) for one in found if one.now), default=0)
+    names = [f"launch {number}" for number in range(1, most + 1)]
+    rows = []
+    for one in found:
+        assert one.case is not None and one.now is not None
+        times = dict(zip(names, one.now.times_s))
+        rows.append(
+            Row(
+                {
+                    "case": one.case.name,
+                    "median_s": one.now.median_s,
+                    "spread": one.now.spread,
+                    **{name: times.get(name) for name in names},
+                }
+            )
+        )
+    return Table(
+        title=TextLine("Times of the launches"),
+        columns=(
+            Column("case", "case", left=True),
+            Column("median_s", "median", text=seconds_text),
+            Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
+            *(Column(name, name, text=seconds_text) for name in names),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def processes(session: Session) -> Chart | None:
+    """What each process of a group takes for its own work; None where there is a single one."""
+    hosts = session.process_hosts
+
+    def name(index: int) -> str:
+        return f"{index} ({hosts[index]})" if index < len(hosts) and hosts[index] else str(index)
+
+    return _members(
+        session,
+        lambda run: run.process_own_s,
+        name,
+        title="Processes",
+        axis="process",
+        subtitle="The time of a process between two calls, where it waits for no other, over the "
+        "median of all processes. A point for each payload; the others wait for the slowest.",
+    )
+
+
+def ranks(session: Session) -> Chart | None:
+    """What each rank spends in the collective, where the clock knows ranks."""
+    return _members(
+        session,
+        lambda run: run.rank_times_s,
+        str,
+        title="Ranks",
+        axis="rank",
+        subtitle="The time of a rank in the collective over the median of all ranks. A point for "
+        "each payload. The rank that comes last waits for no other: its time is the shortest.",
+    )
+
+
+def member_table(chart: Chart) -> Table:
+    """The values behind a chart of processes or ranks: the least and the most of each member."""
+    columns = [Column(chart.x.name, chart.x.name, left=True)]
+    values: dict[str, dict[str, object]] = {}
+    for one in chart.series:
+        columns += [Column(f"{one.name}, {end}", f"{one.name}, {end}") for end in _ENDS]
+        for x, _ in one.points:
+            found = [y for other, y in one.points if other == x]
+            row = values.setdefault(str(x), {chart.x.name: str(x)})
+            row |= {f"{one.name}, {end}": f"{of(found):.3f}" for end, of in _ENDS.items()}
+    rows = tuple(
+        Row({column.id: row.get(column.id) for column in columns}) for row in values.values()
+    )
+    title = TextLine(f"{chart.title}: {chart.y.name}")
+    return Table(title=title, columns=tuple(columns), rows=rows, missing="-")
+
+
+_ENDS: Mapping[str, Callable[[Sequence[float]], float]] = {"least": min, "most": max}
+
+
+def _members(
+    session: Session,
+    times: Callable[[Run], Sequence[float]],
+    name: Callable[[int], str],
+    *,
+    title: str,
+    axis: str,
+    subtitle: str,
+) -> Chart | None:
+    curves = curves_of(session)[:_MOST_CURVES]
+    series = [
+        Series(name=label, style=Style.DOTS, points=points)
+        for label, curve in zip(names_of(curves), curves)
+        if (points := tuple(_points(curve, session.measurements, times, name)))
+    ]
+    if not series:
+        return None
+    most = {one.name: max(one.points, key=lambda point: point[1]) for one in series}
+    said = (f"{one}: at most {y:.3g}, {axis} {x}." for one, (x, y) in most.items())
+    return Chart(
+        title=title,
+        subtitle=subtitle,
+        x=Axis(name=axis, scale=Scale.CATEGORY),
+        y=_RATIO,
+        series=tuple(series),
+        rules=(Rule(label="median", at=1.0),),
+        description=" ".join([f"{title}.", *said]),
+    )
+
+
+def _points(
+    curve: Curve,
+    measurements: Mapping[Spec, Measurement],
+    times: Callable[[Run], Sequence[float]],
+    name: Callable[[int], str],
+) -> Iterator[tuple[str, float]]:
+    """The median over launches of each member's ratio to the others, for each payload."""
+    for cell in curve.cells:
+        measured = measurements.get(cell.verdict.spec)
+        found = [times(run) for run in measured.runs] if measured else []
+        count = min(map(len, found), default=0)
+        if not 2 <= count <= _MOST_MEMBERS:
+            continue
+        ratios = [[one / statistics.median(each) for one in each] for each in found]
+        for index in range(count):
+            yield name(index), statistics.median(each[index] for each in ratios)

@@ -1,0 +1,104 @@
+"""The parts of a page as values: sections, and in them texts, facts, figures and tables.
+
+What is shown is decided where a part is made, how it looks in `html`. A part's `kind` is the name
+of the macro that writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from ..chart import Chart
+from ..table import Table
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The answer of a session: a word such as FINE, and the reason. `is_good` decides its look."""
+
+    kind: ClassVar[str] = "answer"
+    word: str
+    text: str
+    is_good: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Points:
+    """A list of sentences below a line that says what they are."""
+
+    kind: ClassVar[str] = "points"
+    title: str
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """Names with what they are, such as the device; with a title they are folded below it."""
+
+    kind: ClassVar[str] = "facts"
+    facts: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Log:
+    """Lines as a program wrote them, folded below what they are about."""
+
+    kind: ClassVar[str] = "log"
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A chart with the table of its values folded below it, and a sentence on how to read it."""
+
+    kind: ClassVar[str] = "figure"
+    chart: Chart
+    table: Table
+    caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """A table of its own; a folded one shows its title until it is opened."""
+
+    kind: ClassVar[str] = "listing"
+    table: Table
+    is_folded: bool = False
+
+
+Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Listing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A heading, what is below it, and sections one level deeper."""
+
+    heading: str
+    parts: tuple[Part, ...] = ()
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing below the heading."""
+        return not self.parts and not self.sections
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """A whole page; `parts` come before the first section."""
+
+    title: str
+    parts: tuple[Part, ...] = ()
+    sections: tuple[Section, ...] = ()

@@ -1,0 +1,78 @@
+"""Which sections a page has: of one session, of several, and of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from busbw.model import plural
+
+from .. import charts
+from ..chart import table_of
+from ..nights import MachineNights
+from ..reading import CompiledSession, Session
+from .compiled import compiled_parts, compiled_sections
+from .content import Figure, Page, Part, Section
+from .history import machine_sections
+from .session import session_parts, session_sections
+
+AnySession = Session | CompiledSession
+
+
+def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
+    """The page of sessions, of the history of machines, or of both."""
+    history = machine_sections(machines)
+    if len(sessions) == 1:
+        (one,) = sessions
+        first, *others = _sections(one)
+        return Page(title=_title(one), parts=_parts(one), sections=(first, *history, *others))
+    title = plural(len(sessions), "session") if sessions else f"History of {_names(machines)}"
+    return Page(
+        title=title,
+        sections=(*_together(sessions), *history, *(_whole(one) for one in sessions)),
+    )
+
+
+def _names(machines: Sequence[MachineNights]) -> str:
+    return machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
+
+
+def _title(session: AnySession) -> str:
+    if isinstance(session, CompiledSession):
+        return "Collectives as they are compiled"
+    key = session.environment.key
+    names = {one.case.collective for one in session.verdicts if one.case is not None}
+    what = names.pop().replace("_", "-").capitalize() if len(names) == 1 else "Collectives"
+    return f"{what} on {key.device_kind}, {plural(key.ranks, 'rank')}"
+
+
+def _parts(session: AnySession) -> tuple[Part, ...]:
+    if isinstance(session, CompiledSession):
+        return compiled_parts(session)
+    return session_parts(session)
+
+
+def _sections(session: AnySession) -> tuple[Section, ...]:
+    if isinstance(session, CompiledSession):
+        return compiled_sections(session)
+    return session_sections(session)
+
+
+def _whole(session: AnySession) -> Section:
+    """One of several sessions."""
+    began = f", {session.began:%Y-%m-%d %H:%M} UTC" if session.began else ""
+    heading = f"{_title(session)}{began}"
+    return Section(heading=heading, parts=_parts(session), sections=_sections(session))
+
+
+def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
+    """The bandwidths of all sessions that measured, where they fit in a chart."""
+    measured = [one for one in sessions if isinstance(one, Session)]
+    if len(measured) < 2:
+        return ()
+    try:
+        chart = charts.bandwidth(measured)
+    except ValueError:
+        # Nothing to draw, or more than a reader can follow: each session has its own charts.
+        return ()
+    figure = Figure(chart=chart, table=table_of(chart))
+    return (Section(heading="Bandwidth of all sessions", parts=(figure,)),)

@@ -1,0 +1,82 @@
+"""Groups on agents that a test starts: those of a session itself, and those of somebody else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from busbw.driver import AgentsTransport, Bundle, Group, LocalAgents, Starter, Timing
+from busbw.model import Cluster, Failure, LaunchId
+from tests.agent.agents import LONG_S, SECRET, agent, listening
+
+from .processes import processes
+from .scripts import starter
+
+CLUSTER = Cluster(counts={"worker": 4})
+LAUNCH = LaunchId.parse("1.fake")
+
+
+def of_this_host(bundle: Bundle, secret: bytes, count: int) -> AgentsTransport:
+    """Agents that the session starts itself."""
+    port = listening()
+    starter = LocalAgents(bundle, port.getsockname()[1], secret)
+    return AgentsTransport(bundle, port, secret, count, starter=starter)
+
+
+@contextmanager
+def local(
+    bundle: Bundle, count: int = 2, timing: Timing | None = None
+) -> Iterator[AgentsTransport]:
+    """Agents of this host that the session starts; they are gone in the end."""
+    secret = secrets.token_hex(32).encode()
+    found = of_this_host(bundle, secret, count)
+    try:
+        found.join(LONG_S)
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
+def remote(
+    bundle: Bundle, *hosts: str, timing: Timing | None = None
+) -> Iterator[tuple[AgentsTransport, list[int]]]:
+    """Agents that were started by somebody, on hosts of these names; and their process ids."""
+    port = listening()
+    found = AgentsTransport(bundle, port, SECRET, len(hosts), timing=timing)
+    number = port.getsockname()[1]
+    with contextlib.ExitStack() as held:
+        held.callback(found.close)
+        agents = [
+            held.enter_context(agent(number, rank, host=host)) for rank, host in enumerate(hosts)
+        ]
+        found.join(LONG_S)
+        yield found, [one.pid for one in agents]
+
+
+@contextmanager
+def group(
+    transport: AgentsTransport, begin: Starter | None = None, cluster: Cluster = CLUSTER
+) -> Iterator[Group]:
+    """A group that is ready; ended at the end."""
+    found = Group(transport, begin or starter(), LAUNCH, cluster)
+    try:
+        assert found.begin(LONG_S) is None
+        yield found
+    finally:
+        found.kill()
+
+
+def failure(answer: object) -> Failure:
+    """The answer, which must be a Failure."""
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def workers() -> list[int]:
+    """The workers of this test's agents, of all folders."""
+    return processes(Path(os.environ["TMPDIR"]))

@@ -1,0 +1,109 @@
+"""Agents that join a session, and why those that must not or cannot do not."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from busbw.driver import (
+    AgentsError,
+    AgentsMissing,
+    AgentsTransport,
+    Bundle,
+    IncomparableHosts,
+)
+from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
+
+from .agent_groups import of_this_host
+from .processes import wait_until
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    try:
+        with agent(port.getsockname()[1], 1), pytest.raises(AgentsMissing) as missing:
+            assert wait_until(lambda: transport.is_ready(1), LONG_S)
+            transport.join(0.1)
+    finally:
+        transport.close()
+    assert str(missing.value) == (
+        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
+        "or `python -m busbw run` by a launcher, on every host?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 connection did not"), (2, "2 connections did not")]
+)
+def test_connections_with_another_secret_are_counted(
+    bundle: Bundle, count: int, words: str
+) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    number = port.getsockname()[1]
+    try:
+        for _ in range(count):
+            with agent(number, 0, secret=b"another secret of tests") as one:
+                assert ended(one)[0] == 1
+        # What says nothing, and what is no agent, prove nothing and are not counted.
+        with socket.create_connection((HOST, number)) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(AgentsMissing) as missing:
+                transport.join(0.3)
+    finally:
+        transport.close()
+    why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
+    assert str(missing.value).endswith(why)
+
+
+def test_a_host_with_another_python_cannot_be_compared(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "3.10.99")
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    try:
+        number = port.getsockname()[1]
+        with agent(number, 0, host="old"), pytest.raises(IncomparableHosts) as differ:
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    found = ".".join(map(str, sys.version_info[:3]))
+    assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
+
+
+def test_two_names_of_one_machine_are_refused(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    number = port.getsockname()[1]
+    try:
+        with (
+            agent(number, 0, "--host-name=one"),
+            agent(number, 1, host="two"),
+            agent(number, 2, "--host-name=again"),
+            pytest.raises(AgentsError) as refused,
+        ):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    assert str(refused.value) == (
+        "one (rank 0) and again (rank 2) are the same machine, which would count as two hosts; "
+        "accepted is one name for each host"
+    )
+
+
+def test_a_local_agent_that_cannot_start_says_why(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.local_agents._PROGRAM", "import sys; sys.exit('no disk')")
+    transport = of_this_host(bundle, SECRET, 1)
+    try:
+        with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
