@@ -7,11 +7,20 @@ Measures nothing.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import report
+from busbw import history, nights, report
 
-from .command import CommandError, Commands, UsageError, add_command, check_file, write_file
+from .command import (
+    CommandError,
+    Commands,
+    UsageError,
+    add_command,
+    check_file,
+    usage_error,
+    write_file,
+)
 from .documents import session_in
 
 ORDER = 1
@@ -28,17 +37,52 @@ def add_to(commands: Commands) -> None:
     )
     add = parser.add_argument
     add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results")
+    add("--history", type=Path, metavar="DIR", help="the folder of --history: all its nights, too")
+    add(
+        "--machine",
+        metavar="NAME",
+        help="one machine's folder in DIR, such as tpu-v5-lite/4r (default: those of the results, "
+        "or all)",
+    )
+    add(
+        "--baselines",
+        type=Path,
+        metavar="DIR",
+        default=Path("baselines"),
+        help="the folder whose acknowledged.toml says which changes are accepted (baselines)",
+    )
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as a.html")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the page; the exit code. Raises CommandError."""
-    if not options.results:
-        raise UsageError("what to show: accepted are files of --results")
+    if not options.results and options.history is None:
+        raise UsageError("what to show: accepted are files of --results, --history=DIR, or both")
+    if options.machine is not None and options.history is None:
+        raise UsageError("--machine: is of a history; give --history=DIR with it")
     check_file("--output", options.output, "a page of busbw page", report.is_page, options.results)
     sessions = [session_in(path) for path in options.results]
+    machines = () if options.history is None else _machines(options, sessions)
     try:
-        text = report.html(report.page(sessions))
+        text = report.html(report.page(sessions, machines))
     except report.PictureError as error:
         raise CommandError(str(error)) from error
     return write_file(text, options.output, "busbw page: --output: ")
+
+
+def _machines(
+    options: argparse.Namespace, sessions: Sequence[report.Session | report.CompiledSession]
+) -> Sequence[report.MachineNights]:
+    """Those named, those of the sessions, or all. Raises UsageError where there is none."""
+    root: Path = options.history
+    measured = [one for one in sessions if isinstance(one, report.Session)]
+    wanted = {folder for one in measured for folder in one.folders}
+    wanted = {options.machine} if options.machine is not None else wanted
+    with usage_error(history.HistoryError, where="--history: "):
+        found = nights.machines(root, options.baselines, wanted or None)
+        if not found:
+            known = ", ".join(history.folders(root)) or "nothing"
+            name = "--machine" if options.machine is not None else "--history"
+            names = ", ".join(sorted(wanted)) or "sessions"
+            raise UsageError(f"{name}: {root} has no {names}; it has {known}")
+    return found

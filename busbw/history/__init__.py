@@ -5,7 +5,7 @@ Append-only files, as strict at the door as baselines; one session's lines are w
 """
 
 from .acknowledged import Acknowledged, acknowledged
-from .files import Appended, HistoryError, Read, append, append_from, check, read, read_all
+from .files import Appended, HistoryError, Read, append, append_from, check, folders, read, read_all
 from .levels import CaseHistory, CaseSession, LevelChange, MachineHistory, machine_history
 from .lines import SCHEMA, Line, new_session, parsed
 from .sessions import Series, earlier
@@ -27,6 +27,7 @@ __all__ = [
     "append_from",
     "check",
     "earlier",
+    "folders",
     "machine_history",
     "new_session",
     "parsed",

@@ -136,6 +136,11 @@ def read_all(root: Path) -> dict[str, Read]:
     return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
 
 
+def folders(root: Path) -> tuple[str, ...]:
+    """The machines that there is a history of. Raises HistoryError."""
+    return tuple(dict.fromkeys(str(path.parent.relative_to(root)) for path in _files(root)))
+
+
 def _files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")

@@ -5,9 +5,10 @@ and lines where there is neither; prints nothing, writes no file, judges nothing
 """
 
 from .answer import answer_lines, failure_lines
-from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
-from .charts import PublishedCurve, PublishedPoint, bandwidth, published
+from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style
+from .charts import PublishedCurve, PublishedPoint, bandwidth, published, ratios
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
 from .nights import (
     CaseNight,
     CaseNights,
@@ -18,7 +19,8 @@ from .nights import (
     SeriesNights,
     StackChange,
 )
-from .page import Page, html, is_page, missing_for_pages, page
+from .page import Page, Section, html, is_page, missing_for_pages, page
+from .picture import Picture, table_of
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
@@ -69,12 +71,17 @@ __all__ = [
     "Direction",
     "DocumentError",
     "Edge",
+    "Gap",
+    "Heatmap",
+    "HeatmapMark",
+    "HeatmapRow",
     "Level",
     "LevelChange",
     "MachineNights",
     "Mark",
     "Night",
     "Page",
+    "Picture",
     "PictureError",
     "Problem",
     "PublishedCurve",
@@ -82,6 +89,7 @@ __all__ = [
     "Row",
     "Rule",
     "Scale",
+    "Section",
     "Series",
     "SeriesNights",
     "Session",
@@ -118,6 +126,7 @@ __all__ = [
     "percent_text",
     "png",
     "published",
+    "ratios",
     "read_results",
     "reference_lines",
     "release_lines",

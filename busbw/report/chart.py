@@ -189,7 +189,7 @@ def _check(axis: Axis, value: Position) -> None:
         raise ValueError(f"{axis.name}: a logarithmic axis has values above 0, got {value!r}")
 
 
-def table_of(chart: Chart) -> Table:
+def chart_table(chart: Chart) -> Table:
     """The values behind a chart: a row for each x, a column for each series and end of a band."""
     cells = _cells(chart)
     columns = [Column(chart.x.name, chart.x.name, text=chart.x.text, fits=True, left=True)]

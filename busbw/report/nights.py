@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from busbw.model import Case, Outcome
+from busbw.model import Case, Outcome, plural
 
 # A case's first nights, which its later ones are compared with.
 FIRST_NIGHTS = 20
@@ -76,8 +76,15 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """Such as ``+8 % since 2026-03-04``."""
+        """Such as ``+8.1 % since 2026-03-04``."""
         return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
+
+    @property
+    def sentence(self) -> str:
+        """With over how many nights, what changed there, and why it is accepted."""
+        there = ", ".join(self.changes) or "nothing that is known"
+        accepted = f"; accepted: {self.reason}" if self.reason else ""
+        return f"{self.text} ({plural(self.nights, 'night')}); changed there: {there}{accepted}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
-"""A Chart as SVG or PNG, drawn by vl-convert, which is an extra and imported only here.
+"""A Chart or a Heatmap as SVG or PNG, drawn by vl-convert, an extra that is imported only here.
 
-An SVG has only elements and attributes of the lists below, whatever the chart's texts hold. Colours
-are attributes for the light theme, and classes that a style sheet overrides: presentation
+An SVG has only elements and attributes of the lists below, whatever the picture's texts hold.
+Colours are attributes for the light theme, and classes that a style sheet overrides: presentation
 attributes lose against every rule, so that a reader without CSS still sees the light theme, where
 `var()` in attributes would leave such a reader a black picture. The background is transparent.
 """
@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from types import ModuleType
 from xml.etree import ElementTree as Tree
 
-from .chart import Chart
 from .drawing import DARK, LIGHT, ROLES, Size, Theme, plain, specification
+from .paths import shortened
+from .picture import Picture
 
 MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
 # What pictures hold, so that only pictures of ours are replaced.
@@ -44,21 +45,21 @@ class PictureError(Exception):
     """Why there is no picture; the message is a sentence for the user."""
 
 
-def svg(chart: Chart, size: Size, *, name: str = "", standalone: bool = True) -> str:
-    """The chart as SVG, for screen readers an image with a title and a description.
+def svg(picture: Picture, size: Size, *, name: str = "", standalone: bool = True) -> str:
+    """The picture as SVG, for screen readers an image with a title and a description.
 
     `name` is the prefix of its ids, unique within a page; by default it follows from the content.
     Without `standalone` there is no style sheet in it, and the page has `style_sheet`. Raises
     PictureError; ValueError for a `name` that is no id.
     """
     drawn: str = _vl_convert().vegalite_to_svg(
-        specification(chart, size), show_warnings=False, allowed_base_urls=[]
+        specification(picture, size), show_warnings=False, allowed_base_urls=[]
     )
     name = name or f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}"
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r:.60} is no id; accepted are letters, digits and hyphens")
     root = _kept(Tree.fromstring(drawn))
-    before = _texts(chart, name)
+    before = _texts(picture, name)
     if standalone:
         before.append(_element("style", style_sheet()))
     root[:0] = before
@@ -72,9 +73,9 @@ def svg(chart: Chart, size: Size, *, name: str = "", standalone: bool = True) ->
     return Tree.tostring(root, encoding="unicode") + "\n"
 
 
-def png(chart: Chart, size: Size, *, theme: Theme = LIGHT, scale: float = 2.0) -> bytes:
-    """The chart as PNG of `scale` times as many pixels as `size` has. Raises PictureError."""
-    drawn = specification(chart, size, theme) | {"background": theme.background}
+def png(picture: Picture, size: Size, *, theme: Theme = LIGHT, scale: float = 2.0) -> bytes:
+    """The picture as PNG of `scale` times as many pixels as `size` has. Raises PictureError."""
+    drawn = specification(picture, size, theme) | {"background": theme.background}
     content: bytes = _vl_convert().vegalite_to_png(
         drawn, scale=scale, show_warnings=False, allowed_base_urls=[]
     )
@@ -117,10 +118,10 @@ def _vl_convert() -> ModuleType:
         raise PictureError(MISSING) from error
 
 
-def _texts(chart: Chart, name: str) -> list[Tree.Element]:
+def _texts(picture: Picture, name: str) -> list[Tree.Element]:
     """What screen readers say."""
-    said = plain(chart.description or chart.subtitle or chart.title, 2000)
-    texts = {"title": plain(chart.title), "desc": said}
+    said = plain(picture.description or picture.subtitle or picture.title, 2000)
+    texts = {"title": plain(picture.title), "desc": said}
     return [_element(tag, text, id=f"{name}-{tag}") for tag, text in texts.items()]
 
 
@@ -140,11 +141,8 @@ def _kept(drawn: Tree.Element) -> Tree.Element:
     classes = _classes(attributes)
     made = Tree.Element(_tag(drawn), attributes | ({"class": classes} if classes else {}))
     made.text = drawn.text
-    for child in drawn:
-        if _tag(child) in _ELEMENTS and not _is_empty(child):
-            inner = _kept(child)
-            if len(inner) or inner.text or _tag(child) != "g":
-                made.append(inner)
+    inside = (_kept(one) for one in drawn if _tag(one) in _ELEMENTS and not _is_empty(one))
+    made.extend(shortened(one for one in inside if len(one) or one.text or one.tag != "g"))
     return made
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -75,6 +75,18 @@ class Session:
     def host(self) -> str:
         """The host that measured; "" where that is not known."""
         return self.environment.host
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where its machine's files lie below those of baselines and of a history.
+
+        Cases of other numbers of ranks, or in another mesh, have a folder of their own.
+        """
+        key = self.environment.key
+        cases = (one.case for one in self.verdicts if one.case is not None)
+        shapes = dict.fromkeys((one.ranks, one.mesh) for one in cases)
+        keys = [key, *(replace(key, ranks=ranks, mesh=mesh) for ranks, mesh in shapes)]
+        return tuple(dict.fromkeys(str(one.folder) for one in keys))
 
     @property
     def is_paired(self) -> bool:
@@ -157,9 +169,18 @@ def _compiled(document: Mapping[str, Any], name: str) -> CompiledSession:
         began=_moment(document.get("began")),
         host=_read(str, document.get("host", ""), "host"),
         answer=_answer(document, verdicts),
-        compilers=_read(tuple[Compiler, ...], _list(document, "compilers"), "compilers"),
+        compilers=_compilers(document),
         verdicts=verdicts,
     )
+
+
+def _compilers(document: Mapping[str, Any]) -> tuple[Compiler, ...]:
+    """Without their devices, which nothing shows and which were other ones in the first schema."""
+    found = [
+        {**_object(one, f"compilers[{n}]"), "devices": None}
+        for n, one in enumerate(_list(document, "compilers"))
+    ]
+    return _read(tuple[Compiler, ...], found, "compilers")
 
 
 def _check_schema(document: Mapping[str, Any], newest: int) -> None:
@@ -193,7 +214,7 @@ def _answer(
         return None
     failed = sum(one.failed for one in verdicts)
     answer = _read(SessionVerdict, found, "session")
-    return dataclasses.replace(answer, failed_cases=failed)
+    return replace(answer, failed_cases=failed)
 
 
 def _verdict(row: Mapping[str, Any], at: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""The charts of sessions: a file each, a pure function of values that gives a Chart.
+"""The charts of sessions and histories: a file each, a pure function of values.
 
 Decides what is shown, in words and figures; draws nothing and reads no file.
 """
@@ -9,6 +9,7 @@ from .durations import steps, strategies
 from .memory import memory
 from .naming import Curve, bare_curves
 from .published import PublishedCurve, PublishedPoint, published
+from .ratios import ratios
 from .spread import launch_table, launches, member_table, processes, ranks
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "processes",
     "published",
     "ranks",
+    "ratios",
     "steps",
     "strategies",
 ]

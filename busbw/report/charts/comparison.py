@@ -68,7 +68,9 @@ def _ratios(name: str, curve: Curve) -> Series:
 
 def _limit(name: str, curve: Curve) -> Series | None:
     points = tuple(
-        (one.case.payload_bytes, one.verdict.limit) for one in curve.cells if one.verdict.limit
+        (one.case.payload_bytes, one.verdict.limit)
+        for one in curve.cells
+        if one.verdict.limit and one.verdict.ratio
     )
     named = f"{name}: limit"
     return Series(name=named, group=name, points=points, style=Style.LINE) if points else None

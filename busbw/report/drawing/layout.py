@@ -17,6 +17,7 @@ from ..chart import Axis, Chart, Position, Scale
 _LONGEST = 200
 # A character of text, in pixels, by the size of its font.
 _PER_POINT = 0.53
+_PER_CAPITAL = 0.7
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
 # Half the height of a label and of the symbol of a point together.
@@ -47,6 +48,11 @@ def plain(text: str, longest: int = _LONGEST) -> str:
     printable = (" " if unicodedata.category(c).startswith(("C", "Z")) else c for c in text)
     line = " ".join("".join(printable).split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def text_px(text: str, font: int) -> float:
+    """About how long a line of text is."""
+    return font * sum(_PER_CAPITAL if one.isupper() or one == "_" else _PER_POINT for one in text)
 
 
 def wrapped(text: str, width: int, *, font: int, most: int) -> list[str]:

@@ -2,8 +2,9 @@
 
 Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, with a
 darker sky blue, and brown for their orange and yellow, which a white page hides; the dark theme has
-lighter ones. In a theme
-no two roles share a colour, so that a role can be found by its colour.
+lighter ones. Bins of a heat map are orange where a case is slower and blue where it is faster, and
+stand out from the middle the more, the farther they are from it. In a theme no two roles share a
+colour, so that a role can be found by its colour.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ class Theme:
     good: str
     bad: str
     series: tuple[str, ...]
+    same: str
+    slower: tuple[str, ...]
+    faster: tuple[str, ...]
+    failed: str
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """Colours by roles; series count from 1."""
+        """Colours by roles; series, and bins of a heat map from its middle on, count from 1."""
         fixed = {
             "background": self.background,
             "text": self.text,
@@ -35,10 +40,14 @@ class Theme:
             "grid": self.grid,
             "good": self.good,
             "bad": self.bad,
+            "same": self.same,
+            "failed": self.failed,
         }
         series = {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
         bands = {f"band-{n}": colour for n, colour in enumerate(self.bands, 1)}
-        return fixed | series | bands
+        slower = {f"slower-{n}": colour for n, colour in enumerate(self.slower, 1)}
+        faster = {f"faster-{n}": colour for n, colour in enumerate(self.faster, 1)}
+        return fixed | series | bands | slower | faster
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -66,6 +75,10 @@ LIGHT = Theme(
     good="#1a7f37",
     bad="#c11d28",
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00"),
+    same="#e6e9ed",
+    slower=("#fdb777", "#f4872f", "#cf4d0a", "#852a05"),
+    faster=("#a3c9e8", "#5ba1d6", "#1f6fb5", "#0b3f78"),
+    failed="#a3128f",
 )
 DARK = Theme(
     name="dark",
@@ -76,6 +89,10 @@ DARK = Theme(
     good="#3fb950",
     bad="#ff7b72",
     series=("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
+    same="#252c36",
+    slower=("#7a3d12", "#b55a14", "#ee8b3a", "#ffcf9e"),
+    faster=("#174a75", "#2173b8", "#55aef2", "#b9e0ff"),
+    failed="#ff6fe0",
 )
 THEMES = {one.name: one for one in (LIGHT, DARK)}
 ROLES = tuple(LIGHT.roles)

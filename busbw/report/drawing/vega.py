@@ -13,6 +13,7 @@ from typing import Any
 from busbw.model import moment_text
 
 from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale, Style
+from .config import SCHEMA, SMALL, TITLE, config
 from .layout import (
     Range,
     Size,
@@ -32,9 +33,6 @@ from .palette import LIGHT, Theme
 
 Spec = dict[str, Any]
 
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-_FONT = "sans-serif"
-_TITLE, _SMALL = 15, 11
 _CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 _LINE_PX = 14
 _LINES_APART_PX = 36
@@ -53,7 +51,7 @@ _PAYLOAD_TEXT = (
 _NUMBER_TEXT = "format(datum.value, '~g')"
 
 
-def specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
+def chart_specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
     """The specification as plain data."""
     return _Drawing(chart, size, theme).specification()
 
@@ -77,15 +75,15 @@ class _Drawing:
     def specification(self) -> Spec:
         """Title, layers and configuration."""
         chart, width = self.chart, self.size.width
-        title = wrapped(chart.title, width - 20, font=_TITLE + 1, most=3)
+        title = wrapped(chart.title, width - 20, font=TITLE + 1, most=3)
         subtitle = wrapped(chart.subtitle, width - 20, font=12, most=6)
         shown = self._shown()
-        entries = -(-len(shown) // legend_columns(shown, width, font=_SMALL))
+        entries = -(-len(shown) // legend_columns(shown, width, font=SMALL))
         height = self.size.plot_height
         if not self.size.height:
             height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
         return {
-            "$schema": _SCHEMA,
+            "$schema": SCHEMA,
             "width": width,
             "height": height,
             "autosize": {"type": "fit", "contains": "padding"},
@@ -99,7 +97,7 @@ class _Drawing:
                 *self._rules(is_label=True),
                 *self._marks(),
             ],
-            "config": self._config(),
+            "config": config(self.theme, width),
         }
 
     def _shown(self) -> list[str]:
@@ -141,7 +139,7 @@ class _Drawing:
         looks = list(self.looks.values())
         scale = {"domain": [one.name for one in looks], "range": list(values)}
         shown = self._shown()
-        columns = legend_columns(shown, self.size.width, font=_SMALL)
+        columns = legend_columns(shown, self.size.width, font=SMALL)
         legend = {"title": None, "columns": columns} if shown else None
         return {
             "field": "name",
@@ -284,7 +282,7 @@ class _Drawing:
             those = [
                 row for row in values if (row["is_right"], row["offset"]) == (is_right, offset)
             ]
-            mark = {"type": "text", "dy": offset, "fontSize": _SMALL, "fontWeight": "bold"}
+            mark = {"type": "text", "dy": offset, "fontSize": SMALL, "fontWeight": "bold"}
             mark |= {"align": "right", "dx": 8} if is_right else {"align": "center"}
             for look in (self._halo(), {"color": self.theme.text}):
                 yield {"data": {"values": those}, "mark": mark | look, "encoding": encoding}
@@ -300,43 +298,6 @@ class _Drawing:
         row = _stacked([one for one in self.chart.marks if one.y is None], mark)
         up = 0.035 + 0.10 * row
         return x, up if mark.edge is Edge.BOTTOM else 1 - 0.09 - 0.10 * row
-
-    def _config(self) -> Spec:
-        text, muted, grid = self.theme.text, self.theme.muted, self.theme.grid
-        return {
-            "font": _FONT,
-            "aria": False,
-            "view": {"stroke": None},
-            "title": {
-                "anchor": "start",
-                "frame": "bounds",
-                "color": text,
-                "fontSize": _TITLE,
-                "subtitleColor": muted,
-                "subtitleFontSize": 12,
-                "offset": 12,
-            },
-            "axis": {
-                "gridColor": grid,
-                "domainColor": muted,
-                "tickColor": muted,
-                "labelColor": text,
-                "titleColor": text,
-                "labelFontSize": _SMALL,
-                "titleFontSize": 12,
-                "titleFontWeight": "normal",
-                "labelOverlap": True,
-            },
-            "legend": {
-                "orient": "bottom",
-                "labelColor": text,
-                "labelFontSize": _SMALL,
-                "labelLimit": self.size.width - 60,
-                "symbolSize": 100,
-                "symbolStrokeWidth": 2,
-            },
-            "text": {"fontSize": _SMALL, "font": _FONT},
-        }
 
 
 def _stacked(edges: Sequence[Mark], mark: Mark) -> int:

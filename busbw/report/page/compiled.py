@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.model import Outcome, plural
 
 from .. import charts
-from ..chart import table_of
+from ..picture import table_of
 from ..reading import CompiledSession
 from ..session import compiler_lines
 from ..verdicts import compiled_tables, release_lines
@@ -32,7 +32,7 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
 def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
     """All that a page shows of the session."""
     chart = charts.memory(session)
-    figures = () if chart is None else (Figure(chart=chart, table=table_of(chart)),)
+    figures = () if chart is None else (Figure(picture=chart, table=table_of(chart)),)
     tables = (Listing(table=one) for one in compiled_tables(session.verdicts))
     return (
         Section(heading="What changed", parts=tuple(_changed(session))),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from ..chart import Chart
+from ..nights import CaseNights
+from ..picture import Picture
 from ..table import Table
 
 
@@ -61,10 +62,10 @@ class Log:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A chart with the table of its values folded below it, and a sentence on how to read it."""
+    """A picture with the table of its values folded below it, and a sentence on how to read it."""
 
     kind: ClassVar[str] = "figure"
-    chart: Chart
+    picture: Picture
     table: Table
     caption: str = ""
 
@@ -78,7 +79,16 @@ class Listing:
     is_folded: bool = False
 
 
-Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Listing
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trends:
+    """A table with a sparkline of the nights of each row's case at its end."""
+
+    kind: ClassVar[str] = "trends"
+    table: Table
+    cases: tuple[CaseNights, ...]
+
+
+Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Listing | Trends
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,13 +1,161 @@
-"""What a page says of the nights of machines: the heat map, changed cases, all others in a line."""
+"""What a page says of the nights of machines: what changed when, the heat map, each changed case.
+
+Cases that changed have a chart each, those that changed most first; the others have a line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from ..nights import MachineNights
-from .content import Section
+from busbw.model import plural, seconds_text
+
+from .. import charts
+from ..nights import CaseNights, MachineNights
+from ..picture import table_of
+from ..table import Column, Row, Table, TextLine, ratio_text
+from .content import Figure, Part, Points, Section, Text, Trends
+
+_MOST_CHARTS = 12
+_MOST_CHANGES = 24
 
 
 def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
     """A section for each machine."""
-    return ()
+    return tuple(
+        Section(
+            heading="History" if len(machines) == 1 else f"History of {one.folder}",
+            parts=tuple(_overview(one)),
+            sections=(
+                Section(heading="Cases that changed", parts=tuple(_changed(one))),
+                Section(heading="All cases", parts=_trends(one)),
+            ),
+        )
+        for one in machines
+    )
+
+
+def _overview(machine: MachineNights) -> Iterator[Part]:
+    nights = machine.nights
+    outcomes = Counter(one.outcome for one in nights)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    yield Text(
+        text=f"{machine.folder}: {plural(len(nights), 'night')} from {nights[0].began:%Y-%m-%d} "
+        f"to {nights[-1].began:%Y-%m-%d}: {counts}."
+    )
+    if machine.notes:
+        yield Points(title="Its files:", points=machine.notes)
+    for series in machine.series:
+        if series.shared:
+            yield Points(
+                title=f"All cases of {series.name} together:",
+                points=tuple(one.sentence for one in reversed(series.shared)),
+            )
+    yield from _changes(machine)
+    for heatmap in charts.ratios(machine):
+        yield Figure(picture=heatmap, table=table_of(heatmap))
+
+
+def _changes(machine: MachineNights) -> Iterator[Part]:
+    """Every change of a level, newest first, with the cases that have it."""
+    cases: dict[tuple[int, tuple[str, ...], str], list[tuple[float, CaseNights]]] = {}
+    for case in machine.cases:
+        for one in case.changes:
+            key = (one.night, one.changes, one.reason)
+            cases.setdefault(key, []).append((one.ratio, case))
+    if not cases:
+        yield Text(text="No case changed its level.")
+        return
+    ordered = sorted(cases.items(), key=lambda item: -item[0][0])
+    points = []
+    for (night, changes, reason), found in ordered[:_MOST_CHANGES]:
+        began = machine.nights[night].began
+        there = ", ".join(changes) or "nothing that is known"
+        accepted = f"; accepted: {reason}" if reason else ""
+        points.append(f"since {began:%Y-%m-%d}: {_moved(found)}; changed there: {there}{accepted}")
+    left_out = len(ordered) - len(points)
+    points += [f"and {plural(left_out, 'night')} earlier"] if left_out else []
+    yield Points(title="Levels that changed, newest first:", points=tuple(points))
+
+
+_MOST_NAMED = 4
+
+
+def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
+    """Which cases, and by how much: one by name, several by the range of their ratios."""
+    ratios = sorted(ratio for ratio, _ in found)
+    names = [case.case.name for _, case in found]
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    shown += f" and {plural(more, 'case')} more" if more > 0 else ""
+    if len(ratios) == 1:
+        return f"{shown} takes {ratio_text(ratios[0])} x the time of before"
+    span = f"{ratio_text(ratios[0])} to {ratio_text(ratios[-1])}"
+    return f"{shown} take {span} x the time of before"
+
+
+def _changed(machine: MachineNights) -> Iterator[Part]:
+    """A chart for each case that changed."""
+    changed = _ordered(machine.cases)
+    for one in changed[:_MOST_CHARTS]:
+        chart = charts.case_history(machine, one)
+        yield Figure(picture=chart, table=table_of(chart))
+    left_out = len(changed) - _MOST_CHARTS
+    if left_out > 0:
+        yield Text(text=f"{plural(left_out, 'case')} more changed, by less: see all cases below.")
+
+
+def _ordered(cases: Sequence[CaseNights]) -> list[CaseNights]:
+    """Those that changed: of each night with changes the case that changed most, then the next."""
+    nights: dict[int, list[tuple[float, CaseNights]]] = {}
+    for case in cases:
+        for one in case.changes:
+            nights.setdefault(one.night, []).append((abs(one.log_ratio), case))
+    ranked = [
+        (place, -night, case)
+        for night, found in nights.items()
+        for place, (_, case) in enumerate(sorted(found, key=lambda item: -item[0]))
+    ]
+    ordered = sorted(ranked, key=lambda item: item[:2])
+    return list({id(case): case for *_, case in ordered}.values())
+
+
+_COLUMNS = (
+    Column("case", "case", left=True),
+    Column("nights", "nights"),
+    Column("level_s", "level", text=seconds_text),
+    Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
+    Column("newest_s", "newest", text=seconds_text),
+    Column("ratio", "over first", text=ratio_text),
+    Column("changes", "changes"),
+)
+
+
+def _trends(machine: MachineNights) -> tuple[Part, ...]:
+    cases = machine.cases
+    if not cases:
+        return ()
+    table = Table(
+        title=TextLine("All cases, with their nights from the oldest to the newest"),
+        columns=_COLUMNS,
+        rows=tuple(_row(one, several=len(machine.series) > 1) for one in cases),
+        notes=("over first: the newest time over the median of the case's first nights",),
+        missing="-",
+    )
+    return (Trends(table=table, cases=cases),)
+
+
+def _row(one: CaseNights, *, several: bool) -> Row:
+    first_s, newest_s = one.first_s, one.newest_s
+    in_turn = several and one.series != one.case.framework
+    return Row(
+        {
+            "case": f"{one.case.name}, {one.series}" if in_turn else one.case.name,
+            "nights": len(one.times_s),
+            "level_s": one.level_s,
+            "spread": one.spread,
+            "newest_s": newest_s,
+            "ratio": newest_s / first_s if newest_s and first_s else None,
+            "changes": len(one.changes) or None,
+        }
+    )

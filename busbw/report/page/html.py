@@ -15,7 +15,9 @@ from types import ModuleType
 import busbw
 
 from ..drawing import DARK, LIGHT, Size
-from ..pictures import PictureError, style_sheet, svg, variables
+from ..nights import CaseNights
+from ..picture import Picture
+from ..pictures import PictureError, sparkline, style_sheet, svg, variables
 from .content import Figure, Page, Section
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
@@ -36,7 +38,7 @@ def html(page: Page) -> str:
     )
     markup: Callable[[str], str] = importlib.import_module("markupsafe").Markup
     drawn = _Pictures(markup)
-    environment.globals["pictures"] = drawn.of
+    environment.globals |= {"pictures": drawn.of, "trend": drawn.trend}
     colours = f"{variables(LIGHT, ':root')}@media (prefers-color-scheme:dark){{" + (
         f"{variables(DARK, ':root')}}}"
     )
@@ -105,6 +107,14 @@ class _Pictures:
         """Its pictures with what they are for, ``wide`` and ``narrow``."""
         number = next(self.numbers)
         return [
-            (name, self.markup(svg(figure.chart, size, name=f"{name}-{number}", standalone=False)))
-            for name, size in (("wide", _WIDE), ("narrow", _NARROW))
+            (width, self.markup(_drawn(figure.picture, size, f"picture-{number}-{width}")))
+            for width, size in (("wide", _WIDE), ("narrow", _NARROW))
         ]
+
+    def trend(self, case: CaseNights) -> str:
+        """The sparkline of a case, which says nothing that its row does not."""
+        return self.markup(sparkline(case))
+
+
+def _drawn(picture: Picture, size: Size, name: str) -> str:
+    return svg(picture, size, name=name, standalone=False)

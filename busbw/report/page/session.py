@@ -8,7 +8,8 @@ from dataclasses import replace
 from busbw.model import Outcome, Verdict, bytes_text, plural
 
 from .. import charts
-from ..chart import Chart, table_of
+from ..chart import Chart
+from ..picture import table_of
 from ..reading import Session
 from ..session import session_tables, versions_text
 from ..table import ratio_text
@@ -136,7 +137,7 @@ def _unchanged(verdicts: Sequence[Verdict]) -> str:
 def _figures(found: Sequence[Chart | None]) -> Iterator[Figure]:
     for chart in found:
         if chart is not None:
-            yield Figure(chart=chart, table=table_of(chart))
+            yield Figure(picture=chart, table=table_of(chart))
 
 
 def _bandwidth(session: Session) -> Iterator[Part]:
@@ -160,17 +161,17 @@ def _training(session: Session) -> Iterator[Part]:
     yield from _figures([charts.steps(session)])
     chart = charts.strategies(session)
     if chart is not None:
-        yield Figure(chart=chart, table=charts.launch_table(session))
+        yield Figure(picture=chart, table=charts.launch_table(session))
 
 
 def _spread(session: Session) -> Iterator[Part]:
     launches = charts.launches(session)
     if launches is not None:
-        yield Figure(chart=launches, table=charts.launch_table(session))
+        yield Figure(picture=launches, table=charts.launch_table(session))
     members: tuple[Callable[[Session], Chart | None], ...] = (charts.processes, charts.ranks)
     for chart in (one(session) for one in members):
         if chart is not None:
-            yield Figure(chart=chart, table=charts.member_table(chart))
+            yield Figure(picture=chart, table=charts.member_table(chart))
 
 
 def _cases(session: Session) -> Iterator[Part]:

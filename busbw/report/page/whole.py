@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from busbw.model import plural
 
 from .. import charts
-from ..chart import table_of
 from ..nights import MachineNights
+from ..picture import table_of
 from ..reading import CompiledSession, Session
 from .compiled import compiled_parts, compiled_sections
 from .content import Figure, Page, Part, Section
@@ -74,5 +74,5 @@ def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
     except ValueError:
         # Nothing to draw, or more than a reader can follow: each session has its own charts.
         return ()
-    figure = Figure(chart=chart, table=table_of(chart))
+    figure = Figure(picture=chart, table=table_of(chart))
     return (Section(heading="Bandwidth of all sessions", parts=(figure,)),)
