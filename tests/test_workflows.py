@@ -6,9 +6,7 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomllib
@@ -28,39 +26,6 @@ def _test_command() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^ {4}(python -m pip install tox\b.*)$", text, re.MULTILINE)
     return str(command)
-
-
-def _case(**changes: Any) -> dict[str, Any]:
-    """The fields of a case in the results that the summary reads."""
-    return {
-        "id": "jax-default-float32-1K",
-        "outcome": "PASS",
-        "failed": False,
-        "text": "as fast as ever",
-        "measured": {"busbw_gb_per_s": 12.3456},
-        "baseline": {"busbw_gb_per_s": 12.5},
-        "ratio": 1.0,
-        **changes,
-    }
-
-
-def _summary(
-    path: Path, *cases: dict[str, Any], answers: dict[str, Any] | None = None
-) -> list[str]:
-    """The lines that the summary script prints for results with these cases and `answers`."""
-    document: dict[str, Any] = {
-        "environment": {"key": {"device_kind": "TPU v5 lite", "ranks": 8}},
-        "session": {"outcome": "FINE", "text": "measured", "stack": None, "machine": None},
-        "cases": cases,
-    }
-    document["session"] |= answers or {}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return _summarized(path)
-
-
-def _summarized(path: Path) -> list[str]:
-    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def test_the_workflows_are_those_for_a_push_compiling_the_night_and_a_refresh() -> None:
@@ -203,123 +168,3 @@ def test_nothing_hides_a_failure(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     found = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
     assert found == []
-
-
-def test_the_summary_shows_the_worst_case_first(tmp_path: Path) -> None:
-    slow = _case(id="jax-default-float32-2K", outcome="REGRESSED", failed=True, ratio=1.5)
-    slower = _case(id="jax-default-float32-4K", outcome="PASS", ratio=1.9)
-    new = _case(
-        id="jax-default-float32-8K", outcome="NO_BASELINE", baseline=None, ratio=None, text=""
-    )
-    rows = _summary(tmp_path / "r.json", new, _case(), slower, slow)[-4:]
-    assert rows == [
-        "| jax default float32 | 2K | 12.35 | 12.5 | 1.50 | **REGRESSED**: as fast as ever |",
-        "| jax default float32 | 4K | 12.35 | 12.5 | 1.90 | PASS |",
-        "| jax default float32 | 1K | 12.35 | 12.5 | 1.00 | PASS |",
-        "| jax default float32 | 8K | 12.35 |  |  | NO_BASELINE |",
-    ]
-
-
-def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_did(
-    tmp_path: Path,
-) -> None:
-    answers = {
-        "stack": {"text": "nothing slower", "is_slower": False},
-        "machine": {"text": "1.2 x | of 6 nights", "is_slower": True},
-    }
-    lines = _summary(tmp_path / "r.json", _case(), answers=answers)
-    assert lines[4:9] == [
-        "| | slower? | |",
-        "|---|---|---|",
-        "| the stack | no | nothing slower |",
-        r"| the machine | **yes** | 1.2 x \| of 6 nights |",
-        "",
-    ]
-    lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"stack": None})
-    assert lines[6] == "| the stack | unknown | no verdict |"
-    untold = {"text": "no earlier night", "is_slower": None}
-    lines = _summary(tmp_path / "r.json", _case(), answers=answers | {"machine": untold})
-    assert lines[7] == "| the machine | unknown | no earlier night |"
-
-
-def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None:
-    assert "slower?" not in "".join(_summary(tmp_path / "r.json", _case()))
-
-
-def test_the_text_of_a_failure_stays_within_its_cell(tmp_path: Path) -> None:
-    bad = _case(outcome="FAILED", failed=True, measured=None, ratio=None, text="a | b\nc")
-    row = _summary(tmp_path / "r.json", bad)[-1]
-    assert row.endswith(r"| **FAILED**: a \| b c |")
-
-
-def test_the_summary_says_that_there_are_no_results(tmp_path: Path) -> None:
-    assert _summarized(tmp_path / "none.json") == ["No results were written; the log says why."]
-
-
-def _compiled_case(**changes: Any) -> dict[str, Any]:
-    return {
-        "id": "v5e:2x4-jax-default-float32-1K",
-        "spec": {"topology": "v5e:2x4"},
-        "release": "libtpu 0.0.42.1",
-        "outcome": "PASS",
-        "failed": False,
-        "expected": False,
-        "text": "as before",
-        **changes,
-    }
-
-
-def _compiled(path: Path, *cases: dict[str, Any]) -> list[str]:
-    session = {"outcome": "FINE", "text": "compiled"}
-    document = {"session": session, "compilers": [], "cases": cases}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return _summarized(path)
-
-
-def test_the_summary_of_what_was_compiled_shows_what_is_not_as_before(tmp_path: Path) -> None:
-    changed = _compiled_case(outcome="CHANGED", failed=True, text="a -> b | c\nd")
-    fits = _compiled_case(outcome="IMPROVED", text="it fits now")
-    oom = _compiled_case(outcome="OUT_OF_MEMORY", expected=True, text="too large")
-    lines = _compiled(tmp_path / "r.json", _compiled_case(), fits, oom, changed)
-    assert lines[2].startswith("**FAILED**: compiled. 1 of 4 cases failed, 2 are not as the")
-    assert lines[-2:] == [
-        r"| v5e:2x4 | 1K | libtpu 0.0.42.1 | **CHANGED** | a -> b \| c d |",
-        "| v5e:2x4 | 1K | libtpu 0.0.42.1 | IMPROVED | it fits now |",
-    ]
-
-
-def test_the_summary_of_what_was_compiled_is_short_where_all_is_as_before(tmp_path: Path) -> None:
-    assert len(_compiled(tmp_path / "r.json", _compiled_case())) == 3
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"[" * 200_000,
-        b"5",
-        b"\xff",
-        b"{}",
-        b'{"compilers": 1}',
-        b'{"environment": [], "session": null, "cases": []}',
-        b'{"session": null, "compilers": [], "cases": [1' + b"0" * 5000 + b"]}",
-    ],
-    ids=lambda content: str(content)[:20],
-)
-def test_damaged_results_are_said_to_be_and_the_step_fails(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "r.json"
-    path.write_bytes(content)
-    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("The results are damaged: ")
-
-
-def test_a_summary_of_text_that_cannot_be_written_shows_it_escaped(tmp_path: Path) -> None:
-    assert "\\ud800" in _summary(tmp_path / "r.json", _case(failed=True, text="\ud800"))[-1]
-
-
-def test_a_folder_holds_no_summary(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / ".github" / "summarize.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, f"{tmp_path} is not a file of results.\n")

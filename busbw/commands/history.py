@@ -242,6 +242,8 @@ def _document(machine: MachineHistory) -> dict[str, object]:
         "shared_changes": {one.text: _changes(those) for one, those in machine.shared.items()},
         "cases": [
             {
+                "name": name,
+                "series": one.series.text,
                 "case": report.fields_of(StoredCase.of(one.case)),
                 "stack": one.series.stack,
                 "is_reference": one.series.is_reference,
@@ -252,6 +254,6 @@ def _document(machine: MachineHistory) -> dict[str, object]:
                 "baseline_date": one.baseline_date,
                 "changes": _changes(one.changes),
             }
-            for one in machine.cases
+            for name, one in zip(_names(machine.cases), machine.cases, strict=True)
         ],
     }

@@ -46,6 +46,7 @@ def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
     assert machine["folder"] == "tpu-v5-lite/4r"
     assert [one["outcome"] for one in machine["sessions"]] == ["FINE"] * 3
     case = machine["cases"][0]
+    assert (case["name"], case["series"]) == ("jax.all_reduce.psum.float32.1K", "jax")
     assert case["case"]["payload_bytes"] == 1024
     assert list(case["times_s"].values()) == pytest.approx([11.375e-6] * 3)
     assert case["outcomes"] == {"PASS": 3}

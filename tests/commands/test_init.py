@@ -105,7 +105,7 @@ def test_the_workflow_installs_and_measures_what_is_asked_for(
 ) -> None:
     assert asked_here("init", tmp_path, *options).code == 0
     text = workflow(tmp_path)
-    assert f"busbw[{extra}] @ git+https://" in text
+    assert f"busbw[{extra},page] @ git+https://" in text
     assert f"    runs-on: {runner}\n" in text
     device = next((o.removeprefix("--device=") for o in options if "device" in o), "cpu")
     framework = "tensorflow" if "--framework=tensorflow" in options else "jax"
@@ -130,11 +130,11 @@ def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_p
                 "url": "https://example.com/o/busbw",
                 "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "main"},
             },
-            '"busbw[tpu] @ git+https://example.com/o/busbw@abc"',
+            '"busbw[tpu,page] @ git+https://example.com/o/busbw@abc"',
         ),
         (
             {"url": "https://example.com/busbw-1-py3-none-any.whl", "archive_info": {}},
-            '"busbw[tpu] @ https://example.com/busbw-1-py3-none-any.whl"',
+            '"busbw[tpu,page] @ https://example.com/busbw-1-py3-none-any.whl"',
         ),
         ({"url": "file:///here/busbw.whl", "archive_info": {}}, "${{ vars.BUSBW_REQUIREMENT }}"),
     ],

@@ -40,13 +40,15 @@ class Command:
 
     @property
     def calls(self) -> list[list[str]]:
-        """The words of each program that it starts, without variables and comments."""
+        """The words of each program that it starts, without variables, comments and `> FILE`."""
         lexer = shlex.shlex(self.text, posix=True, punctuation_chars="&<>|")
         lexer.whitespace_split, lexer.commenters = True, "#"
         calls: list[list[str]] = [[]]
         for word in lexer:
             if word == "&&":
                 calls.append([])
+            elif word == ">":
+                next(lexer)
             elif calls[-1] or not re.fullmatch(r"[A-Z_]+=.*", word):
                 calls[-1].append(word)
         return calls

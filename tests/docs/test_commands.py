@@ -94,7 +94,7 @@ def _options(page: Path) -> list[tuple[int, str]]:
     ("text", "problem"),
     [
         ("python -m busbw none --json", "no command none"),
-        ("python -m busbw history all --jason", "unrecognized arguments: --jason"),
+        ("python -m busbw history all --jason > all.json", "unrecognized arguments: --jason"),
         ("python -m tox -e none", "no environment none"),
         ('pip install -e ".[jax,none]"', "no extra none"),
         ("python .github/none.py", "no file"),

@@ -1,4 +1,4 @@
-"""The summary of a workflow run: of any results one page, or a sentence and exit code 1."""
+"""The summary of a workflow run: of any files one page, or a sentence and exit code 1."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ CASE = {
     "id": "jax-default-float32-1K",
     "outcome": "FAILED",
     "failed": True,
+    "expected": False,
     "text": "slower",
     "measured": RATE,
     "baseline": RATE,
@@ -41,6 +42,23 @@ MEASURED: dict[str, Any] = {
     "environment": ENVIRONMENT,
     "session": {**SESSION, "stack": ANSWER, "machine": {**ANSWER, "is_slower": None}},
     "cases": [CASE],
+}
+CHANGE = {
+    "at": "2026-03-07T03:00:00Z",
+    "ratio": 1.1,
+    "sessions": 6,
+    "changes": ["jax 0.10.0 -> 0.10.1"],
+    "reason": "",
+}
+HISTORY: dict[str, Any] = {
+    "machines": [
+        {
+            "folder": "tpu-v5-lite/4r",
+            "sessions": [{"at": "2026-03-12T03:00:00Z"}],
+            "shared_changes": {"jax": [CHANGE]},
+            "cases": [{"name": "jax.1K", "series": "jax", "stack": "0", "changes": [CHANGE]}],
+        }
+    ]
 }
 OF_COMPILERS: dict[str, Any] = {"session": SESSION, "compilers": [], "cases": [COMPILED]}
 
@@ -65,6 +83,9 @@ def test_what_is_not_damaged_is_summed_up(summarize: ModuleType, tmp_path: Path)
         path = tmp_path / "r.json"
         path.write_text(json.dumps(document))
         assert summarize.main(path)[1] == 0
+    history = tmp_path / "h.json"
+    history.write_text(json.dumps(HISTORY))
+    assert summarize.main(path, history)[1] == 0
 
 
 @fuzzed
@@ -77,3 +98,17 @@ def test_any_results_are_summed_up_or_said_to_be_damaged(
     with unchanged(folder), bounded():
         text, code = summarize.main(path)
     assert text and code == text.startswith("The results are damaged: ")
+
+
+@fuzzed
+@given(content=documents(HISTORY))
+def test_any_history_is_summed_up_or_said_to_be_damaged(
+    content: bytes, summarize: ModuleType, folder: Path
+) -> None:
+    results, path = folder / "whole.json", folder / "history.json"
+    results.write_text(json.dumps(MEASURED))
+    path.write_bytes(content)
+    with unchanged(folder), bounded():
+        text, code = summarize.main(results, path)
+    assert "All 1 cases" in text
+    assert code == (text.rpartition("\n\n")[2].startswith("The history is damaged: "))

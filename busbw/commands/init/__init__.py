@@ -29,7 +29,7 @@ _EXTRAS = {
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
-#   busbw[{extra}] @ git+https://HOST/OWNER/busbw@COMMIT; busbw is not on PyPI."""
+#   busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT; busbw is not on PyPI."""
 _OF_GITHUB = """
 # - Decide where it runs. GitHub's own machines have one CPU today and another tomorrow, each with
 #   baselines of its own; a machine of your own (runs-on) gives times that can be compared."""
@@ -121,8 +121,8 @@ def _installed_from(extra: str) -> str:
         if url.startswith("file:"):
             return ""
         if vcs:
-            return f"busbw[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
-        return f"busbw[{extra}] @ {url}" if url else ""
+            return f"busbw[{extra},page] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+        return f"busbw[{extra},page] @ {url}" if url else ""
     return ""
 
 

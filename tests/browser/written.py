@@ -1,0 +1,151 @@
+"""Pages of every kind, written by `python -m busbw page` from sessions of the fake back end.
+
+No test lives here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw import locks
+from tests.recorded.corpus import sessions
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("first", "night", "several", "recorded", "compiled", "hostile")
+HOSTILE = (
+    '<b class="injected">bold</b>',
+    "<script class=injected>alert(1)</script>",
+    "</style></title></script><p class=injected>",
+    '"><img class=injected src=x.png onerror="alert(1)">',
+    "&lt;b&gt; &amp;",
+    "javascript:alert(1)",
+    "<!-- ]]> --> {{ 7 * 7 }} {% x %}",
+)
+TIMEOUT_S = 120
+_DEVICE = {"device": "tpu", "device_kind": "TPU v5 lite", "ranks": 4, "latency_s": 1e-3}
+# What the night meets: slower, faster, new out of memory, a crash.
+_MET = [
+    {"payload_bytes": 8192, "slower": 1.5},
+    {"payload_bytes": 16384, "slower": 0.6},
+    {"payload_bytes": 2**20, "then": "out_of_memory"},
+    {"payload_bytes": 65536, "then": "kill"},
+]
+
+
+def pages(folder: Path) -> Mapping[str, Path]:
+    """Each kind of page, in files below the folder."""
+    ground = Ground(folder=folder)
+    night = ground.night()
+    recorded = _richest(folder / "recorded.json")
+    compiled = ground.compiled()
+    first = ground.first()
+    return {
+        "first": first,
+        "night": ground.page("night", night),
+        "several": ground.page("several", night, recorded, compiled),
+        "recorded": ground.page("recorded", recorded),
+        "compiled": ground.page("compiled", compiled),
+        "hostile": ground.page("hostile", _with_hostile_names(night, folder / "hostile.json")),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """A folder in which sessions run and pages are written."""
+
+    folder: Path
+
+    def first(self) -> Path:
+        """The page that a first session writes itself: nothing to compare with yet."""
+        self.session({}, "--payloads=4K", "--launches=1", "--page=first.html")
+        return self.folder / "first.html"
+
+    def night(self) -> Path:
+        """The results of a session with baselines, in which much is not as it was."""
+        options = ("--payloads=1K:1M", "--launches=2")
+        self.session(_DEVICE, *options, "--update-baselines")
+        met = {**_DEVICE, "cases": _MET}
+        self.session(met, *options, "--results=night.json", code=1)
+        return self.folder / "night.json"
+
+    def compiled(self) -> Path:
+        """The results of a session that compiled, with every outcome."""
+        options = ("--topology=v5e:2x4", "--compile-cache=none")
+        self.session({}, *options, "--payloads=1K,1M", "--update-baselines=all")
+        changed = [
+            {"payload_bytes": 2**10, "strategy": "FakeTree"},
+            {"payload_bytes": 2**20, "then": "out_of_memory"},
+            {"payload_bytes": 2**21, "then": "error"},
+        ]
+        results = "--results=compiled.json"
+        self.session({"cases": changed}, *options, "--payloads=1K,1M,2M,4M", results, code=1)
+        return self.folder / "compiled.json"
+
+    def page(self, name: str, *results: Path) -> Path:
+        """The page of these results."""
+        path = self.folder / f"{name}.html"
+        self._run(["-m", "busbw", "page", *map(str, results), "-o", str(path)])
+        return path
+
+    def session(self, script: Mapping[str, Any], *options: str, code: int = 0) -> None:
+        """A session of the fake back end that ends with that exit code."""
+        if not (self.folder / "perf").exists():
+            ignored = shutil.ignore_patterns("__*")
+            shutil.copytree(ROOT / "perf", self.folder / "perf", ignore=ignored)
+            shutil.copy(ROOT / "conftest.py", self.folder)
+        start = ["-m", "pytest", "perf", "--frameworks=fake", "-p", "no:cacheprovider"]
+        # The one is read by the back end that measures, the other by the one that compiles.
+        names = ("BUSBW_FAKE", "BUSBW_FAKE_COMPILER")
+        self._run([*start, *options], dict.fromkeys(names, json.dumps(script)), code)
+
+    def _run(
+        self, words: Sequence[str], variables: Mapping[str, str] | None = None, code: int = 0
+    ) -> None:
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        usual = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+        usual.pop("CI", None)
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env={**usual, "PYTHONPATH": path, locks.MACHINE: str(self.folder), **(variables or {})},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+
+
+def _richest(into: Path) -> Path:
+    """The recorded session with the most outcomes, then cases, as a file."""
+    found = max(
+        (one.results for one in sessions() if not one.is_compiled),
+        key=lambda one: (len({case["outcome"] for case in one["cases"]}), len(one["cases"])),
+    )
+    into.write_text(json.dumps(found))
+    return into
+
+
+def _with_hostile_names(results: Path, into: Path) -> Path:
+    """The results with hosts, versions, flags and reasons that hold markup."""
+    document = json.loads(results.read_text())
+    environment = document["environment"]
+    host, version, package, text, flag, note, kind = HOSTILE
+    environment["host"] = host
+    environment["versions"] = {"fake": {"fake": version, package: "1"}}
+    environment["flags"] = {"XLA_FLAGS": flag}
+    environment["key"]["device_kind"] = kind
+    document["session"]["text"] = text
+    for case in document["cases"]:
+        case["text"] = f"{text} {case['text']}"
+        case["notes"] = [note]
+    into.write_text(json.dumps(document))
+    return into
