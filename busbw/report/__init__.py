@@ -6,7 +6,7 @@ and lines where there is neither; prints nothing, writes no file, judges nothing
 
 from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style
-from .charts import PublishedCurve, PublishedPoint, bandwidth, published, ratios
+from .charts import PublishedCurve, PublishedPoint, bandwidth, case_history, published, ratios
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
 from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
 from .nights import (
@@ -38,6 +38,7 @@ from .session import (
     session_tables,
     versions_text,
 )
+from .sparkline import sparkline
 from .table import (
     Column,
     Row,
@@ -105,6 +106,7 @@ __all__ = [
     "answer_lines",
     "attributes",
     "bandwidth",
+    "case_history",
     "change_tables",
     "compiled_change_lines",
     "compiled_document",
@@ -137,6 +139,7 @@ __all__ = [
     "session_of",
     "session_tables",
     "span_text",
+    "sparkline",
     "specification",
     "style_sheet",
     "svg",

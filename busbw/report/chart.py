@@ -215,9 +215,7 @@ def chart_table(chart: Chart) -> Table:
 
 def _cells(chart: Chart) -> dict[str, dict[Position, float | str]]:
     """The values of each column by x; a mark without y stands where its series has no value."""
-    cells: dict[str, dict[Position, float | str]] = {
-        one.name: dict(one.points) for one in chart.series
-    }
+    cells = {one.name: _of_series(chart.y, one) for one in chart.series}
     for mark in chart.marks:
         if mark.series and mark.y is None:
             cells[mark.series].setdefault(mark.x, mark.label)
@@ -225,6 +223,14 @@ def _cells(chart: Chart) -> dict[str, dict[Position, float | str]]:
         cells[f"{band.name}, low"] = {x: low for x, low, _ in band.points}
         cells[f"{band.name}, high"] = {x: high for x, _, high in band.points}
     return cells
+
+
+def _of_series(axis: Axis, series: Series) -> dict[Position, float | str]:
+    """By x; several values at one x, such as launches of a night, are text."""
+    found: dict[Position, list[float]] = {}
+    for x, y in series.points:
+        found.setdefault(x, []).append(y)
+    return {x: ys[0] if len(ys) == 1 else ", ".join(map(axis.text, ys)) for x, ys in found.items()}
 
 
 def _in_order(chart: Chart) -> list[Position]:

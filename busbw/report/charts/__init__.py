@@ -4,6 +4,7 @@ Decides what is shown, in words and figures; draws nothing and reads no file.
 """
 
 from .bandwidth import bandwidth
+from .case_history import case_history
 from .comparison import comparison
 from .durations import steps, strategies
 from .memory import memory
@@ -18,6 +19,7 @@ __all__ = [
     "PublishedPoint",
     "bandwidth",
     "bare_curves",
+    "case_history",
     "comparison",
     "launch_table",
     "launches",

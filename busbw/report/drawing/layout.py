@@ -20,8 +20,6 @@ _PER_POINT = 0.53
 _PER_CAPITAL = 0.7
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
-# Half the height of a label and of the symbol of a point together.
-_LABEL_HALF_PX = 14
 _STEPS = (1, 2, 4, 5, 10)
 
 
@@ -159,34 +157,3 @@ def categories(chart: Chart) -> dict[Position, int]:
     """The names along a category axis and their order."""
     names = dict.fromkeys(x for x in chart.all_x if isinstance(x, str))
     return {name: index for index, name in enumerate(names)}
-
-
-def apart(places: Sequence[tuple[float, float]], gap: tuple[float, float]) -> list[bool]:
-    """Which labels at `places` are written, so that no two are nearer than `gap` in both ways."""
-    written: list[tuple[float, float]] = []
-    answers = []
-    for x, y in places:
-        fits = all(abs(x - a) >= gap[0] or abs(y - b) >= gap[1] for a, b in written)
-        answers.append(fits)
-        if fits:
-            written.append((x, y))
-    return answers
-
-
-def least_covering(
-    place: tuple[float, float],
-    length: float,
-    points: Sequence[tuple[float, float]],
-    offsets: Sequence[int],
-) -> int:
-    """The first of `offsets` at which a label of that `length` hides the fewest points.
-
-    Places and points are pixels from the lower left, offsets pixels downwards.
-    """
-    x, y = place
-
-    def hidden(offset: int) -> int:
-        near = (one for one in points if abs(one[0] - x) <= length / 2 + 4)
-        return sum(abs(one[1] - (y - offset)) <= _LABEL_HALF_PX for one in near)
-
-    return min(offsets, key=hidden)

@@ -17,7 +17,8 @@ import busbw
 from ..drawing import DARK, LIGHT, Size
 from ..nights import CaseNights
 from ..picture import Picture
-from ..pictures import PictureError, sparkline, style_sheet, svg, variables
+from ..pictures import PictureError, style_sheet, svg, variables
+from ..sparkline import sparkline
 from .content import Figure, Page, Section
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"

@@ -7,8 +7,6 @@ import pytest
 from busbw.report.drawing.layout import (
     Range,
     Size,
-    apart,
-    least_covering,
     legend_columns,
     plain,
     ticks,
@@ -62,16 +60,6 @@ def test_names_that_are_cut_stay_different() -> None:
 def test_a_legend_has_as_many_columns_as_fit() -> None:
     assert legend_columns(["a" * 10] * 9, 400, font=11) == 4
     assert legend_columns(["a" * 200], 400, font=11) == 1
-
-
-def test_labels_that_would_overlap_are_left_out() -> None:
-    assert apart([(0, 0), (5, 0), (20, 0), (5, 30)], (10, 10)) == [True, False, True, True]
-
-
-def test_a_label_is_where_it_hides_the_fewest_points() -> None:
-    assert least_covering((50, 50), 20, [], (17, -15)) == 17
-    assert least_covering((50, 50), 20, [(55, 33)], (17, -15)) == -15
-    assert least_covering((50, 50), 20, [(90, 33)], (17, -15)) == 17
 
 
 def test_the_height_follows_from_the_width() -> None:

@@ -1,0 +1,162 @@
+"""Rules and marks of a chart, and their labels, none of which is written over another one.
+
+A label for which there is no room is left out of the picture, and stays in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..chart import Direction, Mark, Rule, Style
+from .config import SMALL
+from .labels import ABOVE, AROUND, ENDS, UPWARDS, Labels, Place
+from .layout import plain, text_px
+from .looks import Look
+from .palette import Theme
+from .plane import Plane
+
+Spec = dict[str, Any]
+
+_CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
+_LONGEST = 40
+# A ring or a cross is no place for the label of another one.
+_RING_PX, _CROSS_PX = 7.0, 5.0
+# A bold label is longer.
+_BOLD = 1.1
+# The axes are narrower than the picture by less than is assumed.
+_BEYOND_PX = 10
+
+
+class Annotations:
+    """What is written in one chart: marks have the first choice of places, then rules."""
+
+    def __init__(self, plane: Plane, looks: Mapping[str, Look], theme: Theme) -> None:
+        self._plane, self._looks, self._theme = plane, looks, theme
+        points = [
+            plane.pixels(x, y)
+            for one in plane.chart.series
+            if one.style is not Style.LINE
+            for x, y in one.points
+        ]
+        for mark in plane.chart.marks:
+            x_px, y_px = plane.place_of(mark)
+            away = _RING_PX if mark.y is not None else _CROSS_PX
+            points += [
+                (x_px + a, y_px + b) for a, b in ((-away, 0), (away, 0), (0, away), (0, -away))
+            ]
+        self._labels = Labels(plane.size.plot_width + _BEYOND_PX, points)
+
+    def rules(self) -> Iterator[Spec]:
+        """The lines of rules, behind everything else."""
+        for direction in Direction:
+            rules = [one for one in self._plane.chart.rules if one.direction is direction]
+            if rules:
+                line = {"type": "rule", "strokeDash": [7, 4], "color": self._theme.muted}
+                values = [self._at(one) for one in rules]
+                yield {"data": {"values": values}, "mark": line, "encoding": self._across(rules[0])}
+
+    def labelled(self) -> Iterator[Spec]:
+        """Marks with their labels, and the labels of rules below them."""
+        marks = list(self._marks())
+        found: dict[Place, list[Rule]] = {}
+        for rule in self._plane.chart.rules:
+            place = self._place_of(rule)
+            if place is not None:
+                found.setdefault(place, []).append(rule)
+        for place, rules in found.items():
+            yield from self._rule_texts(rules, place)
+        yield from marks
+
+    def _at(self, rule: Rule) -> Spec:
+        is_level = rule.direction is Direction.HORIZONTAL
+        return {"y": rule.at} if is_level else self._plane.row(rule.at)
+
+    def _across(self, rule: Rule) -> Spec:
+        axis = "y" if rule.direction is Direction.HORIZONTAL else "x"
+        return {axis: self._plane.xy()[axis]}
+
+    def _place_of(self, rule: Rule) -> Place | None:
+        """At either end of a horizontal rule, at the head of a vertical one; None without room."""
+        width, height = self._plane.size.plot_width, self._plane.height_px
+        ends: list[tuple[tuple[float, float], Place]]
+        if isinstance(rule.at, int | float) and rule.direction is Direction.HORIZONTAL:
+            y = self._plane.y_px(rule.at)
+            ends = [((width if one.align == "right" else 0.0, y), one) for one in ENDS]
+        else:
+            ends = [((self._plane.x_px(rule.at), height), UPWARDS)]
+        length = min(self._room(ends[0][1]), text_px(plain(rule.label), SMALL))
+        index = self._labels.add(ends, length)
+        return ends[index][1] if index >= 0 else None
+
+    def _room(self, place: Place) -> float:
+        return self._plane.head_px if place.upright else self._plane.size.plot_width - 10.0
+
+    def _rule_texts(self, rules: Sequence[Rule], place: Place) -> Iterator[Spec]:
+        if place.upright:
+            end: Spec = {"y": {"value": 0}}
+            mark: Spec = {"angle": 270, "dx": -place.dy, "dy": place.dx}
+        else:
+            end = {"x": {"value": 0 if place.align == "left" else "width"}}
+            mark = {"dx": place.dx, "dy": place.dy}
+        mark |= {"type": "text", "align": place.align, "baseline": "middle"}
+        mark |= {"limit": self._room(place)}
+        encoding = {**self._across(rules[0]), **end, "text": {"field": "label"}}
+        values = [{**self._at(one), "label": plain(one.label)} for one in rules]
+        for look in (self._halo(), {"color": self._theme.muted}):
+            yield {"data": {"values": values}, "mark": mark | look, "encoding": encoding}
+
+    def _halo(self) -> Spec:
+        """What is drawn behind a label, lest lines cross it out."""
+        background = self._theme.background
+        halo = {"color": background, "stroke": background, "strokeWidth": 3, "opacity": 0.75}
+        return halo | {"strokeJoin": "round"}
+
+    def _marks(self) -> Iterator[Spec]:
+        at_edges = [one for one in self._plane.chart.marks if one.y is None]
+        at_points = [one for one in self._plane.chart.marks if one.y is not None]
+        for marks, places in ((at_edges, ABOVE), (at_points, AROUND)):
+            if marks:
+                yield self._symbols(marks, ring=marks is at_points)
+                yield from self._mark_labels(marks, places)
+
+    def _symbols(self, marks: Sequence[Mark], *, ring: bool) -> Spec:
+        mark = {"type": "point", "filled": False, "opacity": 1}
+        mark |= {"shape": "circle" if ring else _CROSS}
+        mark |= {"size": 170, "strokeWidth": 1.6} if ring else {"size": 90, "strokeWidth": 2.4}
+        colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+        values = [self._row(one) | {"colour": self._colour(one)} for one in marks]
+        encoding = {**self._plane.xy(), "stroke": colour}
+        return {"data": {"values": values}, "mark": mark, "encoding": encoding}
+
+    def _row(self, mark: Mark) -> Spec:
+        return self._plane.row(mark.x, y=self._plane.height_of(mark))
+
+    def _colour(self, mark: Mark) -> str:
+        return self._looks[mark.series].colour if mark.series else self._theme.text
+
+    def _mark_labels(self, marks: Sequence[Mark], places: Sequence[Place]) -> Iterator[Spec]:
+        """The labels at each place; of equal ones in a row the first."""
+        found: dict[Place, list[Spec]] = {}
+        reached: dict[tuple[str, object], float] = {}
+        for mark in marks:
+            text = plain(mark.label, _LONGEST)
+            length = _BOLD * text_px(text, SMALL)
+            at = self._plane.place_of(mark)
+            before = reached.get((text, mark.edge))
+            if mark.y is None:
+                reached[text, mark.edge] = at[0]
+                if before is not None and abs(at[0] - before) < length:
+                    continue
+            index = self._labels.add([(at, place) for place in places], length)
+            if index >= 0:
+                found.setdefault(places[index], []).append(self._row(mark) | {"label": text})
+        for place, values in found.items():
+            yield from self._mark_texts(values, place)
+
+    def _mark_texts(self, values: Sequence[Spec], place: Place) -> Iterator[Spec]:
+        encoding = {**self._plane.xy(), "text": {"field": "label"}}
+        mark = {"type": "text", "fontSize": SMALL, "fontWeight": "bold", "align": place.align}
+        mark |= {"dx": place.dx, "dy": place.dy}
+        for look in (self._halo(), {"color": self._theme.text}):
+            yield {"data": {"values": list(values)}, "mark": mark | look, "encoding": encoding}
