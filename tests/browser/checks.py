@@ -19,6 +19,8 @@ LEAST_PX = 9.0
 LEAST_POINTS = 6.0
 # Of WCAG, for texts of ordinary size.
 LEAST_CONTRAST = 4.5
+# Of the height of a line.
+LEAST_OVERLAP = 0.3
 
 
 def requests(found: Opened) -> list[str]:
@@ -107,11 +109,31 @@ def themes(light: Opened, dark: Opened) -> list[str]:
 def faint(found: Opened) -> list[str]:
     """Texts in pictures with too little contrast, which axe does not look at."""
     found.unfold()
-    best: dict[str, tuple[float, str]] = {}
+    best: dict[tuple[object, ...], tuple[float, str]] = {}
     for one in found.measure("pictureTexts"):
         contrast = _contrast(one["fill"], one["opacity"], one["behind"])
-        best[one["place"]] = max(best.get(one["place"], (0.0, "")), (contrast, one["name"]))
+        place = (one["text"], *map(round, one["box"]))
+        best[place] = max(best.get(place, (0.0, "")), (contrast, one["name"]))
     return [f"{one:.2f}: {name}" for one, name in best.values() if one < LEAST_CONTRAST]
+
+
+def colliding(found: Opened) -> list[str]:
+    """Texts of a picture of which one covers another."""
+    found.unfold()
+    texts = [one for one in found.measure("pictureTexts") if one["text"].strip()]
+    pairs = itertools.combinations(texts, 2)
+    return [f"{a['text']!r} and {b['text']!r}" for a, b in pairs if _collide(a, b)]
+
+
+def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether letters meet: the box of a text has room above and below them."""
+    if a["picture"] != b["picture"] or a["text"] == b["text"]:
+        return False
+    wide, high = (
+        min(a["box"][at + 2], b["box"][at + 2]) - max(a["box"][at], b["box"][at]) for at in (0, 1)
+    )
+    sizes = [min(one["box"][2] - one["box"][0], one["box"][3] - one["box"][1]) for one in (a, b)]
+    return wide > LEAST_OVERLAP * min(sizes) and high > LEAST_OVERLAP * min(sizes)
 
 
 def violations(found: Opened) -> list[str]:

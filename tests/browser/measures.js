@@ -110,23 +110,24 @@
       };
     },
 
-    // The texts in pictures with their colours and what is behind the picture. A text that is
-    // drawn twice in one place, once as its own outline, has the same `place`.
+    // The texts in pictures with their colours, what is behind the picture, and where they are. A
+    // text that is drawn twice, once as its own outline, has the same place.
     pictureTexts: () =>
-      all("svg text")
-        .filter(seen)
-        .map((one) => {
+      all("svg").flatMap((picture, number) =>
+        [...picture.querySelectorAll("text")].filter(seen).map((one) => {
           const style = getComputedStyle(one);
           const box = one.getBoundingClientRect();
-          const middle = [box.x + box.width / 2, box.y + box.height / 2].map(Math.round);
           return {
+            picture: number,
             name: named(one),
-            place: [one.textContent, ...middle].join(" "),
+            text: one.textContent,
             fill: style.fill,
             opacity: parseFloat(style.opacity) * parseFloat(style.fillOpacity),
-            behind: behind(one.closest("svg")),
+            behind: behind(picture),
+            box: [box.left, box.top, box.right, box.bottom],
           };
         }),
+      ),
 
     headings: () =>
       all("h1, h2, h3, h4, h5, h6").map((one) => [Number(one.localName[1]), words(one.textContent)]),

@@ -71,6 +71,12 @@ FAULTS = [
     (checks.references, "<p>", '<p aria-labelledby="c">', "no element c"),
     (checks.faint, "#555", "#bbb", '"label"'),
     (checks.faint, "svg text {", "svg text { fill-opacity: 0.4;", '"label"'),
+    (
+        checks.colliding,
+        "label</text>",
+        'label</text><text x="9" y="22">x</text>',
+        "'label' and 'x'",
+    ),
     (checks.violations, ' lang="en"', "", "html-has-lang"),
     (checks.violations, "color: var(--text)", "color: #ccc", "color-contrast"),
     (checks.violations, "<title>A curve</title>", "", "svg-img-alt"),

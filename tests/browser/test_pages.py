@@ -60,6 +60,12 @@ def test_every_text_of_a_picture_has_contrast(
         assert checks.faint(found) == []
 
 
+@both_widths
+def test_no_text_of_a_picture_covers_another(page: Path, look: Open, width: int) -> None:
+    with look(page, width=width) as found:
+        assert checks.colliding(found) == []
+
+
 @both_themes
 @both_widths
 def test_no_rule_of_wcag_is_broken(page: Path, look: Open, theme: str, width: int) -> None:

@@ -186,8 +186,11 @@ class _Drawing:
         for column, text in _dates(self.heatmap.columns, self.width - self.left, self.column):
             x = self.left + column * self.column
             ticks += [(x, y, f"v{_TICK}") for y in (_LINE - _TICK, self.bottom + 2)]
-            x = min(x, self.width - text_px(text, SMALL))
-            labels += [(x, y, text) for y in (_LINE - 8.0, self.bottom + _LINE - 1)]
+            length = text_px(text, SMALL)
+            x = min(x, self.width - length)
+            # The last one may have been moved to the left, where there is another.
+            if not labels or x - labels[-1][0] >= length + _DATE_GAP:
+                labels += [(x, y, text) for y in (_LINE - 8.0, self.bottom + _LINE - 1)]
         yield self._path(ticks, self.theme.muted, 1)
         yield self._text(labels, {"align": "left", "color": self.theme.muted})
 
@@ -207,7 +210,7 @@ class _Drawing:
         edges = [1 / (1 + one) for one in reversed(self.heatmap.edges)]
         edges += [1 + one for one in self.heatmap.edges]
         ends = [(left + (at + 1) * _SWATCH, y + 23, f"{edge:.2f}") for at, edge in enumerate(edges)]
-        yield self._text(ends, {"align": "center", "color": self.theme.muted, "fontSize": 9})
+        yield self._text(ends, {"align": "center", "color": self.theme.muted, "fontSize": _LABEL})
         yield from self._other_kinds(y + 2 * _LINE + 4)
 
     def _other_kinds(self, y: float) -> Iterator[Spec]:

@@ -79,8 +79,8 @@ def test_rows_are_as_far_apart_as_their_labels_are_high(width: int) -> None:
     assert min(after - before for before, after in pairwise(rows)) >= 12
 
 
-@pytest.mark.parametrize("width", [280, 400, 720])
-@pytest.mark.parametrize("nights", [1, 2, 13, 45, 365])
+@pytest.mark.parametrize("width", [280, 350, 400, 720])
+@pytest.mark.parametrize("nights", [1, 2, 13, 45, 357, 365])
 def test_dates_do_not_overlap_and_stay_within(width: int, nights: int) -> None:
     texts = _texts(specification(_heatmap(nights), Size(width=width)))
     above = [one for one in texts if re.match(r"\d{4}-\d\d", one["label"]) and one["y"] < 20]
