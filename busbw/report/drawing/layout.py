@@ -17,7 +17,8 @@ from ..chart import Axis, Chart, Position, Scale
 _LONGEST = 200
 # A character of text, in pixels, by the size of its font.
 _PER_POINT = 0.53
-_PER_CAPITAL = 0.7
+_PER_NARROW, _PER_OTHER, _PER_CAPITAL = 0.32, 0.56, 0.7
+_NARROW = frozenset(" .,:;'!|()[]ijl-")
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
 _STEPS = (1, 2, 4, 5, 10)
@@ -50,7 +51,18 @@ def plain(text: str, longest: int = _LONGEST) -> str:
 
 def text_px(text: str, font: int) -> float:
     """About how long a line of text is."""
-    return font * sum(_PER_CAPITAL if one.isupper() or one == "_" else _PER_POINT for one in text)
+    narrow = sum(one in _NARROW for one in text)
+    wide = sum(one.isupper() or one == "_" for one in text)
+    others = len(text) - narrow - wide
+    return font * (_PER_NARROW * narrow + _PER_CAPITAL * wide + _PER_OTHER * others)
+
+
+def cut(text: str, width: float, *, font: int) -> str:
+    """A line of text that is no longer than `width` pixels."""
+    line = plain(text)
+    while len(line) > 4 and text_px(line, font) > width:
+        line = plain(line, len(line) - 1)
+    return line
 
 
 def wrapped(text: str, width: int, *, font: int, most: int) -> list[str]:

@@ -25,7 +25,7 @@ _PAYLOAD_TEXT = (
 _NUMBER_TEXT = "format(datum.value, '~g')"
 _DATE_PX = 90
 # The longest label of a vertical rule that is written in full.
-_MOST_HEAD_PX, _HEAD_GAP_PX = 140.0, 8.0
+_MOST_HEAD_PX, _HEAD_GAP_PX = 144.0, 8.0
 # Beyond it dates are months, and below it hours are shown.
 _MONTHS, _HOURS = timedelta(days=120), timedelta(days=3)
 

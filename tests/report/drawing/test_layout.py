@@ -7,8 +7,10 @@ import pytest
 from busbw.report.drawing.layout import (
     Range,
     Size,
+    cut,
     legend_columns,
     plain,
+    text_px,
     ticks,
     unlike,
     wrapped,
@@ -49,6 +51,14 @@ def test_lines_are_no_wider_than_the_picture_and_no_more_than_allowed() -> None:
     assert len(lines) == 3 and lines[-1].endswith("...")
     assert max(map(len, lines)) * 12 * 0.5 < 400
     assert wrapped("y" * 500, 400, font=12, most=2)[0] == "y" * 62
+
+
+def test_a_text_that_is_cut_is_as_long_as_there_is_room_and_says_so() -> None:
+    whole = "libtpu 0.0.34 -> 0.0.35"
+    assert cut(whole, 200, font=11) == whole
+    short = cut(whole, 100, font=11)
+    assert short.startswith("libtpu 0.0") and short.endswith("...") and text_px(short, 11) <= 100
+    assert len(cut(whole, 1, font=11)) <= 4
 
 
 def test_names_that_are_cut_stay_different() -> None:
