@@ -22,6 +22,7 @@ _NARROW = frozenset(" .,:;'!|()[]ijl-")
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
 _STEPS = (1, 2, 4, 5, 10)
+_MOST_STEPS = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +130,7 @@ class Range:
 def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
     """Where a logarithmic axis has ticks: powers of two, or 1, 2 and 5 times powers of ten.
 
-    None leaves it to whoever draws.
+    Between neighbouring ones of these also at others. None leaves it to whoever draws.
     """
     if axis.scale is Scale.LOG2:
         first, last = math.ceil(math.log2(found.low)), math.floor(math.log2(found.high))
@@ -142,9 +143,18 @@ def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
             values = [digit * 10.0**power for power in powers for digit in digits]
             inside = [one for one in values if found.low <= one <= found.high]
             if len(inside) <= max(3, length // 32):
-                return inside
-        return inside
+                break
+        return inside if len(inside) > 2 else _steps(found)
     return None
+
+
+def _steps(found: Range) -> list[float]:
+    """Ticks of a range of less than a decade: steps of 1, 2 or 5 times a power of ten."""
+    span = found.high - found.low
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(one * power for one in (1, 2, 5, 10) if span / (one * power) <= _MOST_STEPS)
+    first, last = math.ceil(found.low / step), math.floor(found.high / step)
+    return [round(count * step, 12) for count in range(first, last + 1)]
 
 
 def number(x: Position, names: Mapping[Position, int]) -> float:

@@ -26,6 +26,19 @@ def test_payloads_have_ticks_at_powers_of_two_as_many_as_fit(length: int, powers
     assert ticks(PAYLOAD, WHOLE, length) == [2.0**power for power in powers]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "values"),
+    [
+        (1.5, 6.3, [2.0, 3.0, 4.0, 5.0, 6.0]),
+        (1.01, 1.09, [1.02, 1.04, 1.06, 1.08]),
+        (21.0, 24.0, [21.0, 22.0, 23.0, 24.0]),
+        (9.0, 9.5, [9.0, 9.1, 9.2, 9.3, 9.4, 9.5]),
+    ],
+)
+def test_rates_that_are_close_have_ticks_too(low: float, high: float, values: list[float]) -> None:
+    assert ticks(BUSBW, Range(low=low, high=high, is_log=True), 300) == pytest.approx(values)
+
+
 def test_rates_have_ticks_at_powers_of_ten_and_between_them_where_there_is_room() -> None:
     found = Range(low=0.8, high=12.0, is_log=True)
     assert ticks(BUSBW, found, 400) == [1.0, 2.0, 5.0, 10.0]
