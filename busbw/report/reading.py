@@ -33,9 +33,12 @@ from busbw.model import (
     StoredSpec,
     Summary,
     Verdict,
+    Workload,
     check_case,
+    file_name_of,
     payload_text,
 )
+from busbw.workloads import WORKLOADS, Collective
 
 from .results import COMPILED_SCHEMA, KEYS, SCHEMA
 
@@ -284,37 +287,38 @@ def _case(found: object, at: str) -> Case | None:
 
 def _spec(name: str, case: Case | None, at: str) -> Spec:
     """What was asked for, of which a document has the id."""
-    if case is not None:
-        return Spec(
-            framework=case.framework,
-            payload_bytes=case.payload_bytes,
-            workload=case.workload,
-            strategy=case.strategy,
-            dtype=case.dtype,
-            ranks=case.ranks,
-            mesh=case.mesh,
-            clock=case.clock.value,
-        )
     try:
         words, strategy, dtype, payload = name.rsplit("-", 3)
-        stored = StoredSpec(
-            framework=words.partition("-")[0],
-            payload_bytes=_payload_bytes(payload),
-            collective="all_reduce",
-            strategy=strategy,
-            dtype=dtype,
-            reduce_op="sum",
-            ranks=None,
-            mesh="",
-            axes="",
-            placement="in_place",
-            clock="default",
-        )
+        payload_bytes = _payload_bytes(payload)
     except ValueError as error:
         raise DocumentError(
             f"{at}.id: expected an id such as jax-default-float32-4K, got {name!r:.60}"
         ) from error
-    return stored.spec
+    framework, *others = words.split("-")
+    asked = Spec(
+        framework=framework,
+        payload_bytes=payload_bytes,
+        workload=_workload(others),
+        strategy=strategy,
+        dtype=dtype,
+    )
+    if case is None:
+        return asked
+    return replace(
+        asked,
+        framework=case.framework,
+        payload_bytes=case.payload_bytes,
+        workload=case.workload,
+        mesh=case.mesh if file_name_of(case.mesh) in others else "",
+        clock=case.clock.value if case.clock.value in others else "default",
+    )
+
+
+def _workload(words: Sequence[str]) -> Workload:
+    """The workload that the words of an id name, as far as they do: usual ones are left out."""
+    kind = next((one for one in WORKLOADS if f"{one}_step" in words), Collective.kind)
+    collective = next((one for one in COLLECTIVES if one in words), "all_reduce")
+    return Workload.of_kind(kind)(collective=collective)
 
 
 def _payload_bytes(text: str) -> int:

@@ -20,6 +20,7 @@ def test_a_recorded_session_has_a_page_with_all_its_cases(recorded: Recorded) ->
     found = report.session_of(recorded.results, recorded.name)
     rows = recorded.results["cases"]
     assert [one.outcome.value for one in found.verdicts] == [row["outcome"] for row in rows]
+    assert [one.spec.id for one in found.verdicts] == [row["id"] for row in rows]
     assert [one.text for one in found.verdicts] == [row["text"] for row in rows]
     page = report.page([found])
     parts = _parts(page.sections)
