@@ -257,13 +257,17 @@ def _across(x: float, y: float, length: float) -> _Move:
 
 
 def _dates(columns: Sequence[datetime], width: float, column: float) -> list[tuple[int, str]]:
-    """The columns with a date, as many as fit: the first of a month, or of few any."""
+    """The columns with a date, as many as fit: the first of a month, or of few any.
+
+    With the hour where a day has several.
+    """
     months = [
         at
         for at, one in enumerate(columns)
         if at and (one.year, one.month) != (columns[at - 1].year, columns[at - 1].month)
     ]
-    form = "%Y-%m" if len(months) > 2 else "%Y-%m-%d"
+    days = len({one.date() for one in columns})
+    form = "%Y-%m" if len(months) > 2 else "%Y-%m-%d" if 2 * days > len(columns) else "%m-%d %H:%M"
     places = months if len(months) > 2 else list(range(len(columns)))
     length = text_px(columns[0].strftime(form), SMALL) + _DATE_GAP
     most = max(1, int(width / length))

@@ -90,6 +90,14 @@ def test_dates_do_not_overlap_and_stay_within(width: int, nights: int) -> None:
     assert ends[-1] <= width - 16
 
 
+def test_sessions_of_one_day_are_told_apart_by_the_hour() -> None:
+    columns = tuple(BEGIN + timedelta(hours=at) for at in range(5))
+    texts = _texts(specification(_heatmap(5, columns=columns), Size()))
+    labels = [one["label"] for one in texts if re.match(r"\d\d-\d\d", one["label"])]
+    assert labels[0] == "12-01 03:00"
+    assert max(map(labels.count, labels)) == 2
+
+
 def test_neighbours_of_equal_colour_are_one_line() -> None:
     row = HeatmapRow(group="g", label="1K", cells=(1.0,) * 180 + (1.08,) * 185)
     spec = specification(_heatmap(rows=(row,)), Size())
