@@ -97,6 +97,7 @@ def test_each_night_is_a_commit_and_the_same_night_none(checkout: Path, tmp_path
     assert _git(tmp_path / "origin.git", "rev-list", "--count", BRANCH).strip() == "3"
 
 
+@pytest.mark.exhaustive
 def test_nights_that_are_pushed_at_once_are_all_there(checkout: Path, tmp_path: Path) -> None:
     folders = [str(_night(tmp_path / f"night{number}", number)) for number in range(4)]
     started = [_started(checkout, "push", folder) for folder in folders]
@@ -105,6 +106,7 @@ def test_nights_that_are_pushed_at_once_are_all_there(checkout: Path, tmp_path: 
     assert _sessions(checkout, tmp_path / "after") == [f"{number:016x}" for number in range(4)]
 
 
+@pytest.mark.exhaustive
 def test_what_git_refuses_is_said_and_fails(checkout: Path, tmp_path: Path) -> None:
     hook = tmp_path / "origin.git" / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
@@ -116,6 +118,7 @@ def test_what_git_refuses_is_said_and_fails(checkout: Path, tmp_path: Path) -> N
     assert "pre-receive hook declined" in err.splitlines()[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_night_is_not_pushed(checkout: Path, tmp_path: Path) -> None:
     folder = _night(tmp_path / "night", 1)
     path = folder / KEY.folder / "2026.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -95,6 +96,16 @@ def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> 
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert f"run: {command}" in [line.strip() for line in push.splitlines()]
+
+
+def test_every_push_runs_what_the_gate_leaves_out() -> None:
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(ROOT / "tox.ini", encoding="utf-8")
+    left_out = re.findall(r'-m "not (\w+)"', ini["testenv:tests"]["commands"])
+    assert left_out == ["exhaustive"]
+    assert f"-m {left_out[0]} " in ini["testenv:exhaustive"]["commands"]
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "python -m tox -e exhaustive" in push
 
 
 def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:

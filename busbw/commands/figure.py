@@ -25,6 +25,7 @@ from .command import (
     whole_number,
 )
 from .documents import session_in
+from .published import published_chart, published_files
 
 ORDER = 1
 _FORMS = (".svg", ".png")
@@ -85,7 +86,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("what to draw: accepted are files of --results, or --published=DEVICE")
     read = [*options.results, *_published_files(options)]
     check_file("--output", output, "a picture of busbw figure", report.is_picture, read)
-    chart = _published(options) if options.published is not None else _measured(options.results)
+    chart = (
+        published_chart(_published_files(options))
+        if options.published is not None
+        else _measured(options.results)
+    )
     size = report.Size(width=options.width)
     try:
         content: str | bytes = (
@@ -126,8 +131,8 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
         return []
     with usage_error(baselines.BaselineError, where="--baselines: "):
         baselines.check_folder(options.baselines)
-    every = sorted(options.baselines.glob("*/*/published.*.json"))
-    found = [path for path in every if path.parent.parent.name == options.published]
+    every = published_files(options.baselines)
+    found = published_files(options.baselines, options.published)
     if not found:
         known = tuple(dict.fromkeys(path.parent.parent.name for path in every))
         raise UsageError(
@@ -136,29 +141,3 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
             else f"--published: there are no published figures in {options.baselines}"
         )
     return found
-
-
-def _published(options: argparse.Namespace) -> report.Chart:
-    curves = []
-    for path in _published_files(options):
-        with usage_error(baselines.BaselineError):
-            table = baselines.read_published(path)
-        points = tuple(
-            report.PublishedPoint(
-                payload_bytes=one.payload_bytes,
-                algbw_gb_per_s=one.algbw_gb_per_s,
-                doubt=one.doubt,
-            )
-            for one in table.entries
-        )
-        curves.append(
-            report.PublishedCurve(
-                slice=table.slice,
-                device_kind=table.device_kind,
-                ranks=table.ranks,
-                collective=table.collective,
-                source=table.source,
-                points=points,
-            )
-        )
-    return report.published(curves)

@@ -23,13 +23,16 @@ import json, sys
 sys.path[:] = [path for path in sys.path if path]
 found = {"python": sys.version.split()[0], "missing": [], "path": "", "version": ""}
 if sys.version_info >= (3, 10):
-    from importlib import metadata, util
+    from importlib import util
     name, names = sys.argv[1], sys.argv[2:]
     specs = {one: util.find_spec(one) for one in (name, "numpy")}
     found["missing"] = [one for one in specs if specs[one] is None]
     origin, file = getattr(specs[name], "origin", None) or "", "/__init__.py"
     found["path"] = origin[: -len(file)] if origin.endswith(file) else origin
-    for one in names:
+    if origin:
+        # Takes longer than all the rest, and knows nothing of what is not there.
+        from importlib import metadata
+    for one in names if origin else ():
         try:
             there = metadata.distribution(one)
         except metadata.PackageNotFoundError:

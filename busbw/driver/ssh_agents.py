@@ -17,7 +17,7 @@ import busbw
 from busbw.agent import remote
 
 from .bundle import Bundle
-from .starting import Adopt, AgentStarter, child
+from .starting import EXIT_GRACE_S, Adopt, AgentStarter, child
 
 _FOLDERS = ("agent", "model")
 _FILES = ("__init__.py", "wire.py", "locks.py")
@@ -39,8 +39,15 @@ class SshHosts:
 class SshAgents(AgentStarter):
     """Agents, by rank, at the other ends of ssh."""
 
-    def __init__(self, bundle: Bundle, hosts: SshHosts, secret: bytes) -> None:
-        super().__init__(bundle)
+    def __init__(
+        self,
+        bundle: Bundle,
+        hosts: SshHosts,
+        secret: bytes,
+        *,
+        exit_grace_s: float = EXIT_GRACE_S,
+    ) -> None:
+        super().__init__(bundle, exit_grace_s=exit_grace_s)
         self._hosts = hosts
         self._secret = secret
         self._files = _files(Path(busbw.__file__).parent)

@@ -20,7 +20,7 @@ from busbw.agent.processes import LOG_CHARACTERS, log_end, parent_death_signal
 
 from .bundle import Bundle
 
-_EXIT_GRACE_S = 5.0
+EXIT_GRACE_S = 5.0
 
 # Hands the session's end of a connection over, with what is to be sent first.
 Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
@@ -48,13 +48,15 @@ def child(
 class AgentStarter(ABC):
     """Starts agents by rank, and ends them; their logs are in the `bundle`.
 
-    `is_here`: all of them are on this host, which need not be named then.
+    `is_here`: all of them are on this host, which need not be named then. One that is ended has
+    `exit_grace_s` to exit by itself, and as long again once it is asked to.
     """
 
     is_here = False
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, *, exit_grace_s: float = EXIT_GRACE_S) -> None:
         self._bundle = bundle
+        self._exit_grace_s = exit_grace_s
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @abstractmethod
@@ -91,12 +93,12 @@ class AgentStarter(ABC):
         if process is None:
             return
         try:
-            process.wait(_EXIT_GRACE_S)
+            process.wait(self._exit_grace_s)
         except subprocess.TimeoutExpired:
             # It was not told, or does not listen. Its workers end with it.
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_EXIT_GRACE_S)
+                process.wait(self._exit_grace_s)
         finally:
             # The id of a process that was waited for may belong to another one.
             if process.returncode is None:

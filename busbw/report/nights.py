@@ -120,6 +120,15 @@ class CaseNights:
         return {at: time_s for at, time_s in found if time_s is not None}
 
     @property
+    def without_time_since(self) -> int | None:
+        """The first night after its last time; None if the newest has one, or none ever had."""
+        there = [at for at, one in enumerate(self.nights) if one is not None]
+        timed = list(self.times_s)
+        if not timed or timed[-1] == there[-1]:
+            return None
+        return next(at for at in there if at > timed[-1])
+
+    @property
     def first_s(self) -> float | None:
         """The median of the first nights that have a time; None without any."""
         first = list(itertools.islice(self.times_s.values(), FIRST_NIGHTS))

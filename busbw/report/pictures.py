@@ -58,7 +58,7 @@ def svg(picture: Picture, size: Size, *, name: str = "", standalone: bool = True
     name = name or f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}"
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r:.60} is no id; accepted are letters, digits and hyphens")
-    root = _kept(Tree.fromstring(drawn))
+    root = _kept(Tree.fromstring(drawn), {colour: role for role, colour in LIGHT.roles.items()})
     before = _texts(picture, name)
     if standalone:
         before.append(_element("style", style_sheet()))
@@ -131,17 +131,20 @@ def _element(tag: str, text: str, **attributes: str) -> Tree.Element:
     return made
 
 
-def _kept(drawn: Tree.Element) -> Tree.Element:
-    """The element without namespaces and with nothing but what is in the lists."""
+def _kept(drawn: Tree.Element, roles: Mapping[str, str]) -> Tree.Element:
+    """The element without namespaces and with nothing but what is in the lists.
+
+    `roles` are those of colours, for its classes.
+    """
     attributes = {
         key: value
         for key, value in drawn.attrib.items()
         if key in _ATTRIBUTES and _DEFAULTS.get(key) != value
     }
-    classes = _classes(attributes)
+    classes = _classes(attributes, roles)
     made = Tree.Element(_tag(drawn), attributes | ({"class": classes} if classes else {}))
     made.text = drawn.text
-    inside = (_kept(one) for one in drawn if _tag(one) in _ELEMENTS and not _is_empty(one))
+    inside = (_kept(one, roles) for one in drawn if _tag(one) in _ELEMENTS and not _is_empty(one))
     made.extend(shortened(one for one in inside if len(one) or one.text or one.tag != "g"))
     return made
 
@@ -157,8 +160,7 @@ def _is_empty(element: Tree.Element) -> bool:
     return is_frame and not ink
 
 
-def _classes(attributes: Mapping[str, str]) -> str:
-    roles = {colour: role for role, colour in LIGHT.roles.items()}
+def _classes(attributes: Mapping[str, str], roles: Mapping[str, str]) -> str:
     found = [
         f"{kind}-{roles[attributes[kind]]}"
         for kind in ("fill", "stroke")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Serve requests until the driver closes the channel."""
+    # What is imported is no garbage; it is enabled once the back end is there.
+    gc.disable()
     from busbw.model import Capability, Device
     from busbw.worker import process
 

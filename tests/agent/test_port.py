@@ -128,6 +128,7 @@ def stranger(what: str, port: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_10000_random_byte_strings(session: Attacked) -> None:
     with stranger("random", session.port) as process:

@@ -99,13 +99,18 @@ def packed(content: bytes) -> Rooms:
         packed(zlib.compress(json.dumps({"a.py": 1}).encode())),
         packed(zlib.compress(json.dumps({"a.py": "\udc80"}).encode())),
         packed(zlib.compress(json.dumps({"a.py": "x"}).encode())[:-4]),
-        packed(zlib.compress(b" " * 2**28)),
         Rooms(hash="", part="?", left=0),
     ],
 )
 def test_what_holds_no_files_is_refused(tmp_path: Path, part: Rooms) -> None:
     with pytest.raises(RoomsError):
         Unpacking(tmp_path).add(part)
+    assert not written(tmp_path)
+
+
+def test_what_unpacks_to_more_than_all_files_of_busbw_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RoomsError):
+        Unpacking(tmp_path).add(packed(zlib.compress(b" " * 2**28)))
     assert not written(tmp_path)
 
 

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.worker.backends.real import needs
 
-pytestmark = needs("jax")
+pytestmark = [needs("jax"), pytest.mark.exhaustive]
 
 ROOT = Path(__file__).parents[2]
 

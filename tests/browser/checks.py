@@ -134,7 +134,7 @@ def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
         min(a["box"][at + 2], b["box"][at + 2]) - max(a["box"][at], b["box"][at]) for at in (0, 1)
     )
     sizes = [min(one["box"][2] - one["box"][0], one["box"][3] - one["box"][1]) for one in (a, b)]
-    return wide > LEAST_OVERLAP * min(sizes) and high > LEAST_OVERLAP * min(sizes)
+    return bool(wide > LEAST_OVERLAP * min(sizes) and high > LEAST_OVERLAP * min(sizes))
 
 
 def violations(found: Opened) -> list[str]:

@@ -92,6 +92,7 @@ def test_in_an_empty_folder_it_measures_records_and_compares(bare: Folder, insta
     assert third.code == 0 and f"{name} PASS" in third.text
 
 
+@pytest.mark.exhaustive
 def test_a_regression_ends_it_with_1_and_what_cannot_be_with_4(bare: Folder) -> None:
     assert run(*SMALL, "--update-baselines").code == 0
     bare.scale_baseline(0.3)
@@ -101,6 +102,7 @@ def test_a_regression_ends_it_with_1_and_what_cannot_be_with_4(bare: Folder) -> 
     assert said.code == 4 and "ERROR: busbw: --launches: '0'" in said.text
 
 
+@pytest.mark.exhaustive
 def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folder) -> None:
     bare.ini(
         {
@@ -129,6 +131,7 @@ def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folde
     assert again.code == 0 and f"{named} NO_BASELINE" in again.text
 
 
+@pytest.mark.exhaustive
 def test_where_busbw_is_installed_in_the_folder_itself_it_is_the_same(
     bare: Folder, installed: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_where_busbw_is_installed_in_the_folder_itself_it_is_the_same(
     assert said.text.split() == ["busbw/perf/test_collectives.py:", "2"]
 
 
+@pytest.mark.exhaustive
 def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder) -> None:
     folder.environment.chdir(folder.path)
     said = run("perf/", *SMALL, "-v")
@@ -185,6 +189,7 @@ def test_ctrl_c_is_pytest_s_own(bare: Folder) -> None:
     assert "busbw: interrupted after" in output.read_text()
 
 
+@pytest.mark.exhaustive
 def test_compiled_baselines_are_one_s_own_first_and_else_those_that_are_shipped(
     bare: Folder, installed: Path
 ) -> None:
@@ -209,6 +214,7 @@ def test_compiled_baselines_are_one_s_own_first_and_else_those_that_are_shipped(
     assert said.code == 1 and "CHANGED" in said.text, said.text
 
 
+@pytest.mark.exhaustive
 def test_pyargs_reads_the_same_promises(bare: Folder, installed: Path) -> None:
     (bare.path / "conftest.py").write_text("pytest_plugins = ['busbw.plugin']\n")
     done = subprocess.run(

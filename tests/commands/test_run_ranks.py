@@ -133,6 +133,7 @@ def test_two_ranks_measure_together(ranks: Ranks) -> None:
     assert not ranks.folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_the_rank_that_begins_first_waits_for_the_other(ranks: Ranks) -> None:
     ranks.start(0)
     assert wait_until(lambda: "listening at" in ranks.text(0), LONG_S)
@@ -140,6 +141,7 @@ def test_the_rank_that_begins_first_waits_for_the_other(ranks: Ranks) -> None:
     assert ranks.codes() == [0, 0], ranks.text(0)
 
 
+@pytest.mark.exhaustive
 def test_more_processes_than_ranks_are_shared(ranks: Ranks) -> None:
     for rank in (1, 0):
         ranks.start(rank, "--processes=4")
@@ -147,12 +149,14 @@ def test_more_processes_than_ranks_are_shared(ranks: Ranks) -> None:
     assert "4 ranks, 1 host, 4 processes" in ranks.text(0)
 
 
+@pytest.mark.exhaustive
 def test_one_rank_is_a_session_of_one_agent(ranks: Ranks) -> None:
     ranks.launch(0, "--rank=0", "--agents=1", f"--session={ranks.address}")
     assert ranks.codes() == [0], ranks.text(0)
     assert not ranks.folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_a_launcher_says_rank_and_count(ranks: Ranks) -> None:
     def task(rank: int) -> Mapping[str, str]:
         return {
@@ -170,6 +174,7 @@ def test_a_launcher_says_rank_and_count(ranks: Ranks) -> None:
     assert "2 ranks, 1 host, 2 processes" in ranks.text(0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("option", "code", "why"),
     [
@@ -191,6 +196,7 @@ def test_a_session_that_never_measures_ends_the_others_well(
     assert not ranks.folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_a_red_session_is_red_on_rank_0_alone(ranks: Ranks) -> None:
     ranks.start(1, "--require-baselines")
     ranks.start(0, "--require-baselines")
@@ -198,6 +204,7 @@ def test_a_red_session_is_red_on_rank_0_alone(ranks: Ranks) -> None:
     assert ranks.text(1) == ""
 
 
+@pytest.mark.exhaustive
 def test_a_rank_with_another_secret_fails_and_so_does_the_session(ranks: Ranks) -> None:
     other = ranks.start(1, **{VARIABLE: "another secret of tests"})
     assert wait_until(lambda: is_waiting(other.pid), LONG_S)
@@ -243,6 +250,7 @@ def test_kill_9_of_rank_0_ends_the_other_red(ranks: Ranks) -> None:
     ranks.folder.run(exit_code=0)
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_of_rank_0_ends_the_other_well(ranks: Ranks) -> None:
     ranks.folder.script(cases=[{"then": "hang"}])
     ranks.start(1)
@@ -252,6 +260,7 @@ def test_ctrl_c_of_rank_0_ends_the_other_well(ranks: Ranks) -> None:
     assert ranks.codes(20) == [2, 0], ranks.text(0)
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_is_ended_ends_the_session_red(ranks: Ranks) -> None:
     ranks.folder.script(cases=[{"then": "hang"}])
     other = ranks.start(1)
@@ -316,6 +325,7 @@ def test_help_has_its_own_options_before_those_of_pytest(ranks: Ranks) -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.exhaustive
 def test_no_process_of_rank_0_has_the_secret_or_the_socket(ranks: Ranks) -> None:
     """But for pytest itself."""
     ranks.folder.script(cases=[{"then": "hang"}])

@@ -54,6 +54,7 @@ def test_a_lock_is_listed_built_and_listed_as_built(machine: Machine, tmp_path: 
     assert _stack(machine, root, "list").out.splitlines()[0].endswith(": torn")
 
 
+@pytest.mark.exhaustive
 def test_what_no_lock_names_is_removed(machine: Machine, tmp_path: Path) -> None:
     root = tmp_path / "baselines"
     lock = _locked(machine, root)

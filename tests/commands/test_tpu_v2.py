@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from .asked import Answer, command
+from .asked import Answer, asked_here, command
 
 # Each is a command that starts a compiler.
 pytestmark = pytest.mark.slow
@@ -97,6 +98,36 @@ def test_the_document_is_the_page_and_programs_are_kept(
     assert (said.code, said.out) == (0, "")
     assert document.read_text().startswith("# TPU v2: the published table")
     assert len(list(cache.rglob("*.json.gz"))) == 4 * (21 + 3 * 20)
+
+
+def test_the_picture_that_the_page_shows_is_written_next_to_it(
+    scripted: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    document = tmp_path / "my page (1).md"
+    assert page(f"--document={document}").code == 0
+    assert "](my%20page%20%281%29.svg)" in document.read_text()
+    assert "OUT_OF_MEMORY" in (tmp_path / "my page (1).svg").read_text()
+
+
+def test_without_a_file_or_what_draws_it_the_page_shows_no_picture(
+    scripted: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "![" not in page().out
+    scripted.setitem(sys.modules, "vl_convert", None)
+    document = tmp_path / "page.md"
+    asked = ("tpu-v2", "--framework=fake", "--compile-cache=none")
+    said = asked_here(*asked, f"--document={document}")
+    assert said.code == 0 and said.err.startswith("busbw tpu-v2: the page has no picture: ")
+    assert "![" not in document.read_text() and not document.with_suffix(".svg").exists()
+
+
+def test_somebody_s_picture_next_to_the_page_is_not_written_over(tmp_path: Path) -> None:
+    picture = tmp_path / "page.svg"
+    picture.write_text("<svg>mine</svg>")
+    said = page(f"--document={tmp_path / 'page.md'}")
+    assert said.code == 2 and "page.svg holds something else than a picture" in said.err
+    assert picture.read_text() == "<svg>mine</svg>"
 
 
 def test_without_a_compiler_for_tpus_there_is_no_page(

@@ -12,6 +12,7 @@ import pytest
 
 from busbw.traces import MOST_BYTES
 from tests.fuzz.bounds import bounded
+from tests.sweep import sweep
 from tests.traces.written import complete, numbered, process, sized
 
 from .asked import asked_here, command, of_2019, of_today, put
@@ -45,7 +46,7 @@ BOMBS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", sweep(BOMBS))
 def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_little_memory(
     tmp_path: Path, name: str
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_command_names_only_what_exists(command: Command) -> None:
     assert [one for one in found if one] == [], command.place
 
 
+@pytest.mark.exhaustive
 @needs_frameworks
 def test_every_session_of_the_pages_is_collected(
     collected: Mapping[tuple[str, ...], str],
@@ -63,6 +64,7 @@ def test_every_session_of_the_pages_is_collected(
     assert refused == {}
 
 
+@pytest.mark.exhaustive
 @needs_frameworks
 @pytest.mark.parametrize("option", _WRONG)
 def test_what_a_session_does_not_accept_is_seen(

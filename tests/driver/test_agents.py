@@ -71,6 +71,7 @@ def test_the_members_of_a_group_are_spread_over_agents_in_order(bundle: Bundle) 
             assert running.close()
 
 
+@pytest.mark.exhaustive
 def test_processes_of_one_launch_see_how_many_hosts_there_are(bundle: Bundle) -> None:
     begin = replace(starter(), processes=4)
     with remote(bundle, "one", "one", "two", "two") as (transport, _):
@@ -98,6 +99,7 @@ def test_processes_that_cannot_be_shared_equally_are_refused(bundle: Bundle) -> 
         Group(transport, starter(), LAUNCH, Cluster(counts={"worker": 3}))
 
 
+@pytest.mark.exhaustive
 def test_hosts_with_different_numbers_of_agents_are_refused(bundle: Bundle) -> None:
     for hosts in (("one", "two", "two"), ("one", "two", "one")):
         with remote(bundle, *hosts) as (transport, _), pytest.raises(AgentsError) as refused:

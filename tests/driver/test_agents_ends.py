@@ -27,6 +27,7 @@ from busbw.model import (
     FailureKind,
 )
 from tests.agent.agents import LONG_S, lock_of
+from tests.sweep import sweep
 
 from .agent_groups import CLUSTER, LAUNCH, failure, group, local, remote
 from .processes import processes, wait_until
@@ -94,7 +95,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM]))
 def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -282,6 +282,7 @@ def _bundles(times: int) -> None:
         made.remove()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from busbw.model import (
 )
 from busbw.workloads.training import checked
 from tests import build
+from tests.sweep import sweep
 from tests.worker.backends.real import needs
 
 from .processes import processes
@@ -120,7 +121,7 @@ def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bu
 
 
 @needs(REAL)
-@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+@pytest.mark.parametrize("request_", sweep([ASYNCHRONOUS, SYNCHRONOUS]), ids=["async", "sync"])
 def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
     bundle: Bundle, request_: TrainingRequest
 ) -> None:

@@ -47,13 +47,17 @@ def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def through_ssh(
-    bundle: Bundle, *hosts: str, python: str = "", environment: dict[str, str] | None = None
+    bundle: Bundle,
+    *hosts: str,
+    python: str = "",
+    environment: dict[str, str] | None = None,
+    grace_s: float = LONG_S,
 ) -> Iterator[tuple[AgentsTransport, SshAgents]]:
     """A session with an agent on each of these hosts."""
     asked = SshHosts(
         hosts=hosts, python=python or ssh.python(), environment=environment or {}, connect_s=7
     )
-    agents = SshAgents(bundle, asked, SECRET)
+    agents = SshAgents(bundle, asked, SECRET, exit_grace_s=grace_s)
     found = AgentsTransport(bundle, None, SECRET, len(hosts), starter=agents)
     try:
         found.join(LONG_S)
@@ -84,7 +88,7 @@ def test_a_host_that_the_agent_before_still_locks_is_gone_and_its_lock_named(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is stopped holds its lock; who holds it here is this process.
-    monkeypatch.setattr("busbw.driver.agents._AGAIN_S", 5.0)
+    monkeypatch.setattr("busbw.driver.agents._AGAIN_S", 1.0)
     with through_ssh(bundle, "one") as (transport, agents):
         transport.lock(5)
         os.kill(agents.pid(0), signal.SIGKILL)
@@ -94,7 +98,7 @@ def test_a_host_that_the_agent_before_still_locks_is_gone_and_its_lock_named(
             pass
     assert re.fullmatch(
         r"the agent on one \(rank 0\) is gone: it was closed; the next one cannot lock its host "
-        rf"for 5 s, which pid {os.getpid()}, started [\d: -]+ holds",
+        rf"for 1 s, which pid {os.getpid()}, started [\d: -]+ holds",
         str(why.value),
     ), why.value
 
@@ -109,7 +113,7 @@ def test_a_worker_that_dies_is_named_with_its_host(bundle: Bundle) -> None:
 
 
 def test_a_stopped_agent_is_ended_with_its_session(bundle: Bundle) -> None:
-    with through_ssh(bundle, "one") as (_, agents):
+    with through_ssh(bundle, "one", grace_s=0.2) as (_, agents):
         os.kill(agents.pid(0), signal.SIGSTOP)
         assert wait_until(lambda: state(agents.pid(0)) == "T")
 
@@ -145,7 +149,7 @@ def test_a_program_that_is_no_python_says_so(bundle: Bundle) -> None:
 
 def test_a_host_that_says_nothing_is_named_with_how_long_it_was_waited_for(bundle: Bundle) -> None:
     asked = SshHosts(hosts=("one",), python="sleep 100 #")
-    agents = SshAgents(bundle, asked, SECRET)
+    agents = SshAgents(bundle, asked, SECRET, exit_grace_s=0.2)
     transport = AgentsTransport(bundle, None, SECRET, 1, starter=agents)
     try:
         with pytest.raises(AgentsMissing) as missing:

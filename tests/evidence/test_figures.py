@@ -14,6 +14,8 @@ from evidence import corpus, figures
 from evidence.figures import Figures
 from evidence.rules import OWN
 
+pytestmark = pytest.mark.exhaustive
+
 KEPT = figures.read()
 
 

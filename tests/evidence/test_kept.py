@@ -15,6 +15,8 @@ from evidence import kept
 from tests import build
 from tests.history.lines import KEY, line
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ from evidence.page import BEGIN, END
 
 from . import synthetic
 
+pytestmark = pytest.mark.exhaustive
+
 QUICK = ("--replays=20", "--baseline-sessions=3")
 
 

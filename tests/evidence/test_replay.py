@@ -16,6 +16,8 @@ from evidence.rules import RULES
 
 from . import synthetic
 
+pytestmark = pytest.mark.exhaustive
+
 SCHEME = Scheme(replays=40, baseline_sessions=3)
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from busbw.report import DARK, DocumentError, Size, bandwidth, read_results, specification, table_of
+from busbw.report import (
+    DARK,
+    DocumentError,
+    Session,
+    Size,
+    bandwidth,
+    read_results,
+    specification,
+    table_of,
+)
 from tests.report.written import document, verdict
 
 from .bounds import bounded, fuzzed
@@ -26,6 +35,7 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
         except DocumentError as error:
             assert str(error).startswith("night.json: ")
             return
+        assert isinstance(session, Session)
         try:
             chart = bandwidth([session])
         except ValueError as error:

@@ -13,7 +13,7 @@ from busbw.model import MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
 # Thousands of simulated curves.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 THREE = (MIB, 4 * MIB, 16 * MIB)
 SEEDS = 500

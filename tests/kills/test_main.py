@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sessions
 def test_some_hits_leave_nothing_and_stand_on_the_page() -> None:
     # By this seed two workers, the probe and twice the session; who is stopped takes long to end.

@@ -35,12 +35,14 @@ def test_where_the_third_file_does_not_fit_none_is_written(folder: Folder) -> No
     assert contents(folder) == before
 
 
+@pytest.mark.exhaustive
 def test_where_all_fit_all_are_written(folder: Folder) -> None:
     folder.fill_disk(LEFT)
     folder.run("--update-baselines", *THREE, "--junitxml=", "--results=", exit_code=0)
     assert len(folder.baseline_files) == 3
 
 
+@pytest.mark.exhaustive
 def test_an_update_a_rebase_and_a_prune_are_one_change(folder: Folder) -> None:
     folder.script(**SLOW)
     asked = ("--update-baselines", "--rebase=why", "--prune-baselines", "--launches=2")
@@ -54,6 +56,7 @@ def test_an_update_a_rebase_and_a_prune_are_one_change(folder: Folder) -> None:
     assert ran.text.count(f"baselines written: {path}") == 1
 
 
+@pytest.mark.exhaustive
 def test_where_an_update_does_not_fit_nothing_is_pruned_either(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K", "--launches=2")
     before = contents(folder)
@@ -81,6 +84,7 @@ def test_what_was_compiled_is_written_all_or_none(folder: Folder) -> None:
     assert contents(folder) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [("--rebase=why",), ("--prune-baselines",)])
 def test_upkeep_that_does_not_fit_is_an_error_and_leaves_the_file(
     folder: Folder, options: tuple[str, ...]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines.timed import SCHEMA
+from tests.sweep import sweep
 
 from .folder import SLOW, Folder
 
@@ -60,7 +61,7 @@ WHERE = {
 }
 
 
-@pytest.mark.parametrize("case", WHERE)
+@pytest.mark.parametrize("case", sweep(WHERE, in_gate=2))
 def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
     folder: Folder, case: str
 ) -> None:

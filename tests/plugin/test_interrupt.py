@@ -142,6 +142,7 @@ def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it
     assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
 def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     folder: Folder,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from . import nightly, standing_in
 from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
 
@@ -123,6 +125,7 @@ def test_a_session_in_which_all_cases_together_are_slower(folder: Folder) -> Non
     assert "1 failed, 7 passed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_such_a_session_becomes_no_baseline_without_a_reason(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(SEVEN)
@@ -137,7 +140,7 @@ def test_such_a_session_becomes_no_baseline_without_a_reason(folder: Folder) -> 
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
 
 
-@pytest.mark.parametrize("factor", [1.9, 0.4])
+@pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
 def test_a_machine_at_another_speed_within_what_it_may_be_is_green(
     folder: Folder, factor: float
 ) -> None:
@@ -212,6 +215,7 @@ def test_a_framework_that_has_baselines_and_is_not_installed(
     assert 'pip install "busbw[tf]"' in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_framework_that_the_options_leave_out_may_be_missing(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_framework_that_the_options_leave_out_may_be_missing(
     assert "busbw: tensorflow is not installed here; pip install" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_framework_with_baselines_of_another_machine_alone_is_only_skipped(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
@@ -231,6 +236,7 @@ def test_a_framework_with_baselines_of_another_machine_alone_is_only_skipped(
     assert "1 passed, 1 skipped, 1 without baseline" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_session_whose_every_case_is_refused_for_memory_in_use(folder: Folder) -> None:
     """Predicted where another program has the memory: nothing was measured, nothing is judged."""
     folder.with_baselines()
@@ -243,6 +249,7 @@ def test_a_session_whose_every_case_is_refused_for_memory_in_use(folder: Folder)
     assert "2 failed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_session_in_which_nothing_fits_under_the_limit(folder: Folder) -> None:
     limit = ("--payloads=16M", "--memory-limit=96M")
     ran = folder.run(*limit, exit_code=1)

@@ -13,6 +13,7 @@ AGAINST = f"--against={sys.executable}"
 TWO = ("--payloads=1K,1M", "--launches=2")
 
 
+@pytest.mark.exhaustive
 def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> None:
     for _ in range(5):
         ran = folder.run(AGAINST, *TWO, exit_code=0)

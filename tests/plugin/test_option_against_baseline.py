@@ -81,6 +81,7 @@ def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night
     assert (built / "venv" / "bin" / "python").exists()
 
 
+@pytest.mark.exhaustive
 def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -> None:
     lock = night.accept()
     wheel(night.index, "busbw-fake", "1.1")
@@ -91,6 +92,7 @@ def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -
     assert json.loads(lock.read_text())["packages"][0]["version"] == "1.1"
 
 
+@pytest.mark.exhaustive
 def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> None:
     locked = night.accept().rename(tmp_path / "lock")
     night.run("--update-baselines", "--no-reference-lock", *TWO, exit_code=0)
@@ -107,6 +109,7 @@ def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> N
     assert f"no stack is locked: there is no {night.lock}; {said}" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_what_no_index_can_give_again_is_refused_before_anything_is_measured(
     night: Night, tmp_path: Path
 ) -> None:
@@ -118,6 +121,7 @@ def test_what_no_index_can_give_again_is_refused_before_anything_is_measured(
     assert not night.folder.baseline_files
 
 
+@pytest.mark.exhaustive
 def test_times_stay_accepted_where_the_index_does_not_answer(night: Night) -> None:
     (night.index / "busbw_fake-1.0-py3-none-any.whl").unlink()
     ran = night.run("--update-baselines", *TWO, exit_code=1)
@@ -125,6 +129,7 @@ def test_times_stay_accepted_where_the_index_does_not_answer(night: Night) -> No
     assert night.folder.baseline_files and not night.lock.exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
@@ -145,6 +150,7 @@ def test_a_lock_that_was_changed_is_no_reference(
     assert said in ran.sentence
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
@@ -169,6 +175,7 @@ def test_the_lock_says_which_interpreter_and_which_environment(night: Night, oth
     assert "its lock says both" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_the_reference_has_the_flags_of_the_lock_and_no_others(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +213,7 @@ def _slower(ran: Ran) -> dict[str, bool | None]:
     return {name: session[name]["is_slower"] for name in ("stack", "machine")}
 
 
+@pytest.mark.exhaustive
 def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_machine(
     night: Night,
 ) -> None:
@@ -224,6 +232,7 @@ def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_
     assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
 
 
+@pytest.mark.exhaustive
 def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     for _ in range(2):
@@ -237,6 +246,7 @@ def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
     assert _slower(ran) == {"stack": False, "machine": True}
 
 
+@pytest.mark.exhaustive
 def test_without_a_history_the_machine_is_not_told(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     ran = night.run("--against=baseline", *SIX[:2], exit_code=0)

@@ -55,6 +55,7 @@ def test_local_agents_measure_what_is_measured_without_them(folder: Folder) -> N
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_one_process_may_have_an_agent_too(folder: Folder) -> None:
     folder.run("--agents=local", exit_code=0)
     assert not folder.left_over()
@@ -147,6 +148,7 @@ def test_nothing_is_compiled_by_agents(folder: Folder) -> None:
     assert "--agents: not with --topology" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_host_with_another_python_is_incomparable_before_anything_is_measured(
     folder: Folder, secret: Path
 ) -> None:

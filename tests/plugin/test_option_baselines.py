@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import Folder
 
 
@@ -97,7 +99,9 @@ def test_a_folder_that_may_not_be_read_is_a_usage_error_at_once(folder: Folder) 
     (folder.path / "theirs").chmod(0o700)
 
 
-@pytest.mark.parametrize("asked", ["--update-baselines", "--rebase=why", "--prune-baselines"])
+@pytest.mark.parametrize(
+    "asked", sweep(["--update-baselines", "--rebase=why", "--prune-baselines"])
+)
 def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     folder: Folder, asked: str
 ) -> None:
@@ -117,7 +121,7 @@ def test_so_is_one_that_could_not_be_made(folder: Folder) -> None:
     assert f"no permission to write into {folder.path / 'theirs'}" in said
 
 
-@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("what", sweep(["folder", "file"]))
 def test_a_file_that_may_not_be_written_is_found_before_measuring(
     folder: Folder, what: str
 ) -> None:
@@ -132,7 +136,7 @@ def test_a_file_that_may_not_be_written_is_found_before_measuring(
     closed.chmod(0o700)
 
 
-@pytest.mark.parametrize("what", ["folder", "file", "no folder"])
+@pytest.mark.parametrize("what", sweep(["folder", "file", "no folder"]))
 def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
     folder: Folder, what: str
 ) -> None:

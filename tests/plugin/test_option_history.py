@@ -100,6 +100,7 @@ def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> 
     assert "SLOWER: fake: all 7 cases together take 1.07" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_history_of_before_the_acceptance_or_of_another_machine_says_nothing(
     folder: Folder,
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_history_of_before_the_acceptance_or_of_another_machine_says_nothing(
     assert set(ran.outcomes.values()) == {"NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_what_a_night_found_slower_or_made_slower_does_not_become_usual(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
@@ -156,6 +158,7 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
 
 
+@pytest.mark.exhaustive
 def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Folder) -> None:
     _drifted(folder)
     file = folder.path / "baselines" / "acknowledged.toml"
@@ -167,6 +170,7 @@ def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Fold
     assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     _drifted(folder)
     ran = folder.updated(SEVEN, "--history=history")
@@ -180,6 +184,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     assert "accepted" not in after.text
 
 
+@pytest.mark.exhaustive
 def test_a_drift_is_not_accepted_by_an_update_of_what_is_new(folder: Folder) -> None:
     _drifted(folder)
     before = [path.read_bytes() for path in folder.baseline_files]

@@ -36,6 +36,7 @@ def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder
     assert not any("injected" in one for one in ran.case("1K")["notes"])
 
 
+@pytest.mark.exhaustive
 def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M", "--inject=delay:100us", exit_code=1)
@@ -43,6 +44,7 @@ def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
     assert len(junit_failures(ran)) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_delay_for_each_mebibyte_fails_the_large_payloads(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,4M", "--inject=delay:100us/M", exit_code=1)
@@ -62,6 +64,7 @@ def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
     assert note in ran.text and injected in ran.text
 
 
+@pytest.mark.exhaustive
 def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
     ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
@@ -70,6 +73,7 @@ def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder
     assert "; the reference fits" in words
 
 
+@pytest.mark.exhaustive
 def test_against_baselines_a_second_collective_is_a_regression(folder: Folder) -> None:
     folder.script(latency_s=1e-5, gb_per_s=1.0)
     folder.with_baselines("--payloads=16M")

@@ -44,6 +44,7 @@ def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
         assert not ran.case("16M")["expected"]
 
 
+@pytest.mark.exhaustive
 def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
     """Neither that it got slower, nor that it does not fit in the machine's own memory."""
     folder.script(**SLOW)
@@ -93,6 +94,7 @@ def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(
     assert "FINE: 1 case out of memory, as expected" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder) -> None:
     sizes = "--payloads=1K,1M"
     folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
@@ -103,6 +105,7 @@ def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder
     assert folder.run(sizes, LIMIT, exit_code=0).outcomes == {"1K": "PASS", "1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_the_machines_own_out_of_memory_is_not_what_a_limit_makes(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
     folder.with_baselines(SIZES)
@@ -111,6 +114,7 @@ def test_the_machines_own_out_of_memory_is_not_what_a_limit_makes(folder: Folder
     assert ran.case("16M")["expected"] is False
 
 
+@pytest.mark.exhaustive
 def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:
     folder.with_baselines(SIZES)
     ran = folder.run(SIZES, LIMIT, exit_code=1)

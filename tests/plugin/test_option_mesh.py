@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
 from tests.worker.backends.real import needs
 
 from .folder import Folder
@@ -150,7 +151,7 @@ def test_a_mesh_that_is_not_of_these_hosts_is_a_usage_error(
 
 
 @needs("jax")
-@pytest.mark.parametrize("axes", ["hosts", "devices"])
+@pytest.mark.parametrize("axes", sweep(["hosts", "devices"]))
 def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> None:
     options = ("--processes=2", "--mesh=hosts:2,devices:2", f"--axes={axes}", "--payloads=4K")
     case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")

@@ -30,6 +30,7 @@ def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
     assert "3 ranks, 1 host, 3 processes" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_baselines_are_of_the_same_layout_alone(folder: Folder) -> None:
     folder.with_baselines(*TWO)
     (path,) = folder.baseline_files
@@ -70,6 +71,7 @@ def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
     assert "worker 1: the worker was killed" in ran.case("1K")["text"]
 
 
+@pytest.mark.exhaustive
 def test_one_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
     wrong = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
     folder.script(processes={"1": wrong})
@@ -78,6 +80,7 @@ def test_one_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> N
     assert "worker 1: " in ran.case("1K")["text"]
 
 
+@pytest.mark.exhaustive
 def test_one_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> None:
     folder.script(processes={"0": {"cases": [{"payload_bytes": 1024, "then": "hang"}]}})
     ran = folder.run(*TWO, "--payloads=1K,2K", "--case-timeout=3", exit_code=1)
@@ -127,6 +130,7 @@ def test_tensorflow_measures_in_two_processes(folder: Folder) -> None:
     assert (case["case"]["strategy"], case["case"]["ranks"]) == ("ring", 2)
 
 
+@pytest.mark.exhaustive
 @needs("tensorflow")
 def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> None:
     sentence = folder.run("--frameworks=tensorflow", *TWO, exit_code=4).sentence

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .folder import Folder
 
 
@@ -33,6 +35,7 @@ def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
     assert payloads(folder) == ["1K", "2K", "4K"]
 
 
+@pytest.mark.exhaustive
 def test_files_of_other_cases_stay(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K")
     folder.with_baselines("--payloads=1K", "--ranks=8")
@@ -47,6 +50,7 @@ def test_it_goes_with_an_update(folder: Folder) -> None:
     assert payloads(folder) == ["2K", "4K"]
 
 
+@pytest.mark.exhaustive
 def test_a_session_without_a_verdict_removes_nothing_and_says_why(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K,2K")
     ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)

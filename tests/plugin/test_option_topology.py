@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from busbw.plugin import compilers
+from tests.sweep import sweep
 
 from .folder import ROOT, Folder, Ran
 
@@ -126,6 +127,7 @@ def test_a_lost_collective_fails_and_is_never_stored(folder: Folder) -> None:
     assert not (folder.path / "baselines").exists()
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder: Folder) -> None:
     stored(folder)
     script(folder, {"payload_bytes": 1 << 20, "then": "out_of_memory"})
@@ -141,12 +143,14 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
 
 @pytest.mark.parametrize(
     ("then", "outcome", "said"),
-    [
-        ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
-        ("kill", "FAILED", "the worker was killed (SIGKILL) while compiling"),
-        ("exit", "FAILED", "the worker ended with exit code 3"),
-        ("hang", "FAILED", "the worker did not answer within 2 s"),
-    ],
+    sweep(
+        [
+            ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
+            ("kill", "FAILED", "the worker was killed (SIGKILL) while compiling"),
+            ("exit", "FAILED", "the worker ended with exit code 3"),
+            ("hang", "FAILED", "the worker did not answer within 2 s"),
+        ]
+    ),
 )
 def test_a_compiler_that_dies_costs_one_case(
     folder: Folder, then: str, outcome: str, said: str
@@ -162,6 +166,7 @@ def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -
     assert "2 failed, 1 passed" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
     cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
     compiled(folder, *cache, exit_code=0)
@@ -173,6 +178,7 @@ def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder
     assert all(path.stat().st_size > 100 for path in kept)
 
 
+@pytest.mark.exhaustive
 def test_a_cache_in_which_nothing_can_be_kept_is_a_usage_error(folder: Folder) -> None:
     (folder.path / "file").touch()
     (folder.path / "theirs").mkdir(mode=0o555)
@@ -184,6 +190,7 @@ def test_a_cache_in_which_nothing_can_be_kept_is_a_usage_error(folder: Folder) -
         assert "busbw: compiled" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
     cache = folder.path / "cache"
     (cache / "1").mkdir(parents=True)
@@ -275,6 +282,7 @@ def test_two_releases_are_held_against_each_other(
     compiled(folder, *two_releases, "--accept-compiled-changes", exit_code=0)
 
 
+@pytest.mark.exhaustive
 def test_a_named_library_is_no_way_around_baselines_that_are_required(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
@@ -283,6 +291,7 @@ def test_a_named_library_is_no_way_around_baselines_that_are_required(
     assert "2 failed, 3 passed" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_releases_that_do_the_same_share_a_line(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
@@ -291,6 +300,7 @@ def test_releases_that_do_the_same_share_a_line(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
@@ -300,6 +310,7 @@ def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
     assert "busbw compiler: none for v5e:2x4: what is a v5e?" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder) -> None:
     script(folder, missing={"gpu": "no such compiler here"})
     ran = compiled(folder, "--topology=all", "--compile-cache=none", exit_code=0)
@@ -307,6 +318,7 @@ def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder)
     assert "busbw compiler: none for h100:8: no such compiler here" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_baseline_is_found_before_anything_is_compiled(folder: Folder) -> None:
     stored(folder)
     (path,) = folder.path.glob("baselines/compiled/*/*/*.json")
@@ -314,6 +326,7 @@ def test_a_damaged_baseline_is_found_before_anything_is_compiled(folder: Folder)
     assert "document.entries[0].compiled.groups" in compiled(folder, exit_code=4).sentence
 
 
+@pytest.mark.exhaustive
 def test_several_workers_are_not_several_sessions(folder: Folder) -> None:
     """Nothing is timed, so that -n is refused for another reason than measuring: one judge."""
     ran = compiled(folder, "-n", "2", exit_code=1)
@@ -339,6 +352,7 @@ ALL = ("--topology=all", "--compile-cache=none")
 NO_LIBTPU = {"tpu": "libtpu.so: file too short"}
 
 
+@pytest.mark.exhaustive
 def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_verdict(
     folder: Folder,
 ) -> None:
@@ -355,12 +369,14 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
     assert {path: path.read_bytes() for path in folder.baseline_files} == before
 
 
+@pytest.mark.exhaustive
 def test_without_baselines_what_was_not_compiled_is_counted_apart(folder: Folder) -> None:
     script(folder, missing=NO_LIBTPU)
     ran = compiled(folder, *ALL, exit_code=0)
     assert "FINE: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
     compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
     script(folder, missing=NO_LIBTPU)
@@ -370,6 +386,7 @@ def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
     assert "libtpu.so: file too short" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_release_that_knows_the_chip_compiles_what_the_baselines_promise(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
@@ -379,6 +396,7 @@ def test_a_release_that_knows_the_chip_compiles_what_the_baselines_promise(
     assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["PASS"] * 2
 
 
+@pytest.mark.exhaustive
 def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder: Folder) -> None:
     script(folder, {"then": "out_of_memory"})
     ran = compiled(folder, exit_code=1)
@@ -387,6 +405,7 @@ def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder:
     assert "2 out of memory" in compiled(folder, exit_code=0).text
 
 
+@pytest.mark.exhaustive
 def test_failed_cases_are_counted_in_the_session_s_line(folder: Folder) -> None:
     stored(folder)
     script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})

@@ -103,6 +103,7 @@ def test_a_loss_beyond_the_budget_is_not_written_and_fails_and_says_what_would_a
     assert path.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import SLOW, Folder, Ran
 
 PASSES = [1, 2, 3]
@@ -23,6 +25,7 @@ def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
     assert ran.last_line.strip("= ").startswith("2 passed in")
 
 
+@pytest.mark.exhaustive
 def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M,2M", "--launches=2")
@@ -80,6 +83,7 @@ def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: 
     assert "failed" not in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_slow_launch_beside_a_good_one_is_no_regression(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
@@ -94,6 +98,7 @@ def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Fold
     assert "1 passed, 1 without baseline" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: Folder) -> None:
     folder.script(protocol="of last year")
     folder.with_baselines()
@@ -107,6 +112,7 @@ def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: F
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "out_of_memory"}])
     ran = folder.run("--launches=3", exit_code=1)
@@ -163,6 +169,7 @@ def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder
     assert "did not end by itself and was killed" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1M")
@@ -175,10 +182,15 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("world", "said"),
-    [
-        ({"ranks": 2}, "2 ranks of Fake CPU in 1 processes, expected 4 of Fake CPU in 1"),
-        ({"device_kind": "Other CPU"}, "4 ranks of Other CPU in 1 processes, expected 4 of Fake"),
-    ],
+    sweep(
+        [
+            ({"ranks": 2}, "2 ranks of Fake CPU in 1 processes, expected 4 of Fake CPU in 1"),
+            (
+                {"device_kind": "Other CPU"},
+                "4 ranks of Other CPU in 1 processes, expected 4 of Fake",
+            ),
+        ]
+    ),
 )
 def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
     folder: Folder, world: dict[str, object], said: str

@@ -63,6 +63,7 @@ def test_no_home_directory_is_written(full: Folder) -> None:
     assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
 
 
+@pytest.mark.exhaustive
 def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
     ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
@@ -74,12 +75,14 @@ def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
 
+@pytest.mark.exhaustive
 def test_the_reference_s_path_is_printed_without_a_home(full: Folder) -> None:
     ran = full.run("--against-env=XLA_FLAGS=--xla_x=2", "--launches=2", exit_code=0)
     assert "busbw reference fake: fake 1, from ~/venv/jax" in ran.text
     assert SECRET not in ran.text and "/home/somebody" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_what_an_earlier_version_wrote_is_gone_with_the_next_update(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
@@ -92,6 +95,7 @@ def test_what_an_earlier_version_wrote_is_gone_with_the_next_update(folder: Fold
     assert len(json.loads(text)["entries"][0]["sessions"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines(SEVEN)

@@ -9,6 +9,7 @@ import pytest
 
 from busbw import wire
 from tests import build
+from tests.sweep import sweep
 
 from .folder import Folder
 from .garbling import garbled
@@ -50,7 +51,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", sweep(BAD, in_gate=2))
 def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
     folder: Folder, case: str
 ) -> None:
@@ -74,21 +75,25 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
 
 @pytest.mark.parametrize(
     ("value", "says"),
-    [
-        ([], "probe: expected an object, got []"),
-        (
-            wire.to_json(build.probe(build.device_set(mesh="../../..", device_kind="Fake CPU"))),
-            "probe.devices[0].mesh: '../../..' is not a mesh",
-        ),
-        (
-            wire.to_json(build.probe(build.device_set(ranks=0))),
-            "probe.devices[0].ranks: expected 1 to 1000000, got 0",
-        ),
-        (
-            wire.to_json(build.probe(build.device_set(strategies={"default": "a/b"}))),
-            "probe.devices[0].strategies: expected words, got 'a/b'",
-        ),
-    ],
+    sweep(
+        [
+            ([], "probe: expected an object, got []"),
+            (
+                wire.to_json(
+                    build.probe(build.device_set(mesh="../../..", device_kind="Fake CPU"))
+                ),
+                "probe.devices[0].mesh: '../../..' is not a mesh",
+            ),
+            (
+                wire.to_json(build.probe(build.device_set(ranks=0))),
+                "probe.devices[0].ranks: expected 1 to 1000000, got 0",
+            ),
+            (
+                wire.to_json(build.probe(build.device_set(strategies={"default": "a/b"}))),
+                "probe.devices[0].strategies: expected words, got 'a/b'",
+            ),
+        ]
+    ),
     ids=["a list", "a mesh that is a path", "no ranks", "a strategy that is a path"],
 )
 def test_a_probe_that_is_none_is_a_usage_error_that_says_so(

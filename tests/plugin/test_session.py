@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .folder import FAKE, SLOW, Folder, Ran
 
 
@@ -61,6 +63,7 @@ def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folde
     assert "1 failed, 1 passed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
     regressed(folder)
     for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
@@ -69,6 +72,7 @@ def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> 
         assert "1 failed, 1 passed, 1 without baseline" in ran.last_line, options
 
 
+@pytest.mark.exhaustive
 def test_benchmark_only_keeps_a_case_without_any_sample(folder: Folder) -> None:
     folder.script(cases=[{"then": "kill"}])
     ran = folder.run("--benchmark-only", exit_code=1)
@@ -85,6 +89,7 @@ def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Fo
     assert not folder.baseline_files
 
 
+@pytest.mark.exhaustive
 def test_an_impossible_grid_under_xdist_is_not_green_and_says_so(folder: Folder) -> None:
     ran = folder.run("-n", "1", "--strategies=nccl", exit_code=1)
     assert "fake has none of the strategies nccl" in ran.text
@@ -113,11 +118,13 @@ def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: 
     assert "NO_VERDICT" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_lf_after_a_session_without_a_verdict_measures_again(folder: Folder) -> None:
     folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
     assert folder.pytest(*FAKE, "--lf", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_ff_and_nf_leave_it_last(folder: Folder) -> None:
     folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
     for option in ("--ff", "--nf"):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.driver.dying import interpreter
+from tests.sweep import sweep
 
 from .folder import Folder, Ran
 from .test_option_topology import compiled
@@ -28,7 +29,7 @@ def failures(ran: Ran, payload: str = "1K") -> list[str]:
     return [failure["launch"] for failure in ran.case(payload)["failures"]]
 
 
-@pytest.mark.parametrize("act", ["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"])
+@pytest.mark.parametrize("act", sweep(["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"]))
 def test_a_launch_that_is_cut_short_is_started_once_more_and_that_is_said(
     folder: Folder, act: str
 ) -> None:
@@ -48,7 +49,7 @@ def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -
     assert KILLED in ran.case("1K")["text"]
 
 
-@pytest.mark.parametrize("side", ["reference", "candidate"])
+@pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
 def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
     ours, theirs = (sys.executable, python) if side == "reference" else (python, sys.executable)
@@ -58,7 +59,7 @@ def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
     assert f"note: launch 1.fake.{side}: {KILLED}; it was started once more" in ran.text
 
 
-@pytest.mark.parametrize("role", ["worker0", "ps0", "chief0"])
+@pytest.mark.parametrize("role", sweep(["worker0", "ps0", "chief0"]))
 def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder, role: str) -> None:
     launch = f"1.fake.parameter_server.{role}"
     ran = folder.run(hit(folder, launch, 1), *CNN, "--strategies=parameter_server", exit_code=0)
@@ -66,6 +67,7 @@ def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder, 
     assert "1 passed, 1 without baseline" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_group_of_which_one_is_cut_short_twice_is_lost(folder: Folder) -> None:
     ran = folder.run(
         hit(folder, "1.fake.parameter_server.ps0", 2),
@@ -76,6 +78,7 @@ def test_a_group_of_which_one_is_cut_short_twice_is_lost(folder: Folder) -> None
     assert f"ps 0: {KILLED}" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: Folder) -> None:
     ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
     assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
@@ -100,6 +103,7 @@ def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
     assert len(list(ran.junit.iter("failure"))) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> None:
     python = interpreter(folder.path, "probe", times=2)
     ran = folder.run(f"--against=fake={python}", exit_code=1)
@@ -107,6 +111,7 @@ def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> No
     assert "2 failed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
     ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
     assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text

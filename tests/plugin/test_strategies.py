@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from busbw.model import Outcome
 
 from .folder import Folder, Ran
@@ -46,6 +48,7 @@ def test_each_strategy_is_a_test_with_an_outcome_of_its_own(folder: Folder) -> N
     }
 
 
+@pytest.mark.exhaustive
 def test_what_is_for_a_tpu_is_skipped_with_the_reason_and_holds_nothing_up(folder: Folder) -> None:
     folder.with_baselines(*CNN)
     ran = folder.run(*CNN, exit_code=0)
@@ -58,6 +61,7 @@ def test_on_a_tpu_its_own_strategy_is_the_only_one(folder: Folder) -> None:
     assert {name for name, outcome in found.items() if outcome == "NO_BASELINE"} == {"tpu"}
 
 
+@pytest.mark.exhaustive
 def test_training_holds_the_strategies_beside_the_dense_step(folder: Folder) -> None:
     ran = folder.run("-m", "training", exit_code=0)
     assert ran.results is not None
@@ -115,6 +119,7 @@ def test_junit_has_what_training_gave_and_no_rates(folder: Folder) -> None:
     assert "busbw_gb_per_s" not in found
 
 
+@pytest.mark.exhaustive
 def test_each_has_a_baseline_file_by_ranks_and_processes(folder: Folder) -> None:
     folder.with_baselines(*CNN, "--ranks=2")
     assert {"/".join(path.parts[-2:]) for path in folder.baseline_files} == {
@@ -126,6 +131,7 @@ def test_each_has_a_baseline_file_by_ranks_and_processes(folder: Folder) -> None
     }
 
 
+@pytest.mark.exhaustive
 def test_one_that_got_slower_fails_alone(folder: Folder) -> None:
     _script(folder)
     folder.with_baselines(*CNN, "--ranks=2", "--launches=5")
@@ -167,6 +173,7 @@ def test_a_server_that_is_killed_fails_its_case_and_no_other(folder: Folder) -> 
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_one_that_takes_too_long_fails_with_its_deadline(folder: Folder) -> None:
     _script(folder, mirrored={"then": "hang"})
     ran = folder.run(*CNN, "--strategies=mirrored", "--case-timeout=1", exit_code=1)
@@ -178,6 +185,7 @@ def test_ranks_that_do_not_share_a_batch_are_a_usage_error(folder: Folder) -> No
     assert "3 ranks do not share out the 128 examples" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_with_two_stacks_in_turn_they_are_left_out_and_said(folder: Folder) -> None:
     ran = folder.run("-m", "training", "--against-env=X=1", exit_code=0)
     assert ran.results is not None
@@ -187,6 +195,7 @@ def test_with_two_stacks_in_turn_they_are_left_out_and_said(folder: Folder) -> N
     assert "groups of processes are not measured in turn" in steps["cnn_step"]["text"]
 
 
+@pytest.mark.exhaustive
 def test_pruning_steps_of_one_kind_leaves_those_of_the_other(folder: Folder) -> None:
     folder.with_baselines("-m", "training")
     before = {path.name: path.read_text() for path in folder.baseline_files}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
 
 pytestmark = pytest.mark.sessions
@@ -78,7 +80,7 @@ def test_in_a_log_there_is_a_line_for_each_pass(folder: Folder) -> None:
     assert found == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("columns", [80, 100, 120])
+@pytest.mark.parametrize("columns", sweep([80, 100, 120]))
 def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
     folder: Folder, columns: int
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_step_whose_ranks_disagree_fails_alone(folder: Folder) -> None:
     assert found == {STEP: "FAILED", ALONE: "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_pruning_with_steps_alone_leaves_the_collective_s_baselines(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")

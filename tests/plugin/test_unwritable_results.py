@@ -50,6 +50,7 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
     assert not list(folder.path.glob("mine.json?*"))
 
 
+@pytest.mark.exhaustive
 def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder) -> None:
     folder.script(cases=[{"then": "exit"}])
     ran = folder.run("--results=/dev/full", exit_code=1)
@@ -66,6 +67,7 @@ def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, te
     assert file.read_text() == text
 
 
+@pytest.mark.exhaustive
 def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder: Folder) -> None:
     file, link = folder.path / "mine.json", folder.path / "link.json"
     file.touch(mode=0o640)
@@ -102,6 +104,7 @@ def test_a_file_of_another_option_is_refused(folder: Folder) -> None:
     assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={both}")
 
 
+@pytest.mark.exhaustive
 def test_what_no_file_can_be_written_as_is_refused(folder: Folder) -> None:
     os.mkfifo(folder.path / "fifo")
     loop = folder.path / "loop"

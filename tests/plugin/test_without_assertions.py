@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
 from .test_session import regressed
 
@@ -49,6 +51,7 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
     assert "2 failed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
     regressed(folder)
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
@@ -75,7 +78,7 @@ def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) 
     assert "1 failed, 1 passed" in ran.last_line
 
 
-@pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
+@pytest.mark.parametrize("mark", sweep(["skip", "skipif(True, reason='busy')", "xfail(run=False)"]))
 def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     folder: Folder, mark: str
 ) -> None:
@@ -98,12 +101,13 @@ def test_options_that_run_no_test_are_usage_errors_and_write_nothing(
     folder.pytest("test_other.py", option, exit_code=0)
 
 
+@pytest.mark.exhaustive
 def test_setup_show_runs_every_test(folder: Folder) -> None:
     regressed(folder)
     assert folder.run("--setup-show", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("broken", sweep([True, False]))
 def test_python_O_as_people_start_it(folder: Folder, broken: bool) -> None:
     if broken:
         folder.script(cases=[{"then": "wrong_result"}])

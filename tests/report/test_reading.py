@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from busbw.model import Outcome
-from busbw.report import RESULTS_SCHEMA, DocumentError, read_results
+from busbw.report import RESULTS_SCHEMA, DocumentError, Session, read_results
 from tests import build
 
 from .written import as_of, document, session, verdict
@@ -39,6 +39,7 @@ def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case(
 def test_every_schema_is_read_as_far_as_it_goes(schema: int) -> None:
     written = as_of(schema, document(verdict(4096, 6.0), host="vm"))
     found = read_results(json.dumps(written), "old.json")
+    assert isinstance(found, Session)
     (read,) = found.verdicts
     assert read.now is not None and read.now.busbw_gb_per_s == 6.0
     assert (found.schema, read.limit) == (schema, 1.25)

@@ -14,6 +14,7 @@ import pytest
 from busbw import locks
 from busbw.stacks import build, wheels
 from busbw.stacks.lock import StackError
+from tests.sweep import sweep
 
 from .conftest import Machine
 
@@ -27,7 +28,7 @@ def _said(python: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("by", ["uv", "pip"])
+@pytest.mark.parametrize("by", sweep(["uv", "pip"]))
 def test_it_has_what_the_lock_says_and_is_built_once(
     machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +60,7 @@ def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> Non
     assert names == ["complete", "lock.json", "requirements.txt", "venv"]
 
 
+@pytest.mark.exhaustive
 def test_what_uv_keeps_elsewhere_is_not_what_is_installed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +73,7 @@ def test_what_uv_keeps_elsewhere_is_not_what_is_installed(
     assert _said(other.python).startswith("2.1 1.0")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("change", ["edited", "added", "removed"])
 def test_one_that_somebody_changed_is_found_and_done_again(machine: Machine, change: str) -> None:
     lock = machine.lock()
@@ -90,6 +93,7 @@ def test_one_that_somebody_changed_is_found_and_done_again(machine: Machine, cha
     assert not (core.parent / "plugin.py").exists()
 
 
+@pytest.mark.exhaustive
 def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
     lock = machine.lock()
     with ThreadPoolExecutor(2) as pool:
@@ -98,6 +102,7 @@ def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
     assert _said(both[0].result().python).startswith("2.1 1.0")
 
 
+@pytest.mark.exhaustive
 def test_a_python_that_is_not_there_is_named_with_what_is(machine: Machine) -> None:
     lock = replace(machine.lock(), python="3.99.1")
     with pytest.raises(
@@ -108,12 +113,14 @@ def test_a_python_that_is_not_there_is_named_with_what_is(machine: Machine) -> N
     assert [one.is_torn for one in build.all_built(machine.cache)] == [True]
 
 
+@pytest.mark.exhaustive
 def test_a_lock_of_another_platform_is_refused(machine: Machine) -> None:
     lock = replace(machine.lock(), platform="win-amd64")
     with pytest.raises(StackError, match=r"needs Python .* for win-amd64, and .*; accept tonight"):
         build.built(machine.cache, lock, [machine.python])
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_installed_leaves_nothing_but_its_mark_to_be_done_again(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +134,7 @@ def test_what_cannot_be_installed_leaves_nothing_but_its_mark_to_be_done_again(
     assert torn.is_torn and not (torn.folder / "venv").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -137,6 +145,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(
         build.built(file, lock, [machine.python])
 
 
+@pytest.mark.exhaustive
 def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: Machine) -> None:
     lock = machine.lock()
     kept = build.built(machine.cache, lock, [machine.python])

@@ -32,6 +32,7 @@ def test_what_the_index_does_not_have_is_an_error_with_the_words_of_pip(machine:
         machine.lock()
 
 
+@pytest.mark.exhaustive
 def test_what_has_sources_alone_cannot_be_locked(machine: Machine) -> None:
     found = interpreter.installed(machine.python).stack(["framework"])
     (machine.index / "framework-1.0-py3-none-any.whl").unlink()
@@ -52,6 +53,7 @@ def test_wheels_are_fetched_once_and_kept_when_the_index_drops_them(machine: Mac
     )
 
 
+@pytest.mark.exhaustive
 def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
     lock = machine.lock()
     core, framework = lock.packages
@@ -61,6 +63,7 @@ def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
     assert not list(wheels.folder_of(machine.cache).iterdir())
 
 
+@pytest.mark.exhaustive
 def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Machine) -> None:
     wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = 'rebuilt'\n"})
     lock = machine.lock()
@@ -68,6 +71,7 @@ def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Mac
         wheels.fetched(machine.cache, lock, machine.python)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scheme", ["purelib", "platlib"])
 def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_wheel(
     machine: Machine, tmp_path: Path, scheme: str
@@ -79,6 +83,7 @@ def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_whe
     assert path.name == native.name
 
 
+@pytest.mark.exhaustive
 def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Machine) -> None:
     lock = machine.lock()
     path = wheels.fetched(machine.cache, lock, machine.python)[0]

@@ -84,11 +84,13 @@ def test_both_files_of_jax_hold_the_same_collectives(by_jax: Recording) -> None:
     _same(_durations(chrome), _durations(_read(by_jax)))
 
 
+@pytest.mark.exhaustive
 @needs("tensorflow")
 def test_every_event_of_tensorflow_is_what_jaxs_reader_says(by_tensorflow: Recording) -> None:
     _assert_all_events_are_the_same(by_tensorflow)
 
 
+@pytest.mark.exhaustive
 @needs("tensorflow")
 def test_the_durations_of_tensorflow_end_when_the_values_are_returned(
     by_tensorflow: Recording,

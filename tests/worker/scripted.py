@@ -33,7 +33,10 @@ WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
 class Program(AbstractProgram):
-    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call."""
+    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call.
+
+    `calls` are the iterations of each call, `runs` of those that were not empty.
+    """
 
     compile_s = 0.5
     compiled_memory_bytes = 4242
@@ -53,20 +56,12 @@ class Program(AbstractProgram):
         self.most_iterations = most
         self.proof = build.proof()
         self.events: list[Event] = []
+        self.calls: list[int] = []
+        self.runs: list[int] = []
         self.clock_s = 0.0
         self._seconds = seconds
         self._call_s = call_s
         self._wrong_at = wrong_at
-
-    @property
-    def calls(self) -> list[int]:
-        """How many iterations each call had, empty ones too."""
-        return [iterations for name, iterations in self.events if name == "run"]
-
-    @property
-    def runs(self) -> list[int]:
-        """The same without empty ones."""
-        return [iterations for iterations in self.calls if iterations]
 
     def now_s(self) -> float:
         """The clock."""
@@ -80,6 +75,8 @@ class Program(AbstractProgram):
         self.clock_s += self._call_s(len(self.calls))
         self.clock_s += iterations * self._seconds(len(self.runs)) if iterations else 0.0
         self.events.append(("run", iterations))
+        self.calls.append(iterations)
+        self.runs += [iterations] if iterations else []
 
     def check(self, iterations: int) -> int:
         self.clock_s += BESIDE_S

@@ -109,7 +109,6 @@ def test_a_single_chain_as_short_as_an_empty_call_is_enough_to_be_told_from_none
         _slopes(program)
 
 
-@pytest.mark.slow
 def test_a_clock_that_does_not_move_gives_no_time() -> None:
     with pytest.raises(MeasuringError, match="a chain of 1000 took 0 s"):
         _slopes(Program(lambda _: 0.0))

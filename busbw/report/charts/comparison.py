@@ -49,7 +49,7 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
         y=_axis([y for one in series for _, y in one.points]),
         series=(*series, *limits),
         bands=tuple(intervals),
-        rules=(Rule(label="1", at=1.0),),
+        rules=(Rule(label="no change", at=1.0),),
         marks=marks,
         description=" ".join(said),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from ..chart import Direction, Mark, Rule, Style
 from .config import SMALL
 from .labels import ABOVE, AROUND, ENDS, UPWARDS, Labels, Place
-from .layout import plain, text_px
+from .layout import cut, plain, text_px
 from .looks import Look
 from .palette import Theme
 from .plane import Plane
@@ -85,12 +85,14 @@ class Annotations:
             ends = [((width if one.align == "right" else 0.0, y), one) for one in ENDS]
         else:
             ends = [((self._plane.x_px(rule.at), height), UPWARDS)]
-        length = min(self._room(ends[0][1]), text_px(plain(rule.label), SMALL))
-        index = self._labels.add(ends, length)
+        text = self._rule_text(rule, ends[0][1])
+        index = self._labels.add(ends, text_px(text, SMALL))
         return ends[index][1] if index >= 0 else None
 
-    def _room(self, place: Place) -> float:
-        return self._plane.head_px if place.upright else self._plane.size.plot_width - 10.0
+    def _rule_text(self, rule: Rule, place: Place) -> str:
+        room = self._plane.head_px if place.upright else self._plane.size.plot_width - 10.0
+        # A limit of Vega's measures the text again and again.
+        return cut(rule.label, room, font=SMALL)
 
     def _rule_texts(self, rules: Sequence[Rule], place: Place) -> Iterator[Spec]:
         if place.upright:
@@ -100,9 +102,8 @@ class Annotations:
             end = {"x": {"value": 0 if place.align == "left" else "width"}}
             mark = {"dx": place.dx, "dy": place.dy}
         mark |= {"type": "text", "align": place.align, "baseline": "middle"}
-        mark |= {"limit": self._room(place)}
         encoding = {**self._across(rules[0]), **end, "text": {"field": "label"}}
-        values = [{**self._at(one), "label": plain(one.label)} for one in rules]
+        values = [{**self._at(one), "label": self._rule_text(one, place)} for one in rules]
         for look in (self._halo(), {"color": self._theme.muted}):
             yield {"data": {"values": values}, "mark": mark | look, "encoding": encoding}
 

@@ -182,7 +182,8 @@ class _Drawing:
 
     def _dates(self) -> Iterator[Spec]:
         """Above and below the rows, at the begin of months or, of few nights, at some of them."""
-        ticks, labels = [], []
+        ticks: list[tuple[float, float, str]] = []
+        labels: list[tuple[float, float, str]] = []
         for column, text in _dates(self.heatmap.columns, self.width - self.left, self.column):
             x = self.left + column * self.column
             ticks += [(x, y, f"v{_TICK}") for y in (_LINE - _TICK, self.bottom + 2)]

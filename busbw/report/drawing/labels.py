@@ -5,6 +5,7 @@ Pixels from the lower left; lengths of text are estimates. Knows no chart and no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,12 +21,14 @@ class Place:
     """Where a label is from what it labels, in pixels to the right and downwards.
 
     `align` is the end of the text that is there; an upright one runs upwards from its left end.
+    `cost` is how many points it may hide less than a place that is nearer.
     """
 
     dx: int
     dy: int
     align: str = "center"
     upright: bool = False
+    cost: int = 0
 
 
 AROUND = (
@@ -33,6 +36,9 @@ AROUND = (
     *(Place(dx=-14, dy=0, align="right"), Place(dx=14, dy=0, align="left")),
     *(Place(dx=8, dy=17, align="right"), Place(dx=8, dy=-15, align="right")),
     *(Place(dx=-8, dy=17, align="left"), Place(dx=-8, dy=-15, align="left")),
+    *(Place(dx=0, dy=32, cost=2), Place(dx=0, dy=-30, cost=2)),
+    *(Place(dx=8, dy=32, align="right", cost=2), Place(dx=8, dy=-30, align="right", cost=2)),
+    *(Place(dx=-8, dy=32, align="left", cost=2), Place(dx=-8, dy=-30, align="left", cost=2)),
 )
 ABOVE = (
     Place(dx=0, dy=-13),
@@ -97,12 +103,12 @@ class Labels:
 
         -1 where another label is near all of them, or they leave the picture.
         """
-        best, fewest = -1, len(self._points) + 1
+        best, fewest = -1, math.inf
         for index, (at, place) in enumerate(anchors):
             box = Box.of(at, length, place)
             if not self._is_free(box):
                 continue
-            hidden = sum(map(box.holds, self._points))
+            hidden = place.cost + sum(map(box.holds, self._points))
             if hidden < fewest:
                 best, fewest = index, hidden
         if best >= 0:

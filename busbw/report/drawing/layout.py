@@ -17,10 +17,12 @@ from ..chart import Axis, Chart, Position, Scale
 _LONGEST = 200
 # A character of text, in pixels, by the size of its font.
 _PER_POINT = 0.53
-_PER_CAPITAL = 0.7
+_PER_NARROW, _PER_OTHER, _PER_CAPITAL = 0.32, 0.56, 0.7
+_NARROW = frozenset(" .,:;'!|()[]ijl-")
 _TICK_PX = 46
 _LEGEND_SYMBOL_PX = 34
 _STEPS = (1, 2, 4, 5, 10)
+_MOST_STEPS = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +52,18 @@ def plain(text: str, longest: int = _LONGEST) -> str:
 
 def text_px(text: str, font: int) -> float:
     """About how long a line of text is."""
-    return font * sum(_PER_CAPITAL if one.isupper() or one == "_" else _PER_POINT for one in text)
+    narrow = sum(one in _NARROW for one in text)
+    wide = sum(one.isupper() or one == "_" for one in text)
+    others = len(text) - narrow - wide
+    return font * (_PER_NARROW * narrow + _PER_CAPITAL * wide + _PER_OTHER * others)
+
+
+def cut(text: str, width: float, *, font: int) -> str:
+    """A line of text that is no longer than `width` pixels."""
+    line = plain(text)
+    while len(line) > 4 and text_px(line, font) > width:
+        line = plain(line, len(line) - 1)
+    return line
 
 
 def wrapped(text: str, width: int, *, font: int, most: int) -> list[str]:
@@ -117,7 +130,7 @@ class Range:
 def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
     """Where a logarithmic axis has ticks: powers of two, or 1, 2 and 5 times powers of ten.
 
-    None leaves it to whoever draws.
+    Between neighbouring ones of these also at others. None leaves it to whoever draws.
     """
     if axis.scale is Scale.LOG2:
         first, last = math.ceil(math.log2(found.low)), math.floor(math.log2(found.high))
@@ -130,9 +143,18 @@ def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
             values = [digit * 10.0**power for power in powers for digit in digits]
             inside = [one for one in values if found.low <= one <= found.high]
             if len(inside) <= max(3, length // 32):
-                return inside
-        return inside
+                break
+        return inside if len(inside) > 2 else _steps(found)
     return None
+
+
+def _steps(found: Range) -> list[float]:
+    """Ticks of a range of less than a decade: steps of 1, 2 or 5 times a power of ten."""
+    span = found.high - found.low
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(one * power for one in (1, 2, 5, 10) if span / (one * power) <= _MOST_STEPS)
+    first, last = math.ceil(found.low / step), math.floor(found.high / step)
+    return [round(count * step, 12) for count in range(first, last + 1)]
 
 
 def number(x: Position, names: Mapping[Position, int]) -> float:

@@ -25,7 +25,7 @@ _PAYLOAD_TEXT = (
 _NUMBER_TEXT = "format(datum.value, '~g')"
 _DATE_PX = 90
 # The longest label of a vertical rule that is written in full.
-_MOST_HEAD_PX, _HEAD_GAP_PX = 140.0, 8.0
+_MOST_HEAD_PX, _HEAD_GAP_PX = 144.0, 8.0
 # Beyond it dates are months, and below it hours are shown.
 _MONTHS, _HOURS = timedelta(days=120), timedelta(days=3)
 
@@ -74,6 +74,8 @@ class Plane:
         shown: Spec = {"title": plain(axis.heading, 60), "grid": True}
         if axis.scale is Scale.CATEGORY:
             order = list(self._shown_names.values())
+            widest = max((text_px(one, SMALL) for one in order), default=0.0)
+            shown["labelAngle"] = 0 if widest * len(order) < 0.9 * length else 270
             return {"field": field, "type": "nominal", "sort": order, "axis": shown}
         if axis.scale is Scale.TIME:
             shown |= {"format": self._date_form(), "tickCount": max(2, length // _DATE_PX)}

@@ -118,7 +118,9 @@ class _Drawing:
             "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
             "encoding": {**self.plane.xy(), **self._styles("color", "strokeDash")},
         }
-        yield self._dots([one for one in dots if one not in many], _DOT)
+        few = [one for one in dots if one not in many]
+        if few or not many:
+            yield self._dots(few, _DOT)
 
     def _dots(self, series: Sequence[Series], size: int) -> Spec:
         return {

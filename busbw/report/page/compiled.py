@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from busbw.model import Outcome, plural
 
@@ -23,7 +24,7 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
         "compilers": ", ".join(dict.fromkeys(c.release for c in session.compilers if c.release)),
         "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
         "host": session.host,
-        "file": session.name,
+        "file": PurePath(session.name).name,
     }
     shown = {name: text for name, text in facts.items() if text}
     return (*answers(session.answer), Facts(facts=shown))

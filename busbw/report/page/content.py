@@ -71,6 +71,14 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Gallery:
+    """Small figures side by side, drawn once: they are the same on a phone."""
+
+    kind: ClassVar[str] = "gallery"
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
     """A table of its own; a folded one shows its title until it is opened."""
 
@@ -88,7 +96,7 @@ class Trends:
     cases: tuple[CaseNights, ...]
 
 
-Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Listing | Trends
+Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Gallery | Listing | Trends
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from .. import charts
 from ..nights import CaseNights, MachineNights
 from ..picture import table_of
 from ..table import Column, Row, Table, TextLine, ratio_text
-from .content import Figure, Part, Points, Section, Text, Trends
+from .content import Figure, Gallery, Part, Points, Section, Text, Trends
 
 _MOST_CHARTS = 12
 _MOST_CHANGES = 24
@@ -51,9 +51,27 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
                 title=f"All cases of {series.name} together:",
                 points=tuple(one.sentence for one in reversed(series.shared)),
             )
+    yield from _lost(machine)
     yield from _changes(machine)
     for heatmap in charts.ratios(machine):
         yield Figure(picture=heatmap, table=table_of(heatmap))
+
+
+def _lost(machine: MachineNights) -> Iterator[Part]:
+    """The cases that have given no time since some night, though they did before."""
+    found: dict[tuple[int, str], list[str]] = {}
+    for case in machine.cases:
+        since = case.without_time_since
+        if since is not None:
+            night = case.nights[since]
+            assert night is not None
+            found.setdefault((since, night.outcome.value), []).append(case.case.name)
+    if found:
+        points = (
+            f"since {machine.nights[since].began:%Y-%m-%d}: {_named(names)}: {outcome}"
+            for (since, outcome), names in sorted(found.items(), reverse=True)
+        )
+        yield Points(title="Cases without a time since:", points=tuple(points))
 
 
 def _changes(machine: MachineNights) -> Iterator[Part]:
@@ -64,7 +82,7 @@ def _changes(machine: MachineNights) -> Iterator[Part]:
             key = (one.night, one.changes, one.reason)
             cases.setdefault(key, []).append((one.ratio, case))
     if not cases:
-        yield Text(text="No case changed its level.")
+        yield Text(text="No level of a case changed.")
         return
     ordered = sorted(cases.items(), key=lambda item: -item[0][0])
     points = []
@@ -84,29 +102,35 @@ _MOST_NAMED = 4
 def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
     """Which cases, and by how much: one by name, several by the range of their ratios."""
     ratios = sorted(ratio for ratio, _ in found)
-    names = [case.case.name for _, case in found]
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = len(names) - _MOST_NAMED
-    shown += f" and {plural(more, 'case')} more" if more > 0 else ""
+    shown = _named([case.case.name for _, case in found])
     if len(ratios) == 1:
         return f"{shown} takes {ratio_text(ratios[0])} x the time of before"
     span = f"{ratio_text(ratios[0])} to {ratio_text(ratios[-1])}"
     return f"{shown} take {span} x the time of before"
 
 
+def _named(names: Sequence[str]) -> str:
+    """A few of them, and how many more."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (
+        f" and {plural(more, 'case')} more" if more > 0 else ""
+    )
+
+
 def _changed(machine: MachineNights) -> Iterator[Part]:
-    """A chart for each case that changed."""
+    """A small chart for each case that changed."""
     changed = _ordered(machine.cases)
-    for one in changed[:_MOST_CHARTS]:
-        chart = charts.case_history(machine, one)
-        yield Figure(picture=chart, table=table_of(chart))
+    drawn = [charts.case_history(machine, one) for one in changed[:_MOST_CHARTS]]
+    if drawn:
+        yield Gallery(figures=tuple(Figure(picture=one, table=table_of(one)) for one in drawn))
     left_out = len(changed) - _MOST_CHARTS
     if left_out > 0:
         yield Text(text=f"{plural(left_out, 'case')} more changed, by less: see all cases below.")
 
 
 def _ordered(cases: Sequence[CaseNights]) -> list[CaseNights]:
-    """Those that changed: of each night with changes the case that changed most, then the next."""
+    """Those without a time first; of each night with changes what changed most, then the next."""
+    lost = [one for one in cases if one.without_time_since is not None]
     nights: dict[int, list[tuple[float, CaseNights]]] = {}
     for case in cases:
         for one in case.changes:
@@ -117,7 +141,7 @@ def _ordered(cases: Sequence[CaseNights]) -> list[CaseNights]:
         for place, (_, case) in enumerate(sorted(found, key=lambda item: -item[0]))
     ]
     ordered = sorted(ranked, key=lambda item: item[:2])
-    return list({id(case): case for *_, case in ordered}.values())
+    return list({id(case): case for case in [*lost, *(one for *_, one in ordered)]}.values())
 
 
 _COLUMNS = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from types import ModuleType
@@ -23,8 +23,8 @@ from .content import Figure, Page, Section
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
 _MARK = '<meta name="generator" content="busbw page">'
-# A picture for a window of a computer, and one for that of a phone and for narrow columns.
-_WIDE, _NARROW = Size(width=860), Size(width=350)
+# A picture for a window of a computer, one for that of a phone, and one for both.
+_WIDE, _NARROW, _SMALL = Size(width=860), Size(width=350), Size(width=400)
 
 
 def html(page: Page) -> str:
@@ -39,7 +39,11 @@ def html(page: Page) -> str:
     )
     markup: Callable[[str], str] = importlib.import_module("markupsafe").Markup
     drawn = _Pictures(markup)
-    environment.globals |= {"pictures": drawn.of, "trend": drawn.trend}
+    environment.globals |= {
+        "pictures": drawn.of,
+        "small": drawn.small,
+        "trend": drawn.trend,
+    }
     colours = f"{variables(LIGHT, ':root')}@media (prefers-color-scheme:dark){{" + (
         f"{variables(DARK, ':root')}}}"
     )
@@ -106,10 +110,17 @@ class _Pictures:
 
     def of(self, figure: Figure) -> list[tuple[str, str]]:
         """Its pictures with what they are for, ``wide`` and ``narrow``."""
+        return self._drawn(figure, {"wide": _WIDE, "narrow": _NARROW})
+
+    def small(self, figure: Figure) -> list[tuple[str, str]]:
+        """A picture for every window."""
+        return self._drawn(figure, {"small": _SMALL})
+
+    def _drawn(self, figure: Figure, sizes: Mapping[str, Size]) -> list[tuple[str, str]]:
         number = next(self.numbers)
         return [
-            (width, self.markup(_drawn(figure.picture, size, f"picture-{number}-{width}")))
-            for width, size in (("wide", _WIDE), ("narrow", _NARROW))
+            (name, self.markup(_svg(figure.picture, size, f"picture-{number}-{name}")))
+            for name, size in sizes.items()
         ]
 
     def trend(self, case: CaseNights) -> str:
@@ -117,5 +128,5 @@ class _Pictures:
         return self.markup(sparkline(case))
 
 
-def _drawn(picture: Picture, size: Size, name: str) -> str:
+def _svg(picture: Picture, size: Size, name: str) -> str:
     return svg(picture, size, name=name, standalone=False)

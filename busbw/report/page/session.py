@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from busbw.model import Outcome, Verdict, bytes_text, plural
 
@@ -71,7 +72,7 @@ def _details(session: Session) -> dict[str, str]:
         "injected": ", ".join(sorted(injected)),
         "measuring": f"{session.measuring_s:.0f} s" if session.measuring_s else "",
         "load at the begin": "" if environment.load is None else f"{environment.load:.2g}",
-        "file": session.name,
+        "file": PurePath(session.name).name,
     }
 
 

@@ -9,21 +9,24 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import baselines, driver, grid, hardware, metrics, shipped, writing
+from busbw import baselines, driver, grid, hardware, metrics, report, shipped, writing
 from busbw.commands.command import (
     CommandError,
     Commands,
     add_command,
     add_page_options,
     check_document,
+    check_file,
     local_executor,
     starter,
     usage_error,
+    write_file,
     write_page,
 )
+from busbw.commands.published import published_chart, published_files
 from busbw.frameworks import COMPILED
 from busbw.model import (
     KIB,
@@ -47,6 +50,8 @@ from .page import tpu_v2_page
 ORDER = 4
 _PAYLOADS = metrics.parse_payloads("1K:1024M")
 _TIMEOUT_S = 600.0
+_DEVICE = "tpu-v2"
+_PICTURE_REFUSED = "busbw tpu-v2: --document: "
 
 # The batch of each slice, in rows, is the source's for all cores together.
 _SLICES = tuple(
@@ -65,8 +70,9 @@ _ITEM_BYTES = 4
 
 _DESCRIPTION = """
 Compile all-reduce and a training step for the four slices of the published TPU v2 table, and write
-a page of Markdown with what the compiler makes of them next to the published figures. This takes
-minutes and needs no TPU.
+a page of Markdown with what the compiler makes of them next to the published figures. With
+--document=page.md a picture of these figures is written to page.svg. This takes minutes and needs
+no TPU.
 """
 
 
@@ -107,6 +113,7 @@ def run(options: argparse.Namespace) -> int:
     with usage_error(baselines.BaselineError, where="--baselines: "):
         baselines.check_folder(options.baselines)
     check_document(options, options.baselines.rglob("*.json"))
+    picture = _picture(options)
     cache = driver.cache_folder(options.compile_cache)
     if cache is not None:
         with usage_error(writing.Refused, where="--compile-cache: "):
@@ -120,11 +127,38 @@ def run(options: argparse.Namespace) -> int:
             cache=cache,
             on_progress=_progress,
         )
-        lines = _page(options, compiling)
+        lines = _page(options, compiling, picture.path.name if picture is not None else None)
+    if picture is not None and write_file(picture.content, picture.path, _PICTURE_REFUSED):
+        return 1
     return write_page(lines, options)
 
 
-def _page(options: argparse.Namespace, compiling: driver.Parallel) -> list[str]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Picture:
+    """The file that a page shows."""
+
+    path: Path
+    content: str
+
+
+def _picture(options: argparse.Namespace) -> _Picture | None:
+    """What is drawn next to a page in a file such as page.md; none where vl-convert is missing."""
+    document: Path | None = options.document
+    paths = published_files(options.baselines, _DEVICE)
+    if document is None or document.suffix in ("", ".svg") or not paths:
+        return None
+    path = document.with_suffix(".svg")
+    check_file("--document", path, "a picture of busbw figure", report.is_picture, paths)
+    try:
+        return _Picture(path=path, content=report.svg(published_chart(paths), report.Size()))
+    except report.PictureError as error:
+        print(f"busbw tpu-v2: the page has no picture: {error}", file=sys.stderr)
+        return None
+
+
+def _page(
+    options: argparse.Namespace, compiling: driver.Parallel, picture: str | None
+) -> list[str]:
     compilers = compiling.describe("", [one.topology for one in _SLICES])
     for compiler in compilers:
         if compiler.missing:
@@ -142,7 +176,8 @@ def _page(options: argparse.Namespace, compiling: driver.Parallel) -> list[str]:
         [_job(part, one) for part, _, case in asked for one in (case, *_steps(part, case).values())]
     )
     _check(compiling.results)
-    return tpu_v2_page([_cell(one, compiling.results) for one in asked], compilers[0])
+    cells = [_cell(one, compiling.results) for one in asked]
+    return tpu_v2_page(cells, compilers[0], picture)
 
 
 def _no_page(reasons: str) -> CommandError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from importlib import resources
+from urllib.parse import quote
 
 from busbw import metrics
 from busbw.hardware import wraps
@@ -18,6 +19,7 @@ from busbw.report import Table, filled, rendered, section, text_table
 from .cells import TpuV2Cell, Way, gib_text, of_slice, slices_of, summary_lines
 
 _TEXT = resources.files(__package__) / "page.md"
+_PICTURE = resources.files(__package__) / "picture.md"
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _CHOICE = ("strategy", "emitter", "colors", "phases")
 _PARTS_HEAD = (
@@ -26,10 +28,13 @@ _PARTS_HEAD = (
 )
 
 
-def tpu_v2_page(cells: Sequence[TpuV2Cell], compiler: Compiler) -> list[str]:
-    """The whole page."""
+def tpu_v2_page(
+    cells: Sequence[TpuV2Cell], compiler: Compiler, picture: str | None = None
+) -> list[str]:
+    """The whole page; `picture` is the name of the file next to it that it shows, if any."""
     return filled(
         _TEXT,
+        picture=_picture(picture) if picture is not None else [],
         compiler=[_compiler_text(compiler)],
         summary=summary_lines(cells),
         all_reduce=_all_reduce(cells),
@@ -37,6 +42,10 @@ def tpu_v2_page(cells: Sequence[TpuV2Cell], compiler: Compiler) -> list[str]:
         parts=rendered("markdown", _parts(cells)),
         doubts=[*_doubts(cells), ""],
     )
+
+
+def _picture(name: str) -> list[str]:
+    return [*filled(_PICTURE, file=[quote(name)]), ""]
 
 
 def _compiler_text(compiler: Compiler) -> str:

@@ -7,8 +7,10 @@ import pytest
 from busbw.report.drawing.layout import (
     Range,
     Size,
+    cut,
     legend_columns,
     plain,
+    text_px,
     ticks,
     unlike,
     wrapped,
@@ -22,6 +24,19 @@ WHOLE = Range(low=900.0, high=2.0**30 * 1.4, is_log=True)
 @pytest.mark.parametrize(("length", "powers"), [(330, range(10, 31, 4)), (940, range(10, 31, 2))])
 def test_payloads_have_ticks_at_powers_of_two_as_many_as_fit(length: int, powers: range) -> None:
     assert ticks(PAYLOAD, WHOLE, length) == [2.0**power for power in powers]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "values"),
+    [
+        (1.5, 6.3, [2.0, 3.0, 4.0, 5.0, 6.0]),
+        (1.01, 1.09, [1.02, 1.04, 1.06, 1.08]),
+        (21.0, 24.0, [21.0, 21.5, 22.0, 22.5, 23.0, 23.5, 24.0]),
+        (9.0, 9.5, [9.0, 9.1, 9.2, 9.3, 9.4, 9.5]),
+    ],
+)
+def test_rates_that_are_close_have_ticks_too(low: float, high: float, values: list[float]) -> None:
+    assert ticks(BUSBW, Range(low=low, high=high, is_log=True), 300) == pytest.approx(values)
 
 
 def test_rates_have_ticks_at_powers_of_ten_and_between_them_where_there_is_room() -> None:
@@ -49,6 +64,14 @@ def test_lines_are_no_wider_than_the_picture_and_no_more_than_allowed() -> None:
     assert len(lines) == 3 and lines[-1].endswith("...")
     assert max(map(len, lines)) * 12 * 0.5 < 400
     assert wrapped("y" * 500, 400, font=12, most=2)[0] == "y" * 62
+
+
+def test_a_text_that_is_cut_is_as_long_as_there_is_room_and_says_so() -> None:
+    whole = "libtpu 0.0.34 -> 0.0.35"
+    assert cut(whole, 200, font=11) == whole
+    short = cut(whole, 100, font=11)
+    assert short.startswith("libtpu 0.0") and short.endswith("...") and text_px(short, 11) <= 100
+    assert len(cut(whole, 1, font=11)) <= 4
 
 
 def test_names_that_are_cut_stay_different() -> None:

@@ -55,3 +55,30 @@ def test_series_differ_without_red_and_without_green(
     seen = [_seen(one, matrix) for one in theme.series]
     for one, other in itertools.combinations(seen, 2):
         assert sum((a - b) ** 2 for a, b in zip(one, other)) ** 0.5 > 0.12
+
+
+def _distance(one: list[float], other: list[float]) -> float:
+    return float(sum((a - b) ** 2 for a, b in zip(one, other)) ** 0.5)
+
+
+_AS_IS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+@each_theme
+@pytest.mark.parametrize("matrix", [_AS_IS, NO_RED, NO_GREEN], ids=["all", "no red", "no green"])
+def test_bins_of_a_heat_map_differ_from_their_neighbours_and_from_the_other_side(
+    theme: Theme, matrix: tuple[tuple[float, ...], ...]
+) -> None:
+    scale = [*reversed(theme.faster), theme.same, *theme.slower]
+    seen = [_seen(one, matrix) for one in scale]
+    assert min(itertools.starmap(_distance, itertools.pairwise(seen))) > 0.1
+    sides = itertools.product(theme.faster, theme.slower)
+    assert min(_distance(_seen(a, matrix), _seen(b, matrix)) for a, b in sides) > 0.1
+
+
+@each_theme
+def test_bins_stand_out_the_more_the_farther_they_are_from_the_middle(theme: Theme) -> None:
+    for side in (theme.slower, theme.faster):
+        contrasts = [_contrast(one, theme.same) for one in side]
+        assert contrasts == sorted(contrasts) and contrasts[0] > 1.3
+    assert _contrast(theme.failed, theme.background) > 3

@@ -141,3 +141,9 @@ def test_a_published_time_that_falls_is_told_with_what_the_algorithm_does_there(
 def test_an_all_reduce_alone_that_does_not_fit_is_said() -> None:
     text = page(HALF, cell(GIB, published(None), OOM))
     assert "The all-reduce alone is out of memory at v2-128 1024M." in text
+
+
+def test_a_page_shows_a_picture_only_where_there_is_one() -> None:
+    assert "![" not in page(HALF)
+    text = "\n".join(tpu_v2_page([HALF], COMPILER, "a b.svg"))
+    assert "memory](a%20b.svg)\n" in text and "figures are\nin the tables below.*\n\n## In" in text

@@ -18,11 +18,14 @@ from busbw.traces import WantedEvents, collectives
 from busbw.traces.collectives import Overlap, is_work_or_wanted
 from busbw.worker.backends.base import Reader
 from busbw.worker.backends.framework import read_files
+from tests.sweep import sweep
 from tests.traces import extract
 from tests.worker.backends import real
 
 RECORDINGS = ("jax_cpu", "tensorflow_cpu")
-FRAMEWORKS = [pytest.param(name, marks=real.needs(name), id=name) for name in ("jax", "tensorflow")]
+FRAMEWORKS = sweep(
+    pytest.param(name, marks=real.needs(name), id=name) for name in ("jax", "tensorflow")
+)
 
 _READ = """
 import os, sys

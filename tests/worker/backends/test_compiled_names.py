@@ -1,8 +1,8 @@
 """Every collective that XLA's compilers make of our programs is one that a recording is read for.
 
 A recording holds the names of these instructions. A compiler that gives others would leave
-`--clock=device` without a time, and turns this red before a night does. In the gate a few programs
-are compiled, with BUSBW_PROGRAMS=all those of every topology.
+`--clock=device` without a time, and turns this red before a night does. `tox -e exhaustive`
+compiles a few programs, with BUSBW_PROGRAMS=all those of every topology.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from busbw.worker.backends.hlo import text as hlo
 from tests.worker.backends import compiled_texts, real
 from tests.worker.backends.compiled_texts import Program
 
-pytestmark = [real.needs("jax"), real.needs("libtpu")]
+pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
 
 IS_ALL = os.environ.get("BUSBW_PROGRAMS") == "all"
 FEW = ("v2:2x2", "v5e:2x4", "tpu7x:2x2x1", "h100:8")

@@ -9,6 +9,7 @@ import pytest
 from busbw.collectives import COLLECTIVES
 from busbw.model import Failure, FailureKind, Run, Spec
 from tests import build
+from tests.sweep import sweep
 from tests.worker.backends import real
 
 pytestmark = real.needs("jax")
@@ -164,7 +165,7 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
     assert run.phases_s["recording"] > 0
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", sweep([2, 3]))
 def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
     (run,) = real.launch([_spec()], ranks=ranks)
     assert isinstance(run, Run), run

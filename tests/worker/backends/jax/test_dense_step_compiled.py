@@ -16,6 +16,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import Capability, Case, Compiled, Failure, FailureKind
 from busbw.workloads import Batch
 from tests import build
+from tests.sweep import sweep
 
 from ..real import TIMEOUT_S, needs
 
@@ -85,6 +86,7 @@ def _said(script: str, asked: object) -> Any:
     return json.loads(line[7:])
 
 
+@pytest.mark.exhaustive
 def test_all_ranks_together_descend_along_the_gradient_of_all_rows() -> None:
     *given, new, losses = _said(_ON_THE_CPU, wire.to_json(STEP))
     wanted, taken = _said(_REFERENCE, given)
@@ -93,6 +95,7 @@ def test_all_ranks_together_descend_along_the_gradient_of_all_rows() -> None:
     assert losses == pytest.approx(each, rel=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_each_rank_draws_rows_of_its_own() -> None:
     *_, labels, _, losses = _said(_ON_THE_CPU, wire.to_json(build.step(ranks=4, batch=Batch.DRAWN)))
     assert len(labels) == 4 * 16
@@ -121,7 +124,7 @@ def _compiled(*steps: Case) -> dict[Case, Compiled | Failure]:
 
 @needs_libtpu
 @pytest.mark.parametrize("batch", list(Batch))
-@pytest.mark.parametrize("inputs", [1, 512])
+@pytest.mark.parametrize("inputs", sweep([1, 512]))
 def test_libtpu_s_program_holds_one_all_reduce_of_the_gradient(batch: Batch, inputs: int) -> None:
     step = build.step(payload_bytes=2048 * inputs, rows=128, batch=batch)
     found = _compiled(step)[step]

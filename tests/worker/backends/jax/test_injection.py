@@ -11,7 +11,7 @@ from busbw.model import Extra, Failure, FailureKind, Injection, Run
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
-pytestmark = real.needs("jax")
+pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
 # A step of the busy loop is three shifts and exclusive ors; the collective has none.
 BUSY = """

@@ -56,6 +56,7 @@ def test_a_step_holds_the_all_reduce_of_its_gradient_and_all_weights_are_checked
     assert run.clock == "host"
 
 
+@pytest.mark.exhaustive
 def test_over_two_ranks_a_step_is_as_right_as_over_four() -> None:
     (run,) = real.launch([_step(2**15)], ranks=2)
     assert isinstance(run, Run), run
@@ -184,6 +185,7 @@ def sabotaged() -> Results:
     return real.sabotaged("tensorflow", SABOTAGES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["nothing", "lengths"])
 def test_weights_are_the_reference_s_after_chains_of_every_length(
     sabotaged: Results, name: str
@@ -191,6 +193,7 @@ def test_weights_are_the_reference_s_after_chains_of_every_length(
     assert isinstance(sabotaged[name], Run), sabotaged[name]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
@@ -214,6 +217,7 @@ def test_a_broken_step_is_a_failure_and_never_a_time(
     assert (found.kind, said in found.message) == (kind, True), found.message
 
 
+@pytest.mark.exhaustive
 def test_a_sleep_is_the_host_s_and_can_be_injected(sabotaged: Results) -> None:
     found = sabotaged["sleep"]
     assert isinstance(found, Run), found

@@ -8,7 +8,7 @@ from busbw.model import Extra, Failure, FailureKind, Injection, Run
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 SABOTAGES = {
     "delay": Sabotage(code="", injection=Injection(extra=Extra.DELAY, share=0.1)),

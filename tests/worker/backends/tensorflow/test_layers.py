@@ -13,7 +13,7 @@ from busbw.model import Net
 
 from .. import real
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 _SCRIPT = """
 import json, os, sys

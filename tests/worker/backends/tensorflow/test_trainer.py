@@ -32,7 +32,7 @@ from tests.driver.processes import processes, wait_until
 from .. import real
 from ..examples import written
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 RANKS = 2
 SMALL = build.training_request(strategy=Under.ONE_DEVICE, ranks=RANKS, batch=32, unseen=64)

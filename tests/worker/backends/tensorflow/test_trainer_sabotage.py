@@ -15,7 +15,7 @@ import pytest
 from .. import real
 from ..examples import written
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 TIMEOUT_S = 120
 STEPS = 5

@@ -1,0 +1,55 @@
+"""Compiled sessions for tests of charts and pages; no test lives here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from busbw import report
+from busbw.model import (
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    Outcome,
+    SessionOutcome,
+    SessionVerdict,
+    Spec,
+)
+from tests import build
+
+RELEASE = "libtpu 0.0.42"
+
+
+def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:
+    """A case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
+    case = build.case(payload_bytes=payload_bytes, ranks=8)
+    topology = changes.pop("topology", "v5e:2x4")
+    spec = Spec(framework="jax", payload_bytes=payload_bytes, workload=case.workload)
+    now = None if peak_bytes is None else build.compiled(peak_bytes=peak_bytes)
+    ordinary = CompiledVerdict(
+        spec=CompileSpec(topology=topology, spec=spec),
+        outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
+        failed=False,
+        text="as before",
+        case=case,
+        release=RELEASE,
+        now=now,
+        baseline=build.compiled_baseline(now, case=case),
+    )
+    return replace(ordinary, **changes)
+
+
+def compiled_session(
+    *verdicts: CompiledVerdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
+) -> report.CompiledSession:
+    """The session of these verdicts, written and read back."""
+    compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
+    compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
+    answer = SessionVerdict(outcome=outcome, text="because")
+    document = report.compiled_document(
+        verdicts, answer, compilers, began=build.BEGAN, host="laptop"
+    )
+    found = report.read_results(json.dumps(document), "compiled.json")
+    assert isinstance(found, report.CompiledSession)
+    return found
