@@ -1,5 +1,5 @@
 // What is read of a page in the browser. Each function returns plain data; none leaves the page
-// changed but `unfold`. The checks are in checks.py.
+// changed but `unfold` and `shorten`. The checks are in checks.py.
 (() => {
   const seen = (element) =>
     element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
@@ -69,6 +69,10 @@
     },
 
     unfold: () => all("details").forEach((one) => (one.open = true)),
+
+    // Leave this many rows of each table.
+    shorten: (most) =>
+      all("tbody").forEach((one) => [...one.rows].slice(most).forEach((row) => row.remove())),
 
     // Whatever could run or load something.
     active: () => {

@@ -11,15 +11,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import locks
+from busbw import history, locks
+from tests.history import lines, year
 from tests.recorded.corpus import sessions
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("first", "night", "several", "recorded", "compiled", "hostile")
+KINDS = (
+    *("first", "night", "year", "several", "recorded", "compiled"),
+    *("hostile", "hostile-nights"),
+)
 HOSTILE = (
     '<b class="injected">bold</b>',
     "<script class=injected>alert(1)</script>",
@@ -50,10 +54,12 @@ def pages(folder: Path) -> Mapping[str, Path]:
     return {
         "first": first,
         "night": ground.page("night", night),
+        "year": ground.page("year", night, f"--history={ground.year()}"),
         "several": ground.page("several", night, recorded, compiled),
         "recorded": ground.page("recorded", recorded),
         "compiled": ground.page("compiled", compiled),
         "hostile": ground.page("hostile", _with_hostile_names(night, folder / "hostile.json")),
+        "hostile-nights": ground.page("hostile-nights", *ground.hostile_nights()),
     }
 
 
@@ -89,10 +95,37 @@ class Ground:
         self.session({"cases": changed}, *options, "--payloads=1K,1M,2M,4M", results, code=1)
         return self.folder / "compiled.json"
 
-    def page(self, name: str, *results: Path) -> Path:
-        """The page of these results."""
+    def year(self) -> Path:
+        """A history of a year, with changes."""
+        year.write(self.folder / "year")
+        return self.folder / "year"
+
+    def hostile_nights(self) -> tuple[str, str]:
+        """Options for a history whose hosts, versions, flags and reasons hold markup."""
+        root, reasons = self.folder / "nights", self.folder / "reasons"
+        for night in range(30):
+            name, version, package, reason, flag, host, _ = HOSTILE
+            late = night >= 15
+            for one in lines.session(f"{night:016x}", cases=8):
+                by = 1.1 if late else 1.0
+                hostile = replace(
+                    one,
+                    at=f"2026-03-{1 + night:02d}T03:00:00Z",
+                    times_us=tuple(by * time_us for time_us in one.times_us),
+                    versions={package: version if late else name},
+                    flags={"XLA_FLAGS": flag if late else ""},
+                    host=host if late else "vm",
+                )
+                history.append(root, lines.KEY, [hostile])
+        reasons.mkdir()
+        text = f"[[change]]\nsince = 2026-03-16\nreason = {json.dumps(reason)}\n"
+        (reasons / "acknowledged.toml").write_text(text)
+        return f"--history={root}", f"--baselines={reasons}"
+
+    def page(self, name: str, *words: Path | str) -> Path:
+        """The page of these results, with these options."""
         path = self.folder / f"{name}.html"
-        self._run(["-m", "busbw", "page", *map(str, results), "-o", str(path)])
+        self._run(["-m", "busbw", "page", *map(str, words), "-o", str(path)])
         return path
 
     def session(self, script: Mapping[str, Any], *options: str, code: int = 0) -> None:
