@@ -149,8 +149,7 @@ def machine_history(
     return MachineHistory(
         folder=folder,
         cases=tuple(cases),
-        # The reference's own lines are of the sessions of tonight's.
-        sessions=_first_lines([line for line in lines if not line.is_reference]),
+        sessions=_first_lines(lines),
         shared={
             series: _changes(one.segments, sessions[series], [k for k in known if k.case == "*"])
             for series, one in found.items()
@@ -160,10 +159,11 @@ def machine_history(
 
 
 def _first_lines(lines: Sequence[Line]) -> dict[str, Line]:
-    """The first line of each session."""
+    """The first line of each session; the reference's own are of the sessions of tonight's."""
     found: dict[str, Line] = {}
     for line in lines:
-        found.setdefault(line.session, line)
+        if not line.is_reference:
+            found.setdefault(line.session, line)
     return found
 
 

@@ -5,6 +5,7 @@ A label for which there is no room is left out of the picture, and stays in the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -144,14 +145,15 @@ class Annotations:
             text = plain(mark.label, _LONGEST)
             length = _BOLD * text_px(text, SMALL)
             at = self._plane.place_of(mark)
-            before = reached.get((text, mark.edge))
-            if mark.y is None:
-                reached[text, mark.edge] = at[0]
-                if before is not None and abs(at[0] - before) < length:
-                    continue
-            index = self._labels.add([(at, place) for place in places], length)
+            before = reached.get((text, mark.edge), -math.inf)
+            is_known = mark.y is None and abs(at[0] - before) < length
+            index = -1
+            if not is_known:
+                index = self._labels.add([(at, place) for place in places], length)
             if index >= 0:
                 found.setdefault(places[index], []).append(self._row(mark) | {"label": text})
+            if is_known or index >= 0:
+                reached[text, mark.edge] = at[0]
         for place, values in found.items():
             yield from self._mark_texts(values, place)
 

@@ -35,15 +35,15 @@ AROUND = (
     *(Place(dx=0, dy=17), Place(dx=0, dy=-15)),
     *(Place(dx=-14, dy=0, align="right"), Place(dx=14, dy=0, align="left")),
     *(Place(dx=8, dy=17, align="right"), Place(dx=8, dy=-15, align="right")),
-    *(Place(dx=-8, dy=17, align="left"), Place(dx=-8, dy=-15, align="left")),
+    *(Place(dx=-3, dy=17, align="left"), Place(dx=-3, dy=-15, align="left")),
     *(Place(dx=0, dy=32, cost=2), Place(dx=0, dy=-30, cost=2)),
     *(Place(dx=8, dy=32, align="right", cost=2), Place(dx=8, dy=-30, align="right", cost=2)),
-    *(Place(dx=-8, dy=32, align="left", cost=2), Place(dx=-8, dy=-30, align="left", cost=2)),
+    *(Place(dx=-3, dy=32, align="left", cost=2), Place(dx=-3, dy=-30, align="left", cost=2)),
 )
 ABOVE = (
     Place(dx=0, dy=-13),
     Place(dx=8, dy=-13, align="right"),
-    Place(dx=-8, dy=-13, align="left"),
+    Place(dx=-3, dy=-13, align="left"),
     Place(dx=-11, dy=0, align="right"),
 )
 # Inwards from the ends of a horizontal rule, and along the head of a vertical one.

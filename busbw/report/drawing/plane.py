@@ -23,7 +23,7 @@ _PAYLOAD_TEXT = (
     "datum.value >= 1024 ? format(datum.value / 1024, '~r') + 'K' : format(datum.value, '~r')"
 )
 _NUMBER_TEXT = "format(datum.value, '~g')"
-_DATE_PX = 90
+_DATE_PX, _DATE_GAP_PX = 90, 8
 # The longest label of a vertical rule that is written in full.
 _MOST_HEAD_PX, _HEAD_GAP_PX = 144.0, 8.0
 # Beyond it dates are months, and below it hours are shown.
@@ -79,6 +79,7 @@ class Plane:
             return {"field": field, "type": "nominal", "sort": order, "axis": shown}
         if axis.scale is Scale.TIME:
             shown |= {"format": self._date_form(), "tickCount": max(2, length // _DATE_PX)}
+            shown |= {"labelSeparation": _DATE_GAP_PX}
             scale = {"type": "utc", "nice": False}
             return {"field": field, "type": "temporal", "scale": scale, "axis": shown}
         kind: Spec = {"type": "linear", "zero": False}

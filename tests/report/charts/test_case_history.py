@@ -71,14 +71,27 @@ def test_nights_out_of_memory_are_at_the_edge_and_labelled_once(machine: Machine
     chart = _chart(machine, "jax.all_reduce.psum.float32.1024M")
     assert {one.label for one in chart.marks} == {"OUT_OF_MEMORY"}
     assert len(chart.marks) == len(machine.nights) - (MEMORY - 7)
-    texts = [
+    texts = _labels(chart, Size())
+    assert texts.count("OUT_OF_MEMORY") == 1
+    assert f"OUT_OF_MEMORY in {len(chart.marks)} nights" in chart.description
+
+
+def _labels(chart: Chart, size: Size) -> list[str]:
+    """What is written at marks and rules, each once."""
+    return [
         row["label"]
-        for one in specification(chart, Size())["layer"]
+        for one in specification(chart, size)["layer"]
         if one["mark"]["type"] == "text" and "stroke" not in one["mark"]
         for row in one["data"]["values"]
     ]
-    assert texts.count("OUT_OF_MEMORY") == 1
-    assert f"OUT_OF_MEMORY in {len(chart.marks)} nights" in chart.description
+
+
+def test_a_case_that_never_had_a_time_says_why() -> None:
+    lost: dict[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
+    lines = [
+        line(session=f"{at:016x}", at=f"2026-01-{at:02d}T03:00:00Z", **lost) for at in range(1, 6)
+    ]
+    assert _labels(_of(*lines), Size(width=400)) == ["OUT_OF_MEMORY"]
 
 
 def test_the_table_has_all_launches_of_a_night_in_a_cell() -> None:
