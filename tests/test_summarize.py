@@ -152,6 +152,13 @@ def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_d
     assert lines[7] == "| the machine | unknown | no earlier night |"
 
 
+def test_how_many_cases_failed_is_said_once(tmp_path: Path) -> None:
+    bad = _case(outcome="FAILED", failed=True)
+    said = {"outcome": "SLOWER", "text": "1 of 2 cases failed: 1 FAILED"}
+    line = _summary(tmp_path / "r.json", bad, _case(), answers=said)[2]
+    assert line.startswith("**SLOWER**: 1 of 2 cases failed: 1 FAILED. The ratio is ")
+
+
 def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None:
     assert "slower?" not in "".join(_summary(tmp_path / "r.json", _case()))
 

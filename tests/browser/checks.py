@@ -167,6 +167,7 @@ def of_pdf(found: Opened) -> list[str]:
     """
     from pypdf import PdfReader
 
+    found.page.emulate_media(media="print")
     sheets = PdfReader(io.BytesIO(found.pdf())).pages
     small: list[str] = []
     printed = "".join(_text(sheet, small) for sheet in sheets)

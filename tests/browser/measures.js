@@ -181,14 +181,17 @@
       ];
     },
 
-    // What is folded: the texts of its innermost elements, and which of them cannot be seen.
+    // What is folded: the texts of its innermost elements, and which of them cannot be seen. What
+    // is left out of this medium with its summary is none of it.
     folded: () =>
-      all("details").flatMap((one) =>
-        [...one.querySelectorAll("th, td, caption, p, li, pre, dd, dt")].map((inner) => [
-          words(inner.textContent),
-          seen(inner) && inner.getClientRects().length > 0,
-        ]),
-      ),
+      all("details")
+        .filter((one) => seen(one) && one.getClientRects().length > 0)
+        .flatMap((one) =>
+          [...one.querySelectorAll("th, td, caption, p, li, pre, dd, dt")].map((inner) => [
+            words(inner.textContent),
+            seen(inner) && inner.getClientRects().length > 0,
+          ]),
+        ),
 
     // The text as a reader sees it, and that of tooltips and names.
     text: () => [

@@ -86,6 +86,7 @@ FAULTS = [
 ]
 PRINTED_FAULTS = [
     (checks.folded_in_print, "content-visibility: visible", "color: red", "12.5 us"),
+    (checks.folded_in_print, "<td>", "<td style='display: none'>", "12.5 us"),
     (checks.too_wide, "<td>", "<td style='white-space: pre; padding: 50em'>", "717 px"),
 ]
 
