@@ -73,6 +73,7 @@ def _sessions(checkout: Path, folder: Path) -> list[str]:
     return sorted(dict.fromkeys(found))
 
 
+@pytest.mark.exhaustive
 def test_the_first_push_makes_the_branch_and_nothing_but_history_is_on_it(
     checkout: Path, tmp_path: Path
 ) -> None:

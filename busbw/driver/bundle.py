@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import compileall
 import hashlib
+import importlib.util
 import shutil
 import sys
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ main()
 """
 _ROOMS = ("model", "collectives", "workloads", "traces", "worker")
 _FILES = ("__init__.py", "wire.py", "writing.py")
+_CACHE = "__pycache__"
 
 
 def _copy_package(source: Path, package: Path) -> None:
@@ -36,9 +38,14 @@ def _copy_package(source: Path, package: Path) -> None:
     Else the first worker of every bundle compiles all of it again. Files keep their modification
     times: Python uses byte code only if its version and the source's time and size match.
     """
-    package.mkdir()
+    (package / _CACHE).mkdir(parents=True)
     for name in _FILES:
+        if not sys.dont_write_bytecode:
+            compileall.compile_file(source / name, quiet=2)
         shutil.copy2(source / name, package / name)
+        byte_code = Path(importlib.util.cache_from_source(str(source / name)))
+        if byte_code.is_file():
+            shutil.copy2(byte_code, package / _CACHE / byte_code.name)
     for name in _ROOMS:
         if not sys.dont_write_bytecode:
             # This process never imports the worker, which would compile it. A read-only package is
@@ -49,7 +56,7 @@ def _copy_package(source: Path, package: Path) -> None:
 
 def _not_copied(folder: str, names: Iterable[str]) -> set[str]:
     """Byte code that this interpreter cannot use: that of another one, or incomplete files."""
-    if Path(folder).name == "__pycache__":
+    if Path(folder).name == _CACHE:
         return {name for name in names if not name.endswith(f".{sys.implementation.cache_tag}.pyc")}
     return {name for name in names if name.endswith(".pyc")}
 

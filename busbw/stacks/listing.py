@@ -8,6 +8,8 @@ of the same version.
 from __future__ import annotations
 
 import csv
+import email
+import email.message
 import hashlib
 import importlib.metadata
 import json
@@ -25,7 +27,8 @@ def record_hash(record: str) -> str:
     The RECORD of a wheel and that of its installed files have the same hash.
     """
     rows = [row for row in csv.reader(record.splitlines()) if len(row) == 3]
-    found = [(_installed(path), sha, size) for path, sha, size in rows]
+    moves = ".data/" in record
+    found = [(_installed(path) if moves else path, sha, size) for path, sha, size in rows]
     kept = sorted(f"{path},{sha},{size}" for path, sha, size in found if _is_kept(path))
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
@@ -38,19 +41,35 @@ def _installed(path: str) -> str:
 
 
 def _is_kept(path: str) -> bool:
+    # Half of them.
+    if path.endswith(".pyc"):
+        return False
     first, _, rest = path.partition("/")
-    if first in ("..", "") or first.endswith(".data") or path.endswith(".pyc"):
+    if first in ("..", "") or first.endswith(".data"):
         return False
     return not (first.endswith(".dist-info") and rest in _OF_INSTALLER)
 
 
-def _distribution(found: importlib.metadata.Distribution) -> dict[str, object]:
+def _metadata(found: importlib.metadata.Distribution) -> email.message.Message:
+    """The fields; `found.metadata` would read the description as well, and again each time."""
+    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
+    return email.message_from_string(text.partition("\n\n")[0])
+
+
+def _requires(found: importlib.metadata.Distribution, metadata: email.message.Message) -> list[str]:
+    is_egg = found.read_text("METADATA") is None
+    return metadata.get_all("Requires-Dist") or (is_egg and found.requires) or []
+
+
+def _distribution(
+    found: importlib.metadata.Distribution, metadata: email.message.Message
+) -> dict[str, object]:
     record, origin = found.read_text("RECORD"), found.read_text("direct_url.json")
     return {
-        "name": found.metadata["Name"],
-        "version": found.version,
-        "requires": found.requires or [],
-        "extras": found.metadata.get_all("Provides-Extra") or [],
+        "name": metadata["Name"],
+        "version": metadata["Version"],
+        "requires": _requires(found, metadata),
+        "extras": metadata.get_all("Provides-Extra") or [],
         "origin": json.loads(origin) if origin else None,
         "installer": (found.read_text("INSTALLER") or "").strip(),
         "record": record_hash(record) if record else "",
@@ -65,9 +84,9 @@ def main() -> None:
             "python": platform.python_version(),
             "platform": sysconfig.get_platform(),
             "distributions": [
-                _distribution(one)
+                _distribution(one, metadata)
                 for one in importlib.metadata.distributions()
-                if one.metadata["Name"]
+                if (metadata := _metadata(one))["Name"]
             ],
         },
         sys.stdout,

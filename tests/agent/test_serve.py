@@ -18,6 +18,7 @@ from busbw.driver import Bundle, Starter
 from busbw.driver.transport import request_line
 from tests.driver.processes import processes, wait_until
 from tests.driver.scripts import measure, starter
+from tests.sweep import sweep
 
 from .agents import Session, agent, ended, listening
 
@@ -184,7 +185,7 @@ def test_a_worker_that_has_answered_has_no_deadline_any_more(bundle: Bundle) -> 
         assert b'"reply": "Run"' in said(session)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", sweep([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_a_signal_ends_everything(bundle: Bundle, folder: Path, number: signal.Signals) -> None:
     with listening() as port, agent(port.getsockname()[1]) as process:
         session = Session(port)

@@ -44,12 +44,14 @@ def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) 
     assert ["2 ps, 2 workers, asynchronous", *counted] in said.table
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_line_of_words_is_wider_than_the_others(scripted: pytest.MonkeyPatch) -> None:
     lines = [line for line in page().out.splitlines() if not line.startswith(("|", "<!--"))]
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.exhaustive
 def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
     scripted: pytest.MonkeyPatch,
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_member_that_dies_leaves_the_page_as_it_was(
     assert document.read_text() == EARLIER
 
 
+@pytest.mark.exhaustive
 def test_a_member_that_is_silent_ends_the_row_at_its_deadline(
     scripted: pytest.MonkeyPatch,
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_member_that_is_silent_ends_the_row_at_its_deadline(
     assert "TIMEOUT: 1ps-1worker: chief 0: the worker did not answer within 0.5 s" in said.err
 
 
+@pytest.mark.exhaustive
 def test_an_update_too_few_is_an_error(scripted: pytest.MonkeyPatch) -> None:
     script(scripted, lose_updates=1)
     said = page("--rows=1ps-2workers-sync", "--epochs=1")

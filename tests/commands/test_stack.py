@@ -37,6 +37,7 @@ def _stack(machine: Machine, root: Path, action: str, *options: str) -> Answer:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_lock_is_listed_built_and_listed_as_built(machine: Machine, tmp_path: Path) -> None:
     root = tmp_path / "baselines"
     lock = _locked(machine, root)

@@ -53,6 +53,7 @@ def test_the_page_sets_published_figures_beside_what_is_compiled(
     assert "### v2-128: `v2:8x8`, 128 cores, the ends of its axes not joined" in said.out
 
 
+@pytest.mark.exhaustive
 def test_where_the_step_is_out_of_memory_as_published_it_agrees(
     scripted: pytest.MonkeyPatch,
 ) -> None:
@@ -65,6 +66,7 @@ def test_where_the_step_is_out_of_memory_as_published_it_agrees(
     assert "OOM 16.00 GiB; published OOM |" in out
 
 
+@pytest.mark.exhaustive
 def test_a_published_figure_that_is_refused_now_is_a_difference(
     scripted: pytest.MonkeyPatch,
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_published_figure_that_is_refused_now_is_a_difference(
     assert "OOM 16.00 GiB; published 47.79 GB/s |" in out
 
 
+@pytest.mark.exhaustive
 def test_layers_and_rows_are_those_of_the_source(scripted: pytest.MonkeyPatch) -> None:
     table = page().table
     layers = {row[0]: row[1] for row in table if " x " in row[1]}
@@ -130,6 +133,7 @@ def test_somebody_s_picture_next_to_the_page_is_not_written_over(tmp_path: Path)
     assert picture.read_text() == "<svg>mine</svg>"
 
 
+@pytest.mark.exhaustive
 def test_without_a_compiler_for_tpus_there_is_no_page(
     scripted: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_without_a_compiler_for_tpus_there_is_no_page(
     assert not document.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_step_without_its_all_reduce_leaves_the_page_as_it_was(
     scripted: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -153,6 +158,7 @@ def test_a_step_without_its_all_reduce_leaves_the_page_as_it_was(
     assert document.read_text() == EARLIER
 
 
+@pytest.mark.exhaustive
 def test_without_published_figures_there_is_nothing_to_compare(
     scripted: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_recording_that_unpacks_to_more_than_any_is_refused_quickly_and_in_lit
     assert (answer.code, len(answer.table)) == (1, 2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_long_recording_is_read_in_little_memory(tmp_path: Path) -> None:
     """55 MB of text; twice as much takes five seconds of a slow processor."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import functools
 import re
 import subprocess
 import sys
@@ -137,15 +138,21 @@ def _of_module(module: str, words: Sequence[str]) -> str:
     """Its own help has each option, and accepts the words before them."""
     names = [word for word in words if not word.startswith("-")]
     positional = names[: next((n for n, word in enumerate(words) if word.startswith("-")), None)]
-    done = subprocess.run(
-        [sys.executable, "-m", module, *positional, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _helped(module, *positional)
     if done.returncode:
         return done.stderr.strip().rpartition("\n")[2]
     options = {word.partition("=")[0] for word in words if word.startswith("--")}
     missing = sorted(options - set(re.findall(r"--[a-z][a-z-]*", done.stdout)))
     return f"{module} has no {', '.join(missing)}" if missing else ""
+
+
+@functools.cache
+def _helped(*words: str) -> subprocess.CompletedProcess[str]:
+    """What a module says of itself, which is the same for every page."""
+    return subprocess.run(
+        [sys.executable, "-m", *words, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

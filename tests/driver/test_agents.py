@@ -37,6 +37,7 @@ from busbw.model import (
 )
 from tests import build
 from tests.agent.agents import HOST, LONG_S
+from tests.sweep import sweep
 
 from .agent_groups import CLUSTER, LAUNCH, failure, group, local, of_this_host, remote, workers
 from .dying import interpreter
@@ -109,11 +110,13 @@ def test_hosts_with_different_numbers_of_agents_are_refused(bundle: Bundle) -> N
 
 @pytest.mark.parametrize(
     ("then", "kind", "message"),
-    [
-        ("kill", FailureKind.KILLED, "the worker was killed (SIGKILL) while measuring"),
-        ("exit", FailureKind.CRASHED, "the worker ended with exit code 3 while measuring"),
-        ("segfault", FailureKind.CRASHED, "the worker died of SIGSEGV while measuring"),
-    ],
+    sweep(
+        [
+            ("kill", FailureKind.KILLED, "the worker was killed (SIGKILL) while measuring"),
+            ("exit", FailureKind.CRASHED, "the worker ended with exit code 3 while measuring"),
+            ("segfault", FailureKind.CRASHED, "the worker died of SIGSEGV while measuring"),
+        ]
+    ),
 )
 def test_a_worker_that_ends_is_told_apart_as_without_an_agent(
     bundle: Bundle, then: str, kind: FailureKind, message: str

@@ -15,6 +15,7 @@ from busbw.driver import (
     IncomparableHosts,
 )
 from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
+from tests.sweep import sweep
 
 from .agent_groups import of_this_host
 from .processes import wait_until
@@ -38,7 +39,7 @@ def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(1, "1 connection did not"), (2, "2 connections did not")]
+    ("count", "words"), sweep([(1, "1 connection did not"), (2, "2 connections did not")])
 )
 def test_connections_with_another_secret_are_counted(
     bundle: Bundle, count: int, words: str

@@ -38,7 +38,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "writing.py"]
-    assert package == sorted([*files, *ROOMS])
+    assert package == sorted([*files, "__pycache__", *ROOMS])
 
 
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
@@ -62,12 +62,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def byte_code(bundle: Bundle) -> dict[Path, bytes]:
-    """The byte code of the rooms."""
-    return {
-        path: path.read_bytes()
-        for path in bundle.path.glob("busbw/*/**/*.pyc")
-        if path.parent.parent.name != "busbw"
-    }
+    """The byte code that is there."""
+    return {path: path.read_bytes() for path in bundle.path.glob("busbw/**/*.pyc")}
 
 
 def test_it_holds_no_byte_code_of_another_interpreter(package: Path) -> None:
@@ -89,7 +85,8 @@ def test_what_our_interpreter_has_compiled_is_compiled_by_no_worker(package: Pat
     bundle = Bundle()
     before = byte_code(bundle)
     package_of = bundle.path / "busbw"
-    assert {path.relative_to(package_of).parts[0] for path in before} >= set(ROOMS)
+    folders = {path.relative_to(package_of).parts[0] for path in before}
+    assert folders == {"__pycache__", *ROOMS}
     worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
     assert answer_of(worker, None, 60) == Reply(None)
     worker.kill()

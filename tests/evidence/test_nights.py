@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from busbw.model import Outcome, SessionOutcome
 from evidence import nights
 from evidence.quiet import CASES, Noise, QuietDevice, no_loss
 from evidence.trials import Trials
+
+pytestmark = pytest.mark.exhaustive
 
 QUIET = Noise(launch=0.005, session=0.005)
 

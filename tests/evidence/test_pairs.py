@@ -13,6 +13,8 @@ from busbw.model import Outcome
 from evidence.own import POLICY
 from evidence.pairs import CASES, NOISES, Answers, Case, Noise, session, table
 
+pytestmark = pytest.mark.exhaustive
+
 MIXED = Noise(least=0.01, most=0.06)
 STEADY = Noise(least=0.05, most=0.05)
 

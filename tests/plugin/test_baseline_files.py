@@ -169,6 +169,7 @@ def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     assert payloads == ["1K", "2K", "4K", "8K"]
 
 
+@pytest.mark.exhaustive
 def test_an_update_keeps_what_another_session_wrote_meanwhile(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K")
     folder.with_baselines("--payloads=2K")

@@ -13,6 +13,7 @@ import pytest
 
 from busbw import locks
 from tests.driver.processes import can_unshare, processes, state, wait_until
+from tests.sweep import sweep
 
 from .folder import FAKE, WITHOUT_CACHE, Folder
 
@@ -78,7 +79,7 @@ def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("event", ["hang", "hang_with_lock"])
+@pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
 def test_no_worker_is_left_when_pytest_was_killed(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
@@ -97,12 +98,14 @@ COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", 
 
 @pytest.mark.parametrize(
     ("launch", "options"),
-    [
-        ("probe", (*FAKE, *WITHOUT_CACHE)),
-        ("1.fake", (*FAKE, *WITHOUT_CACHE)),
-        # By a thread that is not the first.
-        ("compile-2", (*COMPILED, "--compile-cache=none")),
-    ],
+    sweep(
+        [
+            ("probe", (*FAKE, *WITHOUT_CACHE)),
+            ("1.fake", (*FAKE, *WITHOUT_CACHE)),
+            # By a thread that is not the first.
+            ("compile-2", (*COMPILED, "--compile-cache=none")),
+        ]
+    ),
 )
 def test_a_worker_that_was_stopped_as_it_began_dies_with_pytest_too(
     folder: Folder, launch: str, options: tuple[str, ...]

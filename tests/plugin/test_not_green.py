@@ -54,6 +54,7 @@ def test_fewer_launches_than_were_asked_for(folder: Folder) -> None:
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_more_than_a_tenth_of_the_cases_too_noisy(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
@@ -64,6 +65,7 @@ def test_more_than_a_tenth_of_the_cases_too_noisy(folder: Folder) -> None:
     assert "a loss of 100 % cannot be ruled out" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_clock_that_fell_back_unless_it_was_asked_for(folder: Folder) -> None:
     folder.script(**SLOW, clocks=["device", "host"])
     folder.with_baselines()
@@ -74,6 +76,7 @@ def test_a_clock_that_fell_back_unless_it_was_asked_for(folder: Folder) -> None:
     assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "INCOMPARABLE"}
 
 
+@pytest.mark.exhaustive
 def test_a_default_strategy_that_is_another_unless_it_was_asked_for(folder: Folder) -> None:
     folder.with_baselines()
     (path,) = folder.baseline_files
@@ -102,6 +105,7 @@ def test_a_framework_that_has_baselines_and_reaches_the_device_no_more(folder: F
     assert sorted(outcomes) == ["PASS", "SKIPPED"]
 
 
+@pytest.mark.exhaustive
 def test_a_framework_without_baselines_that_is_skipped_is_only_said(folder: Folder) -> None:
     python = standing_in.interpreter(folder)
     standing_in.script(folder, "jax", **TPU)

@@ -36,6 +36,7 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_a_loss_within_the_budget_with_a_reason_replaces_what_is_stored(folder: Folder) -> None:
     tpu = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
     folder.script(**tpu)
@@ -48,6 +49,7 @@ def test_a_loss_within_the_budget_with_a_reason_replaces_what_is_stored(folder: 
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_where_a_time_stands_is_accepted(folder: Folder) -> None:
     folder.with_baselines()
     folder.script(cases=[{"then": "out_of_memory"}])

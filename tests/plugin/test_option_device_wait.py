@@ -30,6 +30,7 @@ def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder
     assert "1 case measured in 1 launch each" in folder.output
 
 
+@pytest.mark.exhaustive
 def test_sessions_with_other_folders_for_temporary_files_wait_for_each_other(
     folder: Folder, tmp_path: Path
 ) -> None:

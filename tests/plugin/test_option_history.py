@@ -67,6 +67,7 @@ def test_what_was_out_of_memory_or_died_is_a_line_without_times(folder: Folder) 
     assert lost.failure is not None
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_was_made_slower_on_purpose_says_so(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.run("--history=history", "--inject=delay:50%@1M", exit_code=0)
@@ -75,6 +76,7 @@ def test_a_session_that_was_made_slower_on_purpose_says_so(folder: Folder) -> No
     assert line.injected_ratio == pytest.approx(1.5, rel=0.03)
 
 
+@pytest.mark.exhaustive
 def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> None:
     """Faster for two weeks: who is as slow as the baseline again has lost that."""
     folder.script(**TPU)
@@ -231,6 +233,7 @@ def test_with_a_topology_nothing_is_measured_and_nothing_appended(folder: Folder
     assert ran.sentence == "ERROR: busbw: --history: not with --topology, which measures nothing"
 
 
+@pytest.mark.exhaustive
 def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
     folder: Folder,
 ) -> None:
@@ -244,6 +247,7 @@ def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
     assert path.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_a_torn_line_is_said(folder: Folder) -> None:
     folder.run("--history=history", exit_code=0)
     (path,) = (folder.path / "history").rglob("*.jsonl")

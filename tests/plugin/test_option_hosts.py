@@ -35,6 +35,7 @@ def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> No
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_hosts_may_be_in_a_file(folder: Folder) -> None:
     (folder.path / "hosts").write_text("# ours\none\n\n  two  # the second\n")
     ran = folder.run("--hosts=@hosts", PYTHON, exit_code=0)

@@ -21,6 +21,7 @@ def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Fol
     assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
 
 
+@pytest.mark.exhaustive
 def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder: Folder) -> None:
     folder.script(**SLOW, injected_more=2.0)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
@@ -51,6 +52,7 @@ def test_a_delay_for_each_mebibyte_fails_the_large_payloads(folder: Folder) -> N
     assert ran.outcomes == {"1K": "PASS", "4M": "REGRESSED"}
 
 
+@pytest.mark.exhaustive
 def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--inject=sleep:100%", exit_code=0)

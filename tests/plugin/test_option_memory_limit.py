@@ -27,6 +27,7 @@ def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: 
     assert "MiB available (predicted before touching memory)" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
     folder: Folder,
 ) -> None:
@@ -60,6 +61,7 @@ def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
 
 
+@pytest.mark.exhaustive
 def test_where_nothing_fits_under_the_limit_nothing_is_saved(folder: Folder) -> None:
     ran = folder.run("--payloads=16M", LIMIT, "--update-baselines", exit_code=1)
     assert "no baseline was written: NO_VERDICT: no case gave a time" in ran.text

@@ -18,7 +18,7 @@ def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
     assert ratio == pytest.approx(2 * 7 / 8)
 
 
-@pytest.mark.parametrize(("axes", "ratio"), [("y", 2 * 3 / 4), ("x", 2 * 1 / 2)])
+@pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
 def test_along_an_axis_the_bus_factor_is_that_of_its_group(
     folder: Folder, axes: str, ratio: float
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_named_framework_that_lays_out_no_mesh_is_a_usage_error(folder: Folder
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 
 
-@pytest.mark.parametrize(("axes", "size"), [("hosts", 2), ("devices", 4)])
+@pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
 def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
     folder: Folder, axes: str, size: int
 ) -> None:
@@ -124,6 +124,7 @@ def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> Non
     assert (case["case"]["ranks"], case["case"]["axes"]) == (8, "")
 
 
+@pytest.mark.exhaustive
 def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
     folder.with_baselines(*NAMED, "--axes=hosts")
     (path,) = folder.baseline_files
@@ -150,8 +151,9 @@ def test_a_mesh_that_is_not_of_these_hosts_is_a_usage_error(
     assert sentence in folder.run(*options, exit_code=4).sentence
 
 
+@pytest.mark.exhaustive
 @needs("jax")
-@pytest.mark.parametrize("axes", sweep(["hosts", "devices"]))
+@pytest.mark.parametrize("axes", ["hosts", "devices"])
 def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> None:
     options = ("--processes=2", "--mesh=hosts:2,devices:2", f"--axes={axes}", "--payloads=4K")
     case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")

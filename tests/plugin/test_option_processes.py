@@ -40,6 +40,7 @@ def test_baselines_are_of_the_same_layout_alone(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_a_regression_of_processes_is_flagged(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*TWO)
@@ -123,6 +124,7 @@ def test_jax_measures_in_two_processes_of_two_ranks(folder: Folder) -> None:
     assert len(launch["process_own_s"]) == 2
 
 
+@pytest.mark.exhaustive
 @needs("tensorflow")
 def test_tensorflow_measures_in_two_processes(folder: Folder) -> None:
     ran = folder.run("--frameworks=tensorflow", "--processes=2", "--payloads=1K", exit_code=0)

@@ -15,6 +15,7 @@ def payloads(folder: Folder) -> list[str]:
     return [entry["payload"] for document in documents for entry in document["entries"]]
 
 
+@pytest.mark.exhaustive
 def test_without_the_flag_nothing_goes(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:4K")
     folder.with_baselines("--payloads=2K")
@@ -29,6 +30,7 @@ def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
     assert [line.split()[1] for line in gone] == ["1K", "4K"]
 
 
+@pytest.mark.exhaustive
 def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:8K")
     folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)

@@ -39,6 +39,7 @@ def test_the_pin_moves_to_the_stored_level_and_is_shown_before_and_after(folder:
     assert json.loads(path.read_text())["history"][-1]["reason"] == "a new switch"
 
 
+@pytest.mark.exhaustive
 def test_only_measured_cases_are_pinned_anew(folder: Folder) -> None:
     crept(folder, "--payloads=1M,2M")
     before = entries(folder)
@@ -57,6 +58,7 @@ def test_a_regression_fails_as_ever_and_what_is_stored_stays(folder: Folder) -> 
     assert entries(folder)["1M"]["sessions"] == before["sessions"]
 
 
+@pytest.mark.exhaustive
 def test_a_session_without_a_verdict_pins_nothing_and_says_why(folder: Folder) -> None:
     crept(folder)
     before = entries(folder)

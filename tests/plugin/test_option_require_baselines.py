@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import Folder
 
 
@@ -18,7 +20,7 @@ def test_with_the_flag_a_case_without_a_baseline_fails_and_one_with_it_passes(
     folder.run("--require-baselines", exit_code=0)
 
 
-@pytest.mark.parametrize(("value", "exit_code"), [("1", 1), ("true", 1), ("", 0)])
+@pytest.mark.parametrize(("value", "exit_code"), sweep([("1", 1), ("", 0), ("true", 1)], in_gate=2))
 def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_code: int) -> None:
     folder.environment.setenv("CI", value)
     assert folder.run(exit_code=exit_code).outcomes == {"1M": "NO_BASELINE"}
@@ -26,7 +28,7 @@ def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_cod
 
 @pytest.mark.parametrize(
     ("setting", "ci", "exit_code"),
-    [("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)],
+    sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
 )
 def test_the_ini_setting_decides_over_ci(
     folder: Folder, setting: str, ci: str, exit_code: int
@@ -41,6 +43,7 @@ def test_the_flag_decides_over_the_ini_setting(folder: Folder) -> None:
     folder.run("--require-baselines", exit_code=1)
 
 
+@pytest.mark.exhaustive
 def test_another_protocol_is_no_baseline_where_one_is_required(folder: Folder) -> None:
     folder.with_baselines()
     folder.script(protocol="another")

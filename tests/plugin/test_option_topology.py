@@ -111,6 +111,7 @@ def test_an_update_takes_the_change_and_prints_both_sides(folder: Folder) -> Non
     assert set(outcomes(compiled(folder, exit_code=0)).values()) == {"PASS"}
 
 
+@pytest.mark.exhaustive
 def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) -> None:
     stored(folder)
     script(folder, {"temporary_bytes": 1 << 22})
@@ -161,6 +162,7 @@ def test_a_compiler_that_dies_costs_one_case(
     assert said in ran.text
 
 
+@pytest.mark.exhaustive
 def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
     ran = compiled(folder, "--require-baselines", exit_code=1)
     assert "2 failed, 1 passed" in ran.text
@@ -265,6 +267,7 @@ def two_releases(folder: Folder) -> tuple[str, ...]:
     return ("--topology=v5e:2x4", "--compile-cache=none", "--libtpu=1.0/libtpu/libtpu.so,2.0")
 
 
+@pytest.mark.exhaustive
 def test_two_releases_are_held_against_each_other(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:

@@ -38,6 +38,7 @@ def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
     folder.with_baselines("--launches=3")
     ran = folder.updated("--launches=3")
@@ -66,6 +67,7 @@ def test_a_loss_within_the_budget_joins_what_is_stored_with_exit_0(folder: Folde
     assert after["pinned_us"] == before["pinned_us"]
 
 
+@pytest.mark.exhaustive
 def test_a_gain_within_the_budget_joins_what_is_stored(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines()
@@ -75,6 +77,7 @@ def test_a_gain_within_the_budget_joins_what_is_stored(folder: Folder) -> None:
     assert len(stored(folder)["1M"]) == 4
 
 
+@pytest.mark.exhaustive
 def test_a_gain_beyond_the_budget_replaces_what_is_stored_and_takes_the_pin(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines()
@@ -121,6 +124,7 @@ def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
     assert "the budget is 10 %" in text
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_where_a_time_stands_is_not_written(folder: Folder) -> None:
     folder.with_baselines()
     before = stored(folder)
@@ -198,6 +202,7 @@ def test_it_works_where_baselines_are_required(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> None:
     folder.with_baselines("--payloads=4K,1M")
     folder.with_baselines("--payloads=1K,64K")

@@ -70,6 +70,7 @@ def test_a_session_of_other_tests_is_as_it_is_without_the_plugin(beside: Folder)
     assert said(beside, "-p", "no:busbw.plugin") == with_plugin
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "setting", [{"busbw_launches": "0"}, {"busbw_baselines": "nowhere"}, {"busbw_python": "none"}]
 )
@@ -108,11 +109,13 @@ def test_a_fixture_that_changes_ours_reads_ours(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("twice", [("-p", "busbw.plugin"), ("-p", "busbw.plugin") * 2])
 def test_the_plugin_may_be_named_more_than_once(folder: Folder, twice: tuple[str, ...]) -> None:
     assert folder.run(*twice, exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("quiet", ["-q", "--no-header"])
 def test_without_pytest_s_header_there_is_none_of_busbw(folder: Folder, quiet: str) -> None:
     assert "busbw: fake, " not in folder.run(quiet, exit_code=0).text

@@ -99,6 +99,7 @@ def test_n_0_measures_as_without_it(folder: Folder) -> None:
     assert folder.run("-n", "0", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = folder.run("-x", "--payloads=1K:4K", "--update-baselines", exit_code=1)

@@ -55,6 +55,7 @@ def test_what_is_for_a_tpu_is_skipped_with_the_reason_and_holds_nothing_up(folde
     assert _by_strategy(ran)["tpu"]["text"] == "the strategy tpu is for TPUs, this is a CPU"
 
 
+@pytest.mark.exhaustive
 def test_on_a_tpu_its_own_strategy_is_the_only_one(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v4")
     found = _outcomes(folder.run(*CNN, exit_code=0))
@@ -70,16 +71,19 @@ def test_training_holds_the_strategies_beside_the_dense_step(folder: Folder) -> 
     assert "fake-cnn_step-mirrored-float32-143656" in ids
 
 
+@pytest.mark.exhaustive
 def test_strategies_can_be_chosen(folder: Folder) -> None:
     ran = folder.run(*CNN, "--strategies=mirrored,central_storage", exit_code=0)
     assert list(_outcomes(ran)) == ["mirrored", "central_storage"]
 
 
+@pytest.mark.exhaustive
 def test_those_of_a_collective_leave_none_of_them(folder: Folder) -> None:
     ran = folder.run("-m", "training", "--strategies=fake", exit_code=0)
     assert "cnn_step" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_those_of_training_leave_a_session_without_it_nothing(folder: Folder) -> None:
     said = folder.run("--strategies=mirrored", exit_code=4).sentence
     assert said.endswith("those of tf.distribute for training want -m training")

@@ -66,6 +66,7 @@ def test_a_step_stands_beside_its_all_reduce_alone_and_inside(folder: Folder) ->
     assert float(last) == pytest.approx(0.25e3 * float(step), rel=0.05)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("hidden", "shown"), [(0, ["0"]), (0.5, ["50"]), (1, ["100"]), (None, [])])
 def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
     folder: Folder, hidden: float | None, shown: list[str]
@@ -121,6 +122,7 @@ def test_a_collective_without_a_baseline_does_not_take_a_step_s(folder: Folder) 
     assert ran.case()["outcome"] == "NO_BASELINE"
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_got_slower_fails_and_its_all_reduce_does_not(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*TRAINING, "--launches=5")

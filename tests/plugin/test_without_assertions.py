@@ -61,6 +61,7 @@ def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
     assert "1 failed, 1 passed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
     regressed(folder)
     test = "import pytest\n\n\ndef test_collective(verdict):\n    pytest.skip('busy')\n"
@@ -78,7 +79,8 @@ def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) 
     assert "1 failed, 1 passed" in ran.last_line
 
 
-@pytest.mark.parametrize("mark", sweep(["skip", "skipif(True, reason='busy')", "xfail(run=False)"]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
 def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     folder: Folder, mark: str
 ) -> None:

@@ -46,6 +46,7 @@ def test_it_has_what_the_lock_says_and_is_built_once(
     assert build.all_built(machine.cache) == (found,)
 
 
+@pytest.mark.exhaustive
 def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> None:
     lock = machine.lock()
     found = build.built(machine.cache, lock, [machine.python])

@@ -26,6 +26,7 @@ def test_each_package_has_the_wheel_of_the_index_with_its_hash(machine: Machine)
     assert not machine.cache.exists()
 
 
+@pytest.mark.exhaustive
 def test_what_the_index_does_not_have_is_an_error_with_the_words_of_pip(machine: Machine) -> None:
     (machine.index / "core-2.1-py3-none-any.whl").unlink()
     with pytest.raises(StackError, match=r"pip says: .*core==2\.1"):

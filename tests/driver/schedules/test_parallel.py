@@ -14,6 +14,7 @@ from busbw.model import Capability, Case, Compiled, Failure, FailureKind, Protoc
 from tests import build
 from tests.driver.processes import processes
 from tests.driver.scripts import case, executor, starter
+from tests.sweep import sweep
 
 V5E = hardware.topology_of("v5e:2x4")
 
@@ -46,13 +47,15 @@ def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: in
 
 @pytest.mark.parametrize(
     ("then", "kind"),
-    [
-        ("kill", FailureKind.KILLED),
-        ("exit", FailureKind.CRASHED),
-        ("hang", FailureKind.TIMEOUT),
-        ("error", FailureKind.COMPILE_ERROR),
-        ("lose_collective", FailureKind.NOT_A_COLLECTIVE),
-    ],
+    sweep(
+        [
+            ("kill", FailureKind.KILLED),
+            ("exit", FailureKind.CRASHED),
+            ("hang", FailureKind.TIMEOUT),
+            ("error", FailureKind.COMPILE_ERROR),
+            ("lose_collective", FailureKind.NOT_A_COLLECTIVE),
+        ]
+    ),
 )
 def test_what_happens_to_one_case_costs_that_one(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, then: str, kind: FailureKind

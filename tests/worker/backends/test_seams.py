@@ -108,6 +108,7 @@ def test_a_collective_is_one_file_and_one_lowering(tmp_path: Path) -> None:
     assert copy.untouched()
 
 
+@pytest.mark.exhaustive
 def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "collective")
     asked = ("--topology=v5e:2x4", "--compile-cache=none", "--collectives=double_permute")
@@ -115,6 +116,7 @@ def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> 
     assert copy.untouched()
 
 
+@pytest.mark.exhaustive
 def test_a_framework_is_a_descriptor_and_a_folder_and_is_judged(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "framework")
     assert copy.added == ("frameworks/numpy.py", "worker/backends/numpy/__init__.py")

@@ -172,6 +172,7 @@ def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
     assert run.proof.groups == (tuple(range(ranks)),)
 
 
+@pytest.mark.exhaustive
 def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
     (run,) = real.launch([_spec(2**26)], ranks=4)
     assert isinstance(run, Run), run

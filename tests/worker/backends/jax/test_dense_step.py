@@ -121,6 +121,7 @@ def sabotaged() -> dict[str, Run | Failure]:
     return real.sabotaged("jax", SABOTAGES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [

@@ -11,7 +11,7 @@ from busbw.model import Failure, FailureKind, Run
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
-pytestmark = real.needs("jax")
+pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
 # Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
 ON_DEVICES = """

@@ -9,7 +9,7 @@ from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 SIZES = (2048, 10 * 2048, 2**20)
 OTHERS = ("reduction_to_one_device", "hierarchical_copy")
@@ -56,7 +56,6 @@ def test_a_step_holds_the_all_reduce_of_its_gradient_and_all_weights_are_checked
     assert run.clock == "host"
 
 
-@pytest.mark.exhaustive
 def test_over_two_ranks_a_step_is_as_right_as_over_four() -> None:
     (run,) = real.launch([_step(2**15)], ranks=2)
     assert isinstance(run, Run), run
@@ -185,7 +184,6 @@ def sabotaged() -> Results:
     return real.sabotaged("tensorflow", SABOTAGES)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["nothing", "lengths"])
 def test_weights_are_the_reference_s_after_chains_of_every_length(
     sabotaged: Results, name: str
@@ -193,7 +191,6 @@ def test_weights_are_the_reference_s_after_chains_of_every_length(
     assert isinstance(sabotaged[name], Run), sabotaged[name]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
@@ -217,7 +214,6 @@ def test_a_broken_step_is_a_failure_and_never_a_time(
     assert (found.kind, said in found.message) == (kind, True), found.message
 
 
-@pytest.mark.exhaustive
 def test_a_sleep_is_the_host_s_and_can_be_injected(sabotaged: Results) -> None:
     found = sabotaged["sleep"]
     assert isinstance(found, Run), found

@@ -11,7 +11,7 @@ from busbw.model import Failure, FailureKind, Run
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 
-pytestmark = real.needs("tensorflow")
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 NOTHING = Sabotage(code="")
 
