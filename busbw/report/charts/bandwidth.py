@@ -127,7 +127,7 @@ def _published(curves: Sequence[Curve]) -> list[Series]:
         Series(
             name=f"published: {source[:_LONGEST_SOURCE]}",
             points=tuple(sorted(points.items())),
-            style=Style.DOTS,
+            style=Style.LINE_AND_DOTS,
         )
         for source, points in found.items()
     ]
