@@ -17,6 +17,7 @@ from .store import (
     find_published,
     frameworks_at,
     frameworks_below,
+    read_published,
 )
 from .timed import TIMED, Document
 from .updates import Change, Rules, Saved, prune, rebase, save
@@ -48,6 +49,7 @@ __all__ = [
     "has_compiled",
     "prune",
     "read_json",
+    "read_published",
     "rebase",
     "save",
     "save_compiled",

@@ -1,10 +1,15 @@
-"""Verdicts, environments and recordings as text and documents.
+"""Verdicts, environments and recordings as text, documents and pictures.
 
-Takes values and returns Tables, which `renderers` turn into lines, and lines where there is no
-table; prints nothing, writes no file, judges nothing.
+Takes values and returns Tables, which `renderers` turn into lines, Charts, which `pictures` draws,
+and lines where there is neither; prints nothing, writes no file, judges nothing.
 """
 
 from .answer import answer_lines, failure_lines
+from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style, table_of
+from .charts import PublishedCurve, PublishedPoint, bandwidth, published
+from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
+from .reading import Cell, DocumentError, Session, read_results
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item, section
 from .results import SCHEMA as RESULTS_SCHEMA
@@ -36,20 +41,42 @@ from .training import training_medians
 from .verdicts import compiled_tables, legend, release_lines
 
 __all__ = [
+    "DARK",
+    "LIGHT",
     "RATES",
     "RENDERERS",
     "RESULTS_SCHEMA",
+    "THEMES",
+    "Axis",
+    "Band",
+    "Cell",
+    "Chart",
     "Column",
     "CurveGroup",
+    "Direction",
+    "DocumentError",
+    "Edge",
+    "Mark",
+    "PictureError",
     "Problem",
+    "PublishedCurve",
+    "PublishedPoint",
     "Row",
+    "Rule",
+    "Scale",
+    "Series",
+    "Session",
+    "Size",
+    "Style",
     "Table",
     "TextLine",
+    "Theme",
     "Times",
     "TraceCell",
     "Unknown",
     "answer_lines",
     "attributes",
+    "bandwidth",
     "change_tables",
     "compiled_change_lines",
     "compiled_document",
@@ -59,11 +86,15 @@ __all__ = [
     "fields_of",
     "filled",
     "header_lines",
+    "is_picture",
     "is_results",
     "item",
     "legend",
     "measured_table",
     "percent_text",
+    "png",
+    "published",
+    "read_results",
     "reference_lines",
     "release_lines",
     "rendered",
@@ -72,10 +103,15 @@ __all__ = [
     "section",
     "session_tables",
     "span_text",
+    "specification",
+    "style_sheet",
+    "svg",
+    "table_of",
     "text_table",
     "trace_document",
     "trace_lines",
     "training_medians",
+    "variables",
     "versions_text",
     "without_homes",
 ]

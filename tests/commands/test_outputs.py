@@ -111,10 +111,20 @@ def _parameter_server(folder: Path, output: Path) -> Answer:
 
 
 def _estimate(folder: Path, output: Path) -> Answer:
+    return command("estimate", *SMALL, f"--figure={_as_svg(output)}")
+
+
+def _figure(folder: Path, output: Path) -> Answer:
+    pytest.importorskip("vl_convert")
+    return command("figure", "--published=tpu-v2", f"--output={_as_svg(output)}")
+
+
+def _as_svg(output: Path) -> Path:
+    """The same file by a name that ends as commands want it that draw."""
     link = output.with_name("out.svg")
     if not link.is_symlink():
         link.symlink_to(output)
-    return command("estimate", *SMALL, f"--figure={link}")
+    return link
 
 
 ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
@@ -123,6 +133,7 @@ ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
     "tpu-v2": ("--document", _tpu_v2),
     "parameter-server": ("--document", _parameter_server),
     "estimate": ("--figure", _estimate),
+    "figure": ("--output", _figure),
 }
 
 
@@ -149,7 +160,7 @@ def test_what_it_wrote_itself_is_written_again(
         shutil.rmtree(tmp_path / "in", ignore_errors=True)
 
 
-@pytest.mark.parametrize("name", ["tpu-v2", "parameter-server", "trace", "prediction"])
+@pytest.mark.parametrize("name", ["tpu-v2", "parameter-server", "trace", "prediction", "figure"])
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     option, asked = ASKED[name]
     os.mkfifo(tmp_path / "fifo")

@@ -1,0 +1,255 @@
+"""A chart as a value: axes, series, bands, rules and marks, and the table of the same values.
+
+What is shown is decided where a chart is made, how it looks in `vega`; no colour, font or size may
+enter here. The units of values are those of the axes.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from busbw.model import moment_text, payload_text
+
+from .table import Column, Row, Table, TextLine
+
+# A number, a name on a category axis, or a moment on a time axis.
+Position: TypeAlias = "float | str | datetime"
+
+
+class Scale(enum.Enum):
+    """How values become positions."""
+
+    LINEAR = "linear"
+    LOG2 = "log2"
+    LOG10 = "log10"
+    TIME = "time"
+    CATEGORY = "category"
+
+
+class Style(enum.Enum):
+    """How a series is drawn."""
+
+    LINE = "line"
+    DOTS = "dots"
+    LINE_AND_DOTS = "line+dots"
+
+
+class Direction(enum.Enum):
+    """Which way a rule runs."""
+
+    HORIZONTAL = "horizontal"
+    VERTICAL = "vertical"
+
+
+class Edge(enum.Enum):
+    """Where a mark without a value is drawn."""
+
+    TOP = "top"
+    BOTTOM = "bottom"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """A quantity; with the unit ``bytes`` its values are written as payloads, such as ``64K``."""
+
+    name: str
+    unit: str = ""
+    scale: Scale = Scale.LINEAR
+
+    @property
+    def heading(self) -> str:
+        """The name with its unit."""
+        return f"{self.name} ({self.unit})" if self.unit and not self.is_payload else self.name
+
+    @property
+    def is_payload(self) -> bool:
+        """Whether its values are sizes in bytes."""
+        return self.unit == "bytes"
+
+    @property
+    def is_log(self) -> bool:
+        """Whether only values above 0 have a position."""
+        return self.scale in (Scale.LOG2, Scale.LOG10)
+
+    def text(self, value: object) -> str:
+        """A value without its unit."""
+        if isinstance(value, datetime):
+            return moment_text(value)
+        if isinstance(value, int | float):
+            return payload_text(int(value)) if self.is_payload else f"{value:.4g}"
+        return str(value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """Points under one name, in the order of x. Series of one `group` share colour and symbol."""
+
+    name: str
+    points: tuple[tuple[Position, float], ...]
+    style: Style = Style.LINE_AND_DOTS
+    group: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """A range of y along x: each point is x, the low and the high end. `group` as of a series."""
+
+    name: str
+    points: tuple[tuple[Position, float, float], ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """A line across the chart: y for a horizontal one, x for a vertical one."""
+
+    label: str
+    at: Position
+    direction: Direction = Direction.HORIZONTAL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A point with a label, such as OUT_OF_MEMORY; without `y` it is drawn at the `edge`."""
+
+    label: str
+    x: Position
+    y: float | None = None
+    edge: Edge = Edge.BOTTOM
+    series: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """Everything that a picture shows. `description` says it to those who do not see it.
+
+    Raises ValueError for what cannot be drawn.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    subtitle: str = ""
+    bands: tuple[Band, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        names = [self.x.name, *(one.name for one in self.parts)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two of the axis, series and bands are named {twice[0]!r:.80}")
+        known = {one.name for one in self.series}
+        for mark in self.marks:
+            if mark.series and mark.series not in known:
+                raise ValueError(f"{mark.label!r:.80} is of no series: {mark.series!r:.80}")
+        for axis, values in ((self.x, self.all_x), (self.y, self.all_y)):
+            for value in values:
+                _check(axis, value)
+
+    @property
+    def parts(self) -> list[Series | Band]:
+        """What has points along x."""
+        return [*self.series, *self.bands]
+
+    @property
+    def all_x(self) -> list[Position]:
+        """Every position along x that something has, in the order of the parts."""
+        drawn = [point[0] for one in self.parts for point in one.points]
+        vertical = [one.at for one in self.rules if one.direction is Direction.VERTICAL]
+        return [*drawn, *(one.x for one in self.marks), *vertical]
+
+    @property
+    def all_y(self) -> list[Position]:
+        """Every position along y that something has, in the order of the parts."""
+        drawn = [y for one in self.series for _, y in one.points]
+        drawn += [end for one in self.bands for _, *ends in one.points for end in ends]
+        horizontal = [one.at for one in self.rules if one.direction is Direction.HORIZONTAL]
+        return [*drawn, *(one.y for one in self.marks if one.y is not None), *horizontal]
+
+
+def _check(axis: Axis, value: Position) -> None:
+    """Raise ValueError for a value that has no position on the axis."""
+    wanted: tuple[type, ...] = (int, float)
+    if axis.scale is Scale.CATEGORY:
+        wanted = (str,)
+    elif axis.scale is Scale.TIME:
+        wanted = (datetime,)
+    if not isinstance(value, wanted):
+        raise ValueError(f"{axis.name}: {value!r:.60} has no place on a {axis.scale.value} axis")
+    if isinstance(value, int | float) and not math.isfinite(value):
+        raise ValueError(f"{axis.name}: {value!r} has no place on an axis")
+    if axis.is_log and isinstance(value, int | float) and value <= 0:
+        raise ValueError(f"{axis.name}: a logarithmic axis has values above 0, got {value!r}")
+
+
+def table_of(chart: Chart) -> Table:
+    """The values behind a chart: a row for each x, a column for each series and end of a band."""
+    cells = _cells(chart)
+    columns = [Column(chart.x.name, chart.x.name, text=chart.x.text, fits=True, left=True)]
+    columns += [
+        Column(name, name, unit=chart.y.unit, text=chart.y.text, fits=True, width=len(name), gap=2)
+        for name in cells
+    ]
+    rows = [
+        Row(
+            {chart.x.name: x, **{name: of_x.get(x) for name, of_x in cells.items()}},
+            notes=tuple(map(TextLine, _notes(chart, x))),
+        )
+        for x in _in_order(chart)
+    ]
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(rows),
+        title=TextLine(chart.title),
+        notes=tuple(_rule_text(chart, one) for one in chart.rules),
+        missing="-",
+    )
+
+
+def _cells(chart: Chart) -> dict[str, dict[Position, float | str]]:
+    """The values of each column by x; a mark without y stands where its series has no value."""
+    cells: dict[str, dict[Position, float | str]] = {
+        one.name: dict(one.points) for one in chart.series
+    }
+    for mark in chart.marks:
+        if mark.series and mark.y is None:
+            cells[mark.series].setdefault(mark.x, mark.label)
+    for band in chart.bands:
+        cells[f"{band.name}, low"] = {x: low for x, low, _ in band.points}
+        cells[f"{band.name}, high"] = {x: high for x, _, high in band.points}
+    return cells
+
+
+def _in_order(chart: Chart) -> list[Position]:
+    """The places along x, ascending; categories in the order in which they appear."""
+    points = [point[0] for one in chart.parts for point in one.points]
+    places = list(dict.fromkeys([*points, *(one.x for one in chart.marks)]))
+    if chart.x.scale is Scale.CATEGORY:
+        return places
+    return sorted(places, key=_number)
+
+
+def _number(x: Position) -> float:
+    return x.timestamp() if isinstance(x, datetime) else float(x)
+
+
+def _notes(chart: Chart, x: Position) -> list[str]:
+    """What is marked at x and is in no cell."""
+    return [
+        f"{one.label}: {one.series}" if one.series else one.label
+        for one in chart.marks
+        if one.x == x and not (one.series and one.y is None)
+    ]
+
+
+def _rule_text(chart: Chart, rule: Rule) -> str:
+    axis = chart.y if rule.direction is Direction.HORIZONTAL else chart.x
+    unit = f" {axis.unit}" if axis.unit and not axis.is_payload else ""
+    return f"{rule.label}: {axis.text(rule.at)}{unit}"

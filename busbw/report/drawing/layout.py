@@ -1,0 +1,186 @@
+"""What fits where: ranges of axes, ticks, wrapped text, labels that do not overlap.
+
+Lengths are in pixels, and those of text are estimates. Knows no format of a picture.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..chart import Axis, Chart, Position, Scale
+
+_LONGEST = 200
+# A character of text, in pixels, by the size of its font.
+_PER_POINT = 0.53
+_TICK_PX = 46
+_LEGEND_SYMBOL_PX = 34
+# Half the height of a label and of the symbol of a point together.
+_LABEL_HALF_PX = 14
+_STEPS = (1, 2, 4, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """Width and height of a picture; a height of 0 follows from the width."""
+
+    width: int = 720
+    height: int = 0
+
+    @property
+    def plot_height(self) -> int:
+        """The height without title and legend."""
+        return self.height or max(240, round(0.52 * self.width))
+
+    @property
+    def plot_width(self) -> int:
+        """About the width between the ends of the x axis."""
+        return self.width - 70
+
+
+def plain(text: str, longest: int = _LONGEST) -> str:
+    """One line of printable text that XML may hold, of `longest` characters at most."""
+    printable = (" " if unicodedata.category(c).startswith(("C", "Z")) else c for c in text)
+    line = " ".join("".join(printable).split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def wrapped(text: str, width: int, *, font: int, most: int) -> list[str]:
+    """Lines of at most `width` pixels, `most` of them."""
+    columns = max(12, int(width / (font * _PER_POINT)))
+    return textwrap.wrap(plain(text, 600), columns, max_lines=most, placeholder=" ...")
+
+
+def legend_columns(names: Sequence[str], width: int, *, font: int) -> int:
+    """How many entries of a legend fit next to each other."""
+    longest = max((len(name) for name in names), default=1)
+    return max(1, min(len(names), int(width / (longest * font * _PER_POINT + _LEGEND_SYMBOL_PX))))
+
+
+def unlike(names: Sequence[str]) -> dict[str, str]:
+    """Names as they are shown, short and printable, and still all different."""
+    shown: dict[str, str] = {}
+    for name in names:
+        base = text = plain(name, 80) or "(no name)"
+        count = 1
+        while text in shown.values():
+            count += 1
+            text = f"{base} ({count})"
+        shown[name] = text
+    return shown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """The two ends of an axis, and where between them a value is."""
+
+    low: float
+    high: float
+    is_log: bool = False
+
+    @classmethod
+    def of(cls, axis: Axis, values: Sequence[float], *, before: float, after: float) -> Range:
+        """The range of `values` with a share of it as a margin at each end."""
+        low, high = (min(values), max(values)) if values else (1.0, 10.0)
+        if axis.is_log:
+            ends = (math.log2(low), math.log2(high))
+            span = max(ends[1] - ends[0], 1.0)
+            return cls(
+                low=2 ** (ends[0] - before * span), high=2 ** (ends[1] + after * span), is_log=True
+            )
+        if 0 <= low < 0.6 * high:
+            low = 0.0
+        span = high - low or abs(high) or 1.0
+        return cls(low=low if low == 0 else low - before * span, high=high + after * span)
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way from the low to the high end."""
+        if self.is_log:
+            return float(self.low * (self.high / self.low) ** share)
+        return self.low + share * (self.high - self.low)
+
+    def share(self, value: float) -> float:
+        """The inverse of `at`."""
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
+    """Where a logarithmic axis has ticks: powers of two, or 1, 2 and 5 times powers of ten.
+
+    None leaves it to whoever draws.
+    """
+    if axis.scale is Scale.LOG2:
+        first, last = math.ceil(math.log2(found.low)), math.floor(math.log2(found.high))
+        most = max(2, length // _TICK_PX)
+        fitting = [step for step in _STEPS if (last - first) // step < most]
+        return [2.0**power for power in range(first, last + 1, fitting[0] if fitting else 20)]
+    if axis.scale is Scale.LOG10:
+        powers = range(math.floor(math.log10(found.low)), math.ceil(math.log10(found.high)) + 1)
+        for digits in ((1, 2, 5), (1, 3), (1,)):
+            values = [digit * 10.0**power for power in powers for digit in digits]
+            inside = [one for one in values if found.low <= one <= found.high]
+            if len(inside) <= max(3, length // 32):
+                return inside
+        return inside
+    return None
+
+
+def number(x: Position, names: Mapping[Position, int]) -> float:
+    """A place along x as a number; a category's is its order."""
+    if isinstance(x, datetime):
+        return x.timestamp()
+    return float(names[x]) if isinstance(x, str) else float(x)
+
+
+def x_range(chart: Chart) -> Range:
+    """The range of x; of categories and moments as numbers, to tell what is near."""
+    names = categories(chart)
+    values = [number(x, names) for x in chart.all_x]
+    found = Range.of(chart.x, values, before=0.03, after=0.05)
+    if chart.x.scale is Scale.TIME and values:
+        # From zero on, all moments would be at one place.
+        return Range(low=min(values), high=max(values) + 1.0)
+    return found
+
+
+def categories(chart: Chart) -> dict[Position, int]:
+    """The names along a category axis and their order."""
+    names = dict.fromkeys(x for x in chart.all_x if isinstance(x, str))
+    return {name: index for index, name in enumerate(names)}
+
+
+def apart(places: Sequence[tuple[float, float]], gap: tuple[float, float]) -> list[bool]:
+    """Which labels at `places` are written, so that no two are nearer than `gap` in both ways."""
+    written: list[tuple[float, float]] = []
+    answers = []
+    for x, y in places:
+        fits = all(abs(x - a) >= gap[0] or abs(y - b) >= gap[1] for a, b in written)
+        answers.append(fits)
+        if fits:
+            written.append((x, y))
+    return answers
+
+
+def least_covering(
+    place: tuple[float, float],
+    length: float,
+    points: Sequence[tuple[float, float]],
+    offsets: Sequence[int],
+) -> int:
+    """The first of `offsets` at which a label of that `length` hides the fewest points.
+
+    Places and points are pixels from the lower left, offsets pixels downwards.
+    """
+    x, y = place
+
+    def hidden(offset: int) -> int:
+        near = (one for one in points if abs(one[0] - x) <= length / 2 + 4)
+        return sum(abs(one[1] - (y - offset)) <= _LABEL_HALF_PX for one in near)
+
+    return min(offsets, key=hidden)

@@ -1,0 +1,73 @@
+"""The colours of charts by their roles, on light and on dark backgrounds.
+
+Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, with a
+darker sky blue, and brown for their orange and yellow, which a white page hides; the dark theme has
+lighter ones. In a theme
+no two roles share a colour, so that a role can be found by its colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Theme:
+    """A colour for each role, as six hexadecimal digits."""
+
+    name: str
+    background: str
+    text: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Colours by roles; series count from 1."""
+        fixed = {
+            "background": self.background,
+            "text": self.text,
+            "muted": self.muted,
+            "grid": self.grid,
+        }
+        series = {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
+        bands = {f"band-{n}": colour for n, colour in enumerate(self.bands, 1)}
+        return fixed | series | bands
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Those of series, mixed with the background, for areas."""
+        return tuple(_mixed(one, self.background) for one in self.series)
+
+
+# The share of a series' colour in that of its bands.
+_BAND_SHARE = 0.3
+
+
+def _mixed(colour: str, background: str) -> str:
+    """A colour on a background, as if it were translucent."""
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(background[1:]))
+    mixed = (round(_BAND_SHARE * one + (1 - _BAND_SHARE) * other) for one, other in pairs)
+    return f"#{bytes(mixed).hex()}"
+
+
+LIGHT = Theme(
+    name="light",
+    background="#ffffff",
+    text="#1f2328",
+    muted="#59636e",
+    grid="#dfe3e8",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00"),
+)
+DARK = Theme(
+    name="dark",
+    background="#0d1117",
+    text="#e6edf3",
+    muted="#9aa4af",
+    grid="#2b323b",
+    series=("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
+)
+THEMES = {one.name: one for one in (LIGHT, DARK)}
+ROLES = tuple(LIGHT.roles)

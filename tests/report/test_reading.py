@@ -1,0 +1,95 @@
+"""Results that are read back: what is kept, of which schemas, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from busbw.model import Outcome
+from busbw.report import RESULTS_SCHEMA, DocumentError, read_results
+from tests import build
+
+from .written import SOURCE, as_of, document, session, verdict
+
+
+def test_what_was_written_is_read() -> None:
+    found = session(verdict(4096, 6.0), host="vm", commit="abc")
+    assert (found.began, found.host, found.commit) == (build.BEGAN, "vm", "abc")
+    assert (found.device_kind, found.ranks, found.version("jax")) == ("AMD EPYC", 4, "jax 0.10.0")
+    (cell,) = found.cells
+    assert cell.case == build.case()
+    assert (cell.measured, cell.baseline, cell.limit, cell.flagged) == (6.0, 12.0, 1.25, 1.6)
+    assert cell.ceiling is not None and cell.ceiling.bytes_per_s == 5e10
+    assert (cell.published, cell.published_source) == (4.5, SOURCE)
+
+
+def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_is_left_out() -> None:
+    unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
+    (cell,) = session(verdict(4096, None), unresolved).cells
+    assert (cell.outcome, cell.measured, cell.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
+
+
+@pytest.mark.parametrize("schema", range(1, RESULTS_SCHEMA + 1))
+def test_every_schema_is_read_as_far_as_it_goes(schema: int) -> None:
+    written = as_of(schema, document(verdict(4096, 6.0), host="vm"))
+    found = read_results(json.dumps(written), "old.json")
+    (cell,) = found.cells
+    assert (found.schema, cell.measured, cell.limit) == (schema, 6.0, 1.25)
+    assert (cell.flagged is None, cell.ceiling is None) == (schema < 7, schema < 4)
+    assert (found.began is None, found.host == "") == (schema < 8, schema < 8)
+
+
+def _changed(path: tuple[str | int, ...], value: Any) -> str:
+    written = document(verdict(4096, 6.0))
+    at: Any = written
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return json.dumps(written)
+
+
+CASE = ("cases", 0, "case")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("schema",), 10, f"schema: expected a whole number from 1 to {RESULTS_SCHEMA}, got 10"),
+        (("schema",), True, "schema: expected a whole number"),
+        (("began",), "today", "began: expected a moment such as"),
+        (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),
+        (("cases",), {}, "cases: expected a list, got {}"),
+        (("cases", 0), 3, "cases[0]: expected an object, got 3"),
+        (("environment", "key", "ranks"), 1, "environment.key.ranks: expected a whole number"),
+        (("environment", "key", "device_kind"), None, "device_kind: expected text, got nothing"),
+        (("environment", "versions", "jax", "jax"), 1, "environment.versions.jax.jax: expected"),
+        (("cases", 0, "outcome"), "FINE", "cases[0].outcome: expected one of PASS, REGRESSED"),
+        (("cases", 0, "limit"), -1, "cases[0].limit: expected a number above 0, got -1"),
+        (("cases", 0, "measured", "busbw_gb_per_s"), 0, "measured.busbw_gb_per_s: expected"),
+        (("cases", 0, "measured", "busbw_gb_per_s"), float("nan"), "a number above 0, got nan"),
+        (("cases", 0, "measured", "busbw_gb_per_s"), 10**400, "measured.busbw_gb_per_s: expected"),
+        (("cases", 0, "published", "source"), None, "published.source: expected text"),
+        (("cases", 0, "ceiling", "bytes_per_s"), "1", "cases[0].ceiling.bytes_per_s: expected"),
+        ((*CASE, "payload_bytes"), 0, "case.payload_bytes: expected a whole number from 1 on"),
+        ((*CASE, "protocol"), "x", "cases[0].case: expected a clock first"),
+        ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
+        ((*CASE, "step"), "x", "cases[0].case: step: expected one of "),
+        ((*CASE, "axes"), "x", "cases[0].case: axes: expected none without a mesh"),
+        ((*CASE, "ranks"), 1, "cases[0].case: one rank is no collective"),
+    ],
+)
+def test_an_error_names_the_file_the_place_and_what_is_accepted(
+    path: tuple[str | int, ...], value: Any, said: str
+) -> None:
+    with pytest.raises(DocumentError) as refused:
+        read_results(_changed(path, value), "night.json")
+    assert str(refused.value).startswith("night.json: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff\xfe\x00", "[]", "null", "{}"])
+def test_what_is_no_document_is_refused(text: str | bytes) -> None:
+    with pytest.raises(DocumentError, match=r"^night\.json: "):
+        read_results(text, "night.json")

@@ -1,0 +1,85 @@
+"""Results of sessions as documents, for tests that read them back; no test lives here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from busbw import report
+from busbw.model import Ceiling, Outcome, Reference, Spec, Verdict
+from tests import build
+
+SOURCE = "v2-8: a paper, 2019"
+
+
+def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdict:
+    """A case of that payload and busbw with a baseline, a ceiling and a published figure.
+
+    Without a rate it is out of memory. Fields of the case and of the verdict may be changed.
+    """
+    ours = ("framework", "strategy", "dtype", "ranks", "step", "mesh", "axes", "collective")
+    of_case = {name: changes.pop(name) for name in ours if name in changes}
+    case = build.case(payload_bytes=payload_bytes, **of_case)
+    spec = Spec(
+        framework=case.framework,
+        workload=case.workload,
+        payload_bytes=payload_bytes,
+        strategy=case.strategy,
+        dtype=case.dtype,
+    )
+    now = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
+    ordinary = build.verdict(
+        Outcome.PASS if now else Outcome.OUT_OF_MEMORY,
+        spec=spec,
+        case=case,
+        now=now,
+        baseline=now and build.summary(busbw_gb_per_s=2 * now.busbw_gb_per_s),
+        limit=1.25,
+        detectable=1.6,
+        ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
+        reference=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
+    )
+    return replace(ordinary, **changes)
+
+
+def document(
+    *verdicts: Verdict, began: datetime = build.BEGAN, **environment: Any
+) -> dict[str, Any]:
+    """The document of a session with these verdicts, as its text holds it."""
+    written = report.results(
+        began=began,
+        environment=build.environment(**environment),
+        plan=build.plan(),
+        session=None,
+        verdicts=verdicts,
+        measurements={},
+        measuring_s=1.0,
+        spent_s={},
+        quantiles_s={},
+    )
+    read: dict[str, Any] = json.loads(json.dumps(written))
+    return read
+
+
+def as_of(schema: int, written: dict[str, Any]) -> dict[str, Any]:
+    """The document without what `schema` did not have yet, of what is read."""
+    since = {"axes": 2, "ceiling": 4, "step": 5, "detectable": 7, "host": 8}
+    later = {name for name, first in since.items() if schema < first}
+    rows = [
+        {
+            key: {k: v for k, v in one.items() if k not in later} if key == "case" else one
+            for key, one in row.items()
+            if key not in later
+        }
+        for row in written["cases"]
+    ]
+    environment = {k: v for k, v in written["environment"].items() if k not in later}
+    head = {k: v for k, v in written.items() if schema >= 8 or k not in ("busbw", "began")}
+    return {**head, "schema": schema, "environment": environment, "cases": rows}
+
+
+def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> report.Session:
+    """The same, read back."""
+    return report.read_results(json.dumps(document(*verdicts, **changes)), name)
