@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import history, nights, report
+from busbw import report
 
 from .command import (
     CommandError,
@@ -18,10 +18,9 @@ from .command import (
     UsageError,
     add_command,
     check_file,
-    usage_error,
     write_file,
 )
-from .documents import session_in
+from .documents import machines_in, session_in
 
 ORDER = 1
 
@@ -74,15 +73,10 @@ def _machines(
     options: argparse.Namespace, sessions: Sequence[report.Session | report.CompiledSession]
 ) -> Sequence[report.MachineNights]:
     """Those named, those of the sessions, or all. Raises UsageError where there is none."""
-    root: Path = options.history
     measured = [one for one in sessions if isinstance(one, report.Session)]
-    wanted = {folder for one in measured for folder in one.folders}
-    wanted = {options.machine} if options.machine is not None else wanted
-    with usage_error(history.HistoryError, where="--history: "):
-        found = nights.machines(root, options.baselines, wanted or None)
-        if not found:
-            known = ", ".join(history.folders(root)) or "nothing"
-            name = "--machine" if options.machine is not None else "--history"
-            names = ", ".join(sorted(wanted)) or "sessions"
-            raise UsageError(f"{name}: {root} has no {names}; it has {known}")
-    return found
+    return machines_in(
+        options.history,
+        options.baselines,
+        named=options.machine,
+        others={folder for one in measured for folder in one.folders},
+    )

@@ -6,7 +6,15 @@ and lines where there is neither; prints nothing, writes no file, judges nothing
 
 from .answer import answer_lines, failure_lines
 from .chart import Axis, Band, Chart, Direction, Edge, Mark, Rule, Scale, Series, Style
-from .charts import PublishedCurve, PublishedPoint, bandwidth, case_history, published, ratios
+from .charts import (
+    PublishedCurve,
+    PublishedPoint,
+    bandwidth,
+    case_history,
+    memory,
+    published,
+    ratios,
+)
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
 from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
 from .nights import (
@@ -123,6 +131,7 @@ __all__ = [
     "item",
     "legend",
     "measured_table",
+    "memory",
     "missing_for_pages",
     "page",
     "percent_text",

@@ -242,7 +242,8 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
         **attributes(verdict.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
-    return Row(values, markup=_MARKUP.get(verdict.outcome, {}), notes=notes)
+    markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
+    return Row(values, markup=markup, notes=notes)
 
 
 def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:

@@ -10,6 +10,10 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
+from busbw import history
+from tests import build
+from tests.history.lines import KEY, line
+from tests.report.programs import compiled_text, program
 from tests.report.written import document, verdict
 
 from .asked import Answer, asked_here
@@ -111,7 +115,7 @@ def test_what_is_read_is_not_written_over(results: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["-o", "a.svg"], ["accepted are files of --results, or --published=DEVICE"]),
+        (["-o", "a.svg"], ["accepted are files of --results, --published=DEVICE or --history=DIR"]),
         (["x.json", "--published=tpu-v2", "-o", "a.svg"], ["accepted are files of --results"]),
         (["x.json", "-o", "a.pdf"], ["--output", ".svg", ".png"]),
         (["x.json", "-o", "a"], ["--output", ".svg"]),
@@ -168,3 +172,62 @@ def test_a_disk_that_is_full_leaves_the_earlier_picture_whole(
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"busbw figure: --output: {path}: No space left on device\n"
     assert path.read_bytes() == before
+
+
+def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.json"
+    path.write_text(compiled_text(program(4096, 8192), program(8192, None)))
+    _drawn(path, "-o", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert "Memory of compiled programs" in text and ">OUT_OF_MEMORY<" in text
+
+
+def test_what_was_compiled_stands_alone_and_needs_a_program(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "compiled.json"
+    path.write_text(compiled_text(program(4096, None)))
+    _refused(asked_here("figure", path, "-o", tmp_path / "a.svg"), "no program was compiled")
+    _refused(
+        asked_here("figure", path, results, "-o", tmp_path / "a.svg"), "has a picture of its own"
+    )
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Path:
+    """A history of three nights of two machines."""
+    root = tmp_path / "history"
+    for key in (KEY, build.key()):
+        for night in (1, 2, 3):
+            at = f"2026-01-0{night}T03:00:00Z"
+            history.append(root, key, [line(session=f"{night:016x}", at=at)])
+    return root
+
+
+def test_a_history_has_a_heat_map_and_a_case_its_nights(nights: Path, tmp_path: Path) -> None:
+    asked = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
+    _drawn(*asked, "-o", tmp_path / "a.svg")
+    assert "tpu-v5-lite/4r: time over that of the first" in (tmp_path / "a.svg").read_text()
+    _drawn(*asked, "--case=jax.all_reduce.psum.float32.4K", "-o", tmp_path / "b.svg")
+    assert "jax all_reduce (psum), 4K: time by night" in (tmp_path / "b.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "--machine: "),
+        (("--machine=x/4r",), "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"),
+        (("--machine=tpu-v5-lite/4r", "--case=x"), "--case: 'x'; accepted are jax.all_reduce."),
+        (("--machine=tpu-v5-lite/4r", "--part=2"), "--part: 2; tpu-v5-lite/4r has 1"),
+        (("--published=tpu-v2",), "what to draw: accepted are"),
+    ],
+)
+def test_what_a_history_does_not_have_is_refused_with_what_it_has(
+    nights: Path, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    answer = asked_here("figure", f"--history={nights}", *options, "-o", tmp_path / "a.svg")
+    _refused(answer, said)
+
+
+@pytest.mark.parametrize("option", ["--machine=x/4r", "--case=x"])
+def test_options_of_a_history_need_one(results: Path, tmp_path: Path, option: str) -> None:
+    answer = asked_here("figure", results, option, "-o", tmp_path / "a.svg")
+    _refused(answer, "is of a history; give --history=DIR with it")

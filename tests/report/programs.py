@@ -40,16 +40,21 @@ def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> Compi
     return replace(ordinary, **changes)
 
 
-def compiled_session(
+def compiled_text(
     *verdicts: CompiledVerdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
-) -> report.CompiledSession:
-    """The session of these verdicts, written and read back."""
+) -> str:
+    """The document of a session of these verdicts."""
     compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
     answer = SessionVerdict(outcome=outcome, text="because")
     document = report.compiled_document(
         verdicts, answer, compilers, began=build.BEGAN, host="laptop"
     )
-    found = report.read_results(json.dumps(document), "compiled.json")
+    return json.dumps(document)
+
+
+def compiled_session(*verdicts: CompiledVerdict, **changes: Any) -> report.CompiledSession:
+    """The same, read back."""
+    found = report.read_results(compiled_text(*verdicts, **changes), "compiled.json")
     assert isinstance(found, report.CompiledSession)
     return found
