@@ -146,4 +146,4 @@ def test_an_all_reduce_alone_that_does_not_fit_is_said() -> None:
 def test_a_page_shows_a_picture_only_where_there_is_one() -> None:
     assert "![" not in page(HALF)
     text = "\n".join(tpu_v2_page([HALF], COMPILER, "a b.svg"))
-    assert "memory](a%20b.svg)\n" in text and "figures are\nin the tables below.*\n\n## In" in text
+    assert "memory](a%20b.svg)\n" in text and "figures are in the tables below.*\n\n## In" in text
