@@ -9,8 +9,8 @@ import pytest
 from tests.driver.dying import interpreter
 from tests.sweep import sweep
 
+from .fake_compiler import compiled
 from .folder import Folder, Ran
-from .test_option_topology import compiled
 from .test_strategies import CNN
 
 KILLED = "the worker was killed (SIGKILL) while starting"
