@@ -86,13 +86,14 @@ def _references(session: Session) -> dict[str, str]:
     return found
 
 
-def session_sections(session: Session) -> tuple[Section, ...]:
-    """All that a page shows of the session, in the order in which it is read."""
+def session_sections(session: Session, history: Sequence[Section] = ()) -> tuple[Section, ...]:
+    """All that a page shows of the session, in the order in which it is read, with its history."""
     return (
         Section(heading="What changed", parts=tuple(_changed(session))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
         Section(heading="Training", parts=tuple(_training(session))),
         Section(heading="Ratios", parts=tuple(_figures([charts.comparison(session)]))),
+        *history,
         Section(heading="Spread", parts=tuple(_spread(session))),
         Section(heading="Cases", parts=tuple(_cases(session))),
     )

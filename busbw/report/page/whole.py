@@ -23,8 +23,7 @@ def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ())
     history = machine_sections(machines)
     if len(sessions) == 1:
         (one,) = sessions
-        first, *others = _sections(one)
-        return Page(title=_title(one), parts=_parts(one), sections=(first, *history, *others))
+        return Page(title=_title(one), parts=_parts(one), sections=_sections(one, history))
     title = plural(len(sessions), "session") if sessions else f"History of {_names(machines)}"
     return Page(
         title=title,
@@ -51,10 +50,10 @@ def _parts(session: AnySession) -> tuple[Part, ...]:
     return session_parts(session)
 
 
-def _sections(session: AnySession) -> tuple[Section, ...]:
+def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Section, ...]:
     if isinstance(session, CompiledSession):
-        return compiled_sections(session)
-    return session_sections(session)
+        return (*compiled_sections(session), *history)
+    return session_sections(session, history)
 
 
 def _whole(session: AnySession) -> Section:
