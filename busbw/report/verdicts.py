@@ -252,11 +252,17 @@ def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
     Neighbouring payloads with the same change share a line, and a topology that every release
     compiles alike has one line.
     """
-    releases = list(dict.fromkeys(one.release for one in verdicts if one.release))
-    if len(releases) < 2:
+    own: dict[str, dict[str, None]] = {}
+    for one in verdicts:
+        if one.release:
+            own.setdefault(one.spec.topology, {})[one.release] = None
+    # Compilers of different chips are no releases of each other.
+    several = {topology: found for topology, found in own.items() if len(found) > 1}
+    releases = list(dict.fromkeys(release for found in several.values() for release in found))
+    if not several:
         return []
     lines = ["", f"release by release: {' -> '.join(releases)}"]
-    for topology in dict.fromkeys(one.spec.topology for one in verdicts):
+    for topology in several:
         later = [one for one in verdicts if one.spec.topology == topology]
         later = [one for one in later if one.release != releases[0]]
         if all(one.outcome is Outcome.PASS for one in later):

@@ -59,7 +59,8 @@ def _name(verdict: CompiledVerdict, session: CompiledSession) -> str:
     """The topology, and what else differs within the session."""
     assert verdict.case is not None
     groups = {one.case.group_name for one in session.verdicts if one.case is not None}
-    releases = {one.release for one in session.verdicts if one.release}
+    mine = [one for one in session.verdicts if one.spec.topology == verdict.spec.topology]
+    releases = {one.release for one in mine if one.release}
     words = [verdict.spec.topology]
     words += [verdict.case.group_name] if len(groups) > 1 else []
     words += [verdict.release] if len(releases) > 1 else []

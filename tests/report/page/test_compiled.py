@@ -71,3 +71,16 @@ def test_a_session_without_a_verdict_is_not_good() -> None:
     found = page([compiled_session(program(4096, 8192), outcome=SessionOutcome.NO_VERDICT)])
     answer = found.parts[0]
     assert isinstance(answer, Answer) and not answer.is_good
+
+
+def test_compilers_of_different_chips_are_no_releases_of_each_other() -> None:
+    tpu, gpu = program(4096, 8192), program(4096, 8192, topology="h100:8", release="XLA 1")
+    found = compiled_session(tpu, gpu)
+    assert "release by release" not in _texts(found)
+    (figure,) = _parts(found, "Memory")
+    assert isinstance(figure, Figure)
+    assert [column.id for column in figure.table.columns][1:] == ["v5e:2x4", "h100:8"]
+    later = program(4096, 8192, release="libtpu 0.0.43")
+    assert "release by release: libtpu 0.0.42 -> libtpu 0.0.43" in _texts(
+        compiled_session(tpu, later, gpu)
+    )
