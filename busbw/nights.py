@@ -68,7 +68,7 @@ def machine(
         began=[line.began for line in lines.values()],
         at={name: position for position, name in enumerate(lines)},
         # Half of what is flagged: changes of a case and of all cases that cancel out are less.
-        least=math.log1p(policy.floor / 2),
+        least=math.log1p(policy.rule.floor / 2),
     ).nights(read.notes)
 
 

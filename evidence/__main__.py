@@ -1,7 +1,7 @@
-"""`python -m evidence record|replay|page|pairs|nights|kept`: record, replay and simulate.
+"""`python -m evidence record|replay|page|pairs|rates|kept`: record, replay and simulate.
 
 `replay` prints what `page` writes into docs/verdict.md; `page` also writes figures.json, which a
-test holds changes of a rule to. `pairs` simulates sessions of two stacks in turn and `nights` those
+test holds changes of a rule to. `pairs` simulates sessions of two stacks in turn and `rates` those
 of a quiet device, many more than can be recorded; `kept` judges sessions of a history. What
 `record` takes stands in `record`, which is imported only when it is asked for, since replaying
 needs nothing that measures.
@@ -20,7 +20,7 @@ from pathlib import Path
 from busbw import writing
 from busbw.history import HistoryError
 
-from . import corpus, figures, kept, nights, page, pairs
+from . import corpus, figures, kept, page, pairs, rates
 from .corpus import CorpusError
 from .page import PageError
 from .replay import replay
@@ -63,9 +63,11 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "replay": lambda options: print(_text(options)),
     "page": _page,
     "pairs": lambda options: _print(pairs.table(options.sessions, options.seed)),
-    "nights": lambda options: _print(
-        nights.TABLES[options.table](
-            Trials(count=options.sessions, processes=options.processes), options.seed
+    "rates": lambda options: _print(
+        rates.rows(
+            Trials(count=options.devices, processes=options.processes),
+            options.seed,
+            options.only or rates.NAMES,
         )
     ),
     "kept": lambda options: _print(kept.rows(kept.read(options.folder))),
@@ -102,9 +104,11 @@ def _parser() -> argparse.ArgumentParser:
     simulated.add_argument("--seed", type=_positive, default=1, help="of the draws; default: 1")
     own = commands.add_parser("kept", help="judge sessions of a history against one another")
     own.add_argument("--folder", type=Path, default=kept.FOLDER, help="default: evidence/history")
-    quiet = commands.add_parser("nights", help="simulate nights on a quiet device")
-    quiet.add_argument("table", choices=list(nights.TABLES), help="which table")
-    quiet.add_argument("--sessions", type=_positive, default=1000, help="of each; default: 1000")
+    quiet = commands.add_parser("rates", help="simulate nights on a quiet device")
+    quiet.add_argument(
+        "--only", action="append", choices=rates.NAMES, help="a kind of noise; default: all"
+    )
+    quiet.add_argument("--devices", type=_positive, default=2500, help="of each; default: 2500")
     quiet.add_argument(
         "--processes", type=_positive, default=os.cpu_count() or 1, help="default: one a processor"
     )

@@ -1,4 +1,4 @@
-"""Intervals for shares: Clopper and Pearson's for counts, a bootstrap over recorded sessions.
+"""Intervals for shares: Wilson's and the exact ones of counts, a bootstrap over sessions.
 
 Numbers in, numbers out; the standard library has neither. Knows nothing of rules.
 """
@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from busbw import stats
 
@@ -23,6 +24,15 @@ class Interval:
 
     lower: float
     upper: float
+
+
+def wilson(found: int, among: int) -> Interval:
+    """The 95 % interval of E. B. Wilson, "Probable inference", 1927: for many observations."""
+    share, z = found / among, NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    whole = 1 + z * z / among
+    middle = (share + z * z / (2 * among)) / whole
+    half = z / whole * math.sqrt(share * (1 - share) / among + (z / (2 * among)) ** 2)
+    return Interval(lower=max(0.0, middle - half), upper=min(1.0, middle + half))
 
 
 def clopper_pearson(found: int, among: int) -> Interval:

@@ -2,28 +2,25 @@
 
 Each session in turn is accepted, and each later one is judged against it alone, as on the first day
 after a baseline was made. The files are what `--history` appends: sessions of eight launches, of
-which a baseline gets five, and tonight three and for a suspicion three fresh ones.
+which a baseline gets three, and tonight three and for a suspicion three fresh ones.
 """
 
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from busbw import history, judge
-from busbw.judge import Known
-from busbw.model import Baseline, BaselineSession, Case, Device, moment_text
+from busbw.model import Case, Device
 
 from .intervals import clopper_pearson
-from .night import LAUNCHES, Night, Times, night
+from .night import LAUNCHES, Night, Times, night, past
 from .words import percent, row
 
 FOLDER = Path(__file__).parent / "history"
-ACCEPTED = 5
 FRESH = 3
 
 
@@ -49,7 +46,7 @@ def read(folder: Path = FOLDER) -> list[Kept]:
             times_s={line.case.case: tuple(one / 1e6 for one in line.times_us) for line in lines},
         )
         for lines in found.values()
-        if all(len(line.times_us) >= max(ACCEPTED, LAUNCHES + FRESH) for line in lines)
+        if all(len(line.times_us) >= LAUNCHES + FRESH for line in lines)
     ]
 
 
@@ -61,32 +58,8 @@ def judged(accepted: Kept, tonight: Kept, slower: Mapping[Case, float] | None = 
         for case, times in tonight.times_s.items()
         if case in accepted.times_s
     }
-    known: dict[str, list[Baseline]] = {}
-    for case, times in accepted.times_s.items():
-        known.setdefault(case.framework, []).append(_baseline(case, accepted, times[:ACCEPTED]))
-    return night(
-        tonight.began,
-        {case: times[:LAUNCHES] for case, times in times_s.items()},
-        {name: Known(baselines=those) for name, those in known.items()},
-        judge.POLICIES[tonight.device],
-        lambda case: times_s[case][LAUNCHES : LAUNCHES + FRESH],
-    )
-
-
-def _baseline(case: Case, accepted: Kept, times_s: tuple[float, ...]) -> Baseline:
-    date = accepted.began.date().isoformat()
-    only = BaselineSession(
-        date=date, at=moment_text(accepted.began), commit="", versions={}, times_s=times_s
-    )
-    return Baseline(
-        case=case,
-        oom=False,
-        sessions=(only,),
-        date=date,
-        versions={},
-        pinned_s=statistics.median(times_s),
-        pinned_date=date,
-    )
+    before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
+    return night([before], times_s, judge.POLICIES[tonight.device])
 
 
 def rows(sessions: Sequence[Kept]) -> Iterator[str]:

@@ -1,193 +1,97 @@
-"""One session against what is stored, as the product judges it: simulated or recorded launches.
+"""One session against those before, as the product judges it: simulated or recorded launches.
 
-Nothing is decided here: `busbw.judge` does, case by case and for the session, and names what is
-measured again.
+Nothing is decided here: `busbw.judge.rule` does, case by case and for what cases share, and says
+what is measured again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from busbw import judge
-from busbw.judge import Drift, Known, Levels, Policy, Ruling, SharedShift, StoredReference, Terms
-from busbw.model import (
-    Baseline,
-    Case,
-    EarlierSession,
-    LaunchId,
-    Measurement,
-    Outcome,
-    Proof,
-    Run,
-    SessionVerdict,
-    Spec,
-)
+from busbw.judge import Policy, rule
+from busbw.model import Case
 
 LAUNCHES = 3
 
 # The launches of a session in seconds.
-Times = Mapping[Case, tuple[float, ...]]
-
-_PROOF = Proof(collectives={"all-reduce": 1}, payload_copies=0, algorithm="")
+Times = Mapping[Case, Sequence[float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Night:
-    """What was said of one session: its cases, its verdict, and what had drifted."""
+    """What was said of one session: 1, -1 or 0 of each case, and what all have in common.
 
-    verdict: SessionVerdict
-    rulings: Mapping[Case, Ruling]
-    drifted: tuple[Drift, ...]
-    times_s: Times
+    `noisy` cases were seen again within their limits, and those of `blind` ones are too wide;
+    `drifts` says that a level rose. `undecided`: a
+    suspicion found no launches left. `past` is it as later sessions see it.
+    """
+
+    called: Mapping[Case, int]
+    slower: bool
+    drifts: bool
+    noisier: bool
+    noisy: int
+    blind: int
+    undecided: bool
+    past: rule.Night
 
     @property
     def regressed(self) -> list[Case]:
-        """The cases that were called slower."""
-        found = self.rulings.items()
-        return [case for case, one in found if one.verdict.outcome is Outcome.REGRESSED]
+        """The cases that are slower."""
+        return [case for case, one in self.called.items() if one > 0]
+
+    @property
+    def improved(self) -> list[Case]:
+        """The cases that are faster."""
+        return [case for case, one in self.called.items() if one < 0]
 
     @property
     def is_red(self) -> bool:
-        """Whether the session fails, for any reason."""
-        return self.verdict.failed or self.verdict.failed_cases > 0
+        """A case is slower, or all together are."""
+        return self.slower or bool(self.regressed)
 
-    def session(self, began: datetime, framework: str) -> EarlierSession:
-        """As later sessions see it."""
-        slow = self.regressed
-        return session(began, self.times_s, framework, slow)
+    @property
+    def without_verdict(self) -> bool:
+        """It is noisier than usual, or more than a tenth of its cases cannot be judged."""
+        return self.noisier or 10 * self.blind > len(self.called)
 
 
-def session(
-    began: datetime, times_s: Times, framework: str, regressed: Sequence[Case] = ()
-) -> EarlierSession:
-    """The cases of `framework` in a session."""
-    return EarlierSession(
-        began=began,
-        times_s={case: times for case, times in times_s.items() if case.framework == framework},
-        regressed=frozenset(case for case in regressed if case.framework == framework),
-    )
+def past(times_s: Times) -> rule.Night:
+    """A session that nobody judged, such as an accepted one."""
+    return rule.Night(launches={case: rule.Launches.of(one) for case, one in times_s.items()})
 
 
 def night(
-    began: datetime,
-    times_s: Times,
-    known: Mapping[str, Known],
-    policy: Policy,
-    more: Callable[[Case], tuple[float, ...]],
+    before: Sequence[rule.Night], times_s: Times, policy: Policy, launches: int = LAUNCHES
 ) -> Night:
-    """The verdicts on the launches `times_s`; `more` are the fresh ones of a case."""
-    levels, times = judge.levels_of(known, policy), dict(times_s)
-    rulings = _rulings(times, known, levels, policy)
-    again = judge.rerun(
-        {_spec(case): one for case, one in rulings.items()},
-        {_spec(case): len(launches) for case, launches in times.items()},
-    )
-    for case in list(times):
-        if _spec(case) in again.specs:
-            times[case] += more(case)
-    if again.specs:
-        rulings = _rulings(times, known, levels, policy)
-    drifted = tuple(
-        drift
-        for name, one in levels.items()
-        for drift in judge.drifts(one, session(began, times, name), policy)
-    )
-    verdict = _session_verdict(times, levels, rulings, drifted, policy)
-    return Night(verdict=verdict, rulings=rulings, drifted=drifted, times_s=times)
-
-
-def _spec(case: Case) -> Spec:
-    return Spec(
-        framework=case.framework,
-        payload_bytes=case.payload_bytes,
-        workload=case.workload,
-        dtype=case.dtype,
-    )
-
-
-def _measurement(case: Case, times_s: tuple[float, ...]) -> Measurement:
-    runs = (
-        Run(
-            launch=LaunchId.parse(f"{number}.0"),
-            iterations=1,
-            samples_s=(time_s,),
-            compile_s=0.0,
-            values_checked=1,
-            proof=_PROOF,
-            clock=case.clock.value,
-            framework_path="",
-            versions={},
-        )
-        for number, time_s in enumerate(times_s, 1)
-    )
-    return Measurement(case=case, runs=tuple(runs))
-
-
-def _shifts(times_s: Times, levels: Mapping[str, Levels], policy: Policy) -> dict[str, SharedShift]:
-    return {
-        name: judge.shared_shift(
-            {case: times for case, times in times_s.items() if case.framework == name}, one, policy
-        )
-        for name, one in levels.items()
-    }
-
-
-def _rulings(
-    times_s: Times, known: Mapping[str, Known], levels: Mapping[str, Levels], policy: Policy
-) -> dict[Case, Ruling]:
-    shifts, terms = _shifts(times_s, levels, policy), Terms(policy=policy, launches=LAUNCHES)
-    cases = sum(one.cases for one in levels.values())
-    stored = {one.case: one for those in known.values() for one in those.baselines}
-    return {
-        case: judge.judge_case(
-            _spec(case),
-            _measurement(case, times),
-            _reference(stored[case], levels, shifts, cases),
-            terms,
-        )
-        for case, times in times_s.items()
-    }
-
-
-def _reference(
-    baseline: Baseline,
-    levels: Mapping[str, Levels],
-    shifts: Mapping[str, SharedShift],
-    cases: int,
-) -> StoredReference:
-    framework = baseline.case.framework
-    return StoredReference(
-        baseline=baseline,
-        level=levels[framework].level(baseline.case),
-        shift=shifts[framework],
-        cases=cases,
-    )
-
-
-def _session_verdict(
-    times_s: Times,
-    levels: Mapping[str, Levels],
-    rulings: Mapping[Case, Ruling],
-    drifted: tuple[Drift, ...],
-    policy: Policy,
-) -> SessionVerdict:
-    verdicts, shifts = [one.verdict for one in rulings.values()], _shifts(times_s, levels, policy)
-    groups = judge.groups_of_cases(
-        verdicts, policy, {case: shifts[case.framework] for case in times_s}
-    )
-    whole = (
-        judge.slower_text(name, levels[name].cases, shift, policy, len(shifts))
-        for name, shift in shifts.items()
-    )
-    curves = (group.shifted.text for group in groups if group.shifted)
-    return judge.judge_session(
-        verdicts,
-        [_measurement(case, times) for case, times in times_s.items()],
-        judge.Circumstances(
-            launches=LAUNCHES,
-            slower=(*filter(None, whole), *curves),
-            drifted=judge.drift_text(drifted),
+    """The verdicts on the first `launches` of `times_s`; the others are there to confirm."""
+    count, undecided = dict.fromkeys(times_s, launches), False
+    while True:
+        taken = {case: times_s[case][: count[case]] for case in times_s}
+        today = past(taken).launches
+        tonight = rule.limits(before, today, policy.rule)
+        calls = {
+            case: rule.call(taken[case], one, launches, tonight.launch, policy.rule, one.slower)
+            for case, one in tonight.limits.items()
+        }
+        wanted = {case: one.wanted for case, one in calls.items() if one.wanted is not None}
+        undecided = any(number > len(times_s[case]) for case, number in wanted.items())
+        if undecided or not wanted:
+            break
+        count.update(wanted)
+    called = {case: one.called or 0 for case, one in calls.items()}
+    return Night(
+        called=called,
+        slower=any(one.is_slower for one in tonight.shared.values()),
+        drifts=any(one.rise for one in tonight.shared.values())
+        or any(one.rise for one in tonight.limits.values()),
+        noisier=tonight.noisier > 1,
+        noisy=sum(one.is_noisy for one in calls.values()),
+        blind=sum(
+            one.called == 0 and one.limit > math.log1p(policy.rule.blind) for one in calls.values()
         ),
+        undecided=undecided,
+        past=rule.Night(launches=today, called={c: one for c, one in called.items() if one}),
     )

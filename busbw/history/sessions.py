@@ -58,6 +58,7 @@ def _session(lines: list[Line]) -> EarlierSession:
             line.case.case: tuple(time_us / 1e6 for time_us in line.times_us) for line in lines
         },
         regressed=frozenset(line.case.case for line in lines if line.outcome is Outcome.REGRESSED),
+        improved=frozenset(line.case.case for line in lines if line.outcome is Outcome.IMPROVED),
         surroundings={
             **first.versions,
             **first.flags,

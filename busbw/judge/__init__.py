@@ -3,7 +3,7 @@
 Reads no file and no clock, and knows no pytest; what it needs are arguments.
 """
 
-from .case import Ruling, Terms, judge_case, may_become_baseline, rerun, summary_of
+from .case import Ruling, StoredReference, Terms, judge_case, may_become_baseline, rerun, summary_of
 from .compiled import CompileTerms, judge_compiled, judge_compiled_session
 from .curve import Curve, fit
 from .drift import Drift, drift_text, drifts
@@ -12,6 +12,7 @@ from .levels import Known, Levels, levels_of
 from .machine import all_answers, machine_answer
 from .paired import judge_pair, prior_of_pairs
 from .policy import POLICIES, Policy
+from .rule import Tonight
 from .session import (
     Circumstances,
     SizeGroup,
@@ -19,7 +20,6 @@ from .session import (
     judge_session,
     slower_text,
 )
-from .stored import SharedShift, StoredReference, shared_shift
 from .straggler import straggler_of
 from .validity import with_ceiling
 
@@ -33,10 +33,10 @@ __all__ = [
     "Levels",
     "Policy",
     "Ruling",
-    "SharedShift",
     "SizeGroup",
     "StoredReference",
     "Terms",
+    "Tonight",
     "all_answers",
     "drift_text",
     "drifts",
@@ -54,7 +54,6 @@ __all__ = [
     "may_become_baseline",
     "prior_of_pairs",
     "rerun",
-    "shared_shift",
     "slower_text",
     "straggler_of",
     "summary_of",

@@ -1,7 +1,6 @@
 """The verdict of one case: its measurement compared with its baseline.
 
-Holds the order of the checks, and which cases are measured again; times are compared in `stored`,
-with the numbers in `policy`.
+Holds the order of the checks, and which cases are measured again; times are compared in `rule`.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from busbw.model import (
     plural,
     seconds_text,
 )
-from busbw.stats import CaseLevel
 
-from .policy import Policy
-from .stored import Compared, SharedShift, StoredReference, compare
+from . import rule
+from .policy import Policy, Rule
 from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
 
 
@@ -39,6 +37,7 @@ class Terms:
 
     `cases` is for two stacks in turn; a stored reference has its own. `accept_all`: today's times
     become the baselines, including slower ones. `accept_new`: only where there is none.
+    `fail_above` is the user's own limit, a ratio, in place of that of the rule.
     `memory_limit_bytes` is an artificial limit, under which running out of memory says nothing of
     the machine.
     """
@@ -49,12 +48,25 @@ class Terms:
     require_baselines: bool = False
     accept_all: bool = False
     accept_new: bool = False
+    fail_above: float | None = None
     memory_limit_bytes: int | None = None
 
     @property
     def missing_fails(self) -> bool:
         """Whether a case without a baseline fails."""
         return self.require_baselines and not (self.accept_all or self.accept_new)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredReference:
+    """What a case is compared with: its baseline, and its limit tonight if that has times.
+
+    `launch` is the deviation of a launch in log time.
+    """
+
+    baseline: Baseline
+    limit: rule.Limit | None = None
+    launch: float = 0.0
 
 
 def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
@@ -140,9 +152,9 @@ def _judge(
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
     if stored is None:
         return Ruling(verdict=_no_baseline(spec, terms, nearest))
-    if stored.level is None or stored.shift is None:
+    if stored.limit is None:
         return Ruling(verdict=_fits_now(spec, stored.baseline))
-    return _compare(spec, measurement, stored.level, stored.shift, stored, terms)
+    return _compare(spec, measurement, stored.limit, stored, terms)
 
 
 def _other_protocol(
@@ -200,44 +212,65 @@ def _out_of_memory(
 def _compare(
     spec: Spec,
     measurement: Measurement,
-    level: CaseLevel,
-    shift: SharedShift,
+    limit: rule.Limit,
     stored: StoredReference,
     terms: Terms,
 ) -> Ruling:
-    case, policy = measurement.case, terms.policy
-    found = compare(
-        level,
-        [stats.launch_time_s(run) for run in measurement.runs],
-        shift,
-        policy,
-        case=case,
-        cases=stored.cases,
-        launches=terms.launches,
-        least_s=policy.least_difference_of(case.clock),
+    case, policy, usual = measurement.case, terms.policy, limit.usual
+    times_s = [stats.launch_time_s(run) for run in measurement.runs]
+    found = rule.call(
+        times_s,
+        limit,
+        terms.launches,
+        stored.launch,
+        policy.rule,
+        _most(limit, policy.least_difference_of(case.clock), terms),
     )
-    outcome = found.outcome or Outcome.NOISY
-    before = level_summary(case, level, stored.baseline)
+    outcome = _outcome(found, policy.rule)
+    before = level_summary(case, usual.level, stored.baseline)
+    logs = [math.log(time_s) - usual.level for time_s in times_s]
+    sessions = len(usual.own)
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
-        text=stored_text(found, before, summary_of_runs(measurement), policy.full_sessions),
+        text=_stored_text(found, limit, before, summary_of_runs(measurement), terms),
         baseline=before,
-        ratio=math.exp(found.log_ratio),
-        ratio_interval=(math.exp(min(found.launches)), math.exp(max(found.launches))),
-        ratio_error=found.error,
+        ratio=math.exp(found.off),
+        ratio_interval=(math.exp(min(logs)), math.exp(max(logs))),
+        ratio_error=limit.deviation,
         limit=math.exp(found.limit),
-        detectable=math.exp(found.detectable),
-        provisional=found.sessions < policy.full_sessions,
-        notes=_dropped(found),
+        detectable=math.exp(found.limit + _DETECTED * limit.deviation),
+        provisional=sessions < policy.full_sessions,
+        notes=tuple(_notes(found, usual)),
     )
-    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.wanted is not None)
+    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
 
 
-def level_summary(case: Case, level: CaseLevel, baseline: Baseline) -> Summary:
+# 95 % of normal values are below so many deviations.
+_DETECTED = 1.645
+
+
+def _most(limit: rule.Limit, least_s: float, terms: Terms) -> float:
+    """The log ratio beyond which the case is slower: the user's own, or that of the rule."""
+    if terms.fail_above is not None:
+        return math.log(terms.fail_above)
+    return max(limit.slower, math.log1p(least_s / math.exp(limit.usual.level)))
+
+
+def _outcome(found: rule.Call, numbers: Rule) -> Outcome:
+    if found.called is None or found.is_noisy or _is_blind(found, numbers):
+        return Outcome.NOISY
+    return {1: Outcome.REGRESSED, 0: Outcome.PASS, -1: Outcome.IMPROVED}[found.called]
+
+
+def _is_blind(found: rule.Call, numbers: Rule) -> bool:
+    return found.called == 0 and found.limit > math.log1p(numbers.blind)
+
+
+def level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
     """The Summary of a baseline's launches, with its median and rates those of `level`."""
-    level_s = math.exp(level.level)
+    level_s = math.exp(level)
     return replace(
         summary_of(case, baseline.times_s),
         median_s=level_s,
@@ -246,52 +279,59 @@ def level_summary(case: Case, level: CaseLevel, baseline: Baseline) -> Summary:
     )
 
 
-def stored_text(found: Compared, before: Summary, now: Summary, full_sessions: int) -> str:
+def _stored_text(
+    found: rule.Call, limit: rule.Limit, before: Summary, now: Summary, terms: Terms
+) -> str:
     """Times, ratio and rates, what was found, and by which limit."""
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
-        f"{math.exp(found.log_ratio):.3f} x the time, "
+        f"{math.exp(found.off):.3f} x the time, "
         f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
     )
-    word = _word(found)
-    return f"{text}{f'; {word}' if word else ''} ({_limit_text(found, full_sessions)})"
+    word = _word(found, terms)
+    return f"{text}{f'; {word}' if word else ''} ({_limit_text(found, limit, terms)})"
 
 
-def _word(found: Compared) -> str:
-    flagged = f"{math.exp(found.detectable):.3f} x"
-    match found.outcome:
-        case None:
-            return "suspected, not yet seen again"
-        case Outcome.REGRESSED:
-            return f"seen again: {math.exp(found.fresh or 0.0):.3f} x in fresh launches"
-        case Outcome.IMPROVED:
-            return "the baseline is stale"
-        case Outcome.NOISY:
-            return (
-                f"a loss of {change_text(found.worth)} cannot be ruled out, {flagged} would have "
-                "been flagged"
-            )
-        case _:
-            return ""
+def _word(found: rule.Call, terms: Terms) -> str:
+    fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x in fresh launches"
+    if found.called is None:
+        return "suspected, not yet seen again"
+    if found.called > 0:
+        return f"seen again: {fresh}"
+    if found.called < 0:
+        return "the baseline is stale"
+    if found.is_noisy:
+        return f"slower, {fresh or 'not by the first launches'}, and not clearly"
+    if _is_blind(found, terms.policy.rule):
+        return f"a loss of {change_text(terms.policy.rule.blind)} cannot be ruled out"
+    return ""
 
 
-def _limit_text(found: Compared, full_sessions: int) -> str:
+def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
     parts = [f"limit {math.exp(found.limit):.3f} x"]
-    if found.shared is None:
-        parts.append("too few cases to tell what all share")
-    else:
-        parts.append(f"others share {math.exp(found.shared):.3f} x")
-    if found.sessions < full_sessions:
-        parts.append(f"provisional: {found.sessions} of {plural(full_sessions, 'session')}")
+    if terms.fail_above is not None:
+        parts[0] += " by --fail-above"
+    elif limit.part:
+        parts.append(f"others share {math.exp(limit.part):.3f} x")
+    sessions, full = len(limit.usual.own), terms.policy.full_sessions
+    if sessions < full:
+        parts.append(f"provisional: {sessions} of {plural(full, 'session')}")
     return ", ".join(parts)
 
 
-def _dropped(found: Compared) -> tuple[str, ...]:
-    """The trace of a suspicion that fresh launches did not confirm."""
-    if not found.suspected or found.fresh is None or found.outcome is Outcome.REGRESSED:
-        return ()
-    fresh = f"{math.exp(found.fresh):.3f} x"
-    return (f"suspected, and not confirmed by fresh launches ({fresh})",)
+def _notes(found: rule.Call, usual: rule.Usual) -> Iterator[str]:
+    """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
+    if found.suspected and found.fresh is not None and found.called == 0:
+        fresh = f"{math.exp(found.fresh):.3f} x"
+        if found.is_noisy:
+            yield f"suspected, and seen again by fresh launches ({fresh}), within the limit"
+        else:
+            yield f"suspected, and not confirmed by fresh launches ({fresh})"
+    if found.modes:
+        fast, slow = ((len(one), seconds_text(statistics.median(one))) for one in found.modes)
+        yield f"two modes: {plural(fast[0], 'launch')} at {fast[1]}, {slow[0]} at {slow[1]}"
+    if usual.by_fastest:
+        yield "earlier launches had two modes, so that the fastest are compared"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,16 +7,14 @@ single session.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from busbw import stats
-from busbw.model import Case, EarlierSession, change_text, merged, neighbours, plural
-from busbw.stats import Segment
+from busbw.model import Case, EarlierSession, change_text, plural
 
-from .levels import Levels, log_times
-from .policy import Policy
+from . import rule
 
 # More cases than these are counted.
 _MOST_NAMED = 3
@@ -49,22 +47,23 @@ class Drift:
         return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"
 
 
-def drifts(levels: Levels, today: EarlierSession, policy: Policy) -> tuple[Drift, ...]:
-    """What has drifted, `today` included; the shared part first, then the slowest case."""
-    sessions = merged([*levels.sessions, today], policy.session_apart)
-    near = neighbours(levels.highest, policy.expected.neighbours)
-    logs = [log_times(one.times_s) for one in sessions]
-    found = stats.components(logs, policy.expected, neighbours=near)
-    least = math.log1p(policy.drift)
-    shared = _drift(None, found.segments, sessions, least)
-    cases = (
-        _drift(case, one.segments, sessions, least)
-        for case, one in found.cases.items()
-        if case in today.times_s
-    )
-    drifted = [one for one in cases if one is not None]
-    drifted.sort(key=lambda one: one.log_ratio, reverse=True)
-    return (*([shared] if shared else []), *drifted)
+def drifts(
+    sessions: Sequence[EarlierSession], today: EarlierSession, tonight: rule.Tonight
+) -> tuple[Drift, ...]:
+    """What has drifted over `sessions` and `today`; the shared part first."""
+    several = [*sessions, today]
+    shared = [
+        _drift(None, one.rise, {**one.before, len(sessions): one.tonight}, several)
+        for one in tonight.shared.values()
+        if one.rise
+    ]
+    cases = [
+        _drift(case, one.rise, {**one.usual.own, len(sessions): one.own}, several)
+        for case, one in tonight.limits.items()
+        if one.rise
+    ]
+    cases.sort(key=lambda one: one.log_ratio, reverse=True)
+    return (*shared, *cases)
 
 
 def drift_text(found: Sequence[Drift]) -> str:
@@ -76,29 +75,34 @@ def drift_text(found: Sequence[Drift]) -> str:
 
 def _drift(
     case: Case | None,
-    segments: Sequence[Segment],
+    rise: float,
+    series: Mapping[int, float],
     sessions: Sequence[EarlierSession],
-    least: float,
-) -> Drift | None:
-    """The change from the first segment on which all later ones are slower; None if none is."""
-    slower = _slower(segments)
-    if len(segments) < 2 or segments[-1].level - segments[0].level <= least or not slower:
-        return None
-    begin = slower[0].begin
+) -> Drift:
+    """A step, from its first session on, or a rise since the first session, if that fits better."""
+    at, values = list(series), list(series.values())
+    begin = min(range(1, len(values)), key=lambda split: _rest_of_step(values, split))
+    slope = rise / (len(values) - 1)
+    line = _squares([value - slope * number for number, value in enumerate(values)])
+    if line < _rest_of_step(values, begin):
+        begin = 1
+    else:
+        rise = statistics.fmean(values[begin:]) - statistics.fmean(values[:begin])
+    now, before = sessions[at[begin]], sessions[at[begin] - 1]
     return Drift(
         case=case,
-        log_ratio=segments[-1].level - segments[0].level,
-        began=sessions[begin].began,
-        sessions=len(sessions) - begin,
-        changes=sessions[begin].changes_since(sessions[begin - 1]),
+        log_ratio=rise,
+        began=now.began,
+        sessions=len(values) - begin,
+        changes=now.changes_since(before),
     )
 
 
-def _slower(segments: Sequence[Segment]) -> list[Segment]:
-    """The newest segments, oldest first, as far back as they are above the first."""
-    found: list[Segment] = []
-    for segment in reversed(segments[1:]):
-        if segment.level <= segments[0].level:
-            break
-        found.insert(0, segment)
-    return found
+def _rest_of_step(values: Sequence[float], split: int) -> float:
+    return _squares(values[:split]) + _squares(values[split:])
+
+
+def _squares(values: Sequence[float]) -> float:
+    """About their mean."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)

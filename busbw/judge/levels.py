@@ -1,49 +1,74 @@
-"""The levels that today is compared with: those of a baseline, and of the sessions since.
+"""Which sessions today is compared with: those of the baselines, and those since.
 
 A baseline pins what must not be lost; the history says what has been usual since it was accepted.
-Decides which sessions count; the sums are in `busbw.stats`.
+Decides which sessions count; what they amount to is `rule`'s.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from busbw import stats
-from busbw.model import Baseline, Case, EarlierSession, merged, neighbours
-from busbw.stats import CaseLevel, Components
+from busbw.model import Baseline, Case, EarlierSession, merged
 
+from . import rule
 from .policy import Policy
 
 # What differs from one session to the next though nothing changed.
 _PASSING = {"load", "clock MHz"}
 
-LogTimes = Mapping[Case, float]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
-    """What is known of the cases of one framework on one machine.
+    """What is known of the cases of one machine.
 
     `sessions` are those that count, oldest first, with what sessions minutes apart measured in one.
-    `components` has their levels. `highest` is the log time that a case's level is never above:
-    its pinned one and the budget. `cases` is how many have a baseline, whatever is measured today.
+    `highest` is the log time that a case's level is never above: its pinned one and the budget.
     """
 
     sessions: tuple[EarlierSession, ...]
-    components: Components[Case]
-    highest: LogTimes
-    cases: int
+    highest: Mapping[Case, float]
 
-    def level(self, case: Case) -> CaseLevel | None:
-        """The level of `case`, not above its highest; None where it has no baseline."""
-        found, highest = self.components.cases.get(case), self.highest.get(case)
-        if found is None or highest is None:
-            return None
-        return replace(found, level=min(found.level, highest))
+    def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
+        """The limits of the launches `today_s`, seconds by case."""
+        today = {c: rule.Launches.of(one) for c, one in today_s.items() if c in self.highest}
+        found = rule.limits([_night(one) for one in self.sessions], today, policy.rule)
+        limits = {case: _at_most(one, self.highest[case]) for case, one in found.limits.items()}
+        return replace(found, limits=limits)
+
+
+def _night(session: EarlierSession) -> rule.Night:
+    return rule.Night(
+        launches={case: _launches(session, case) for case in session.times_s},
+        called={
+            **dict.fromkeys(session.improved & session.times_s.keys(), -1),
+            **dict.fromkeys(session.regressed & session.times_s.keys(), 1),
+        },
+    )
+
+
+def _launches(session: EarlierSession, case: Case) -> rule.Launches:
+    """What it measured of `case`; launches differ within each of the sessions that were joined."""
+    whole = rule.Launches.of(session.times_s[case])
+    parts = [rule.Launches.of(one.times_s[case]) for one in session.parts if case in one.times_s]
+    if not parts:
+        return whole
+    return replace(
+        whole,
+        squares=math.fsum(one.squares for one in parts),
+        freedom=sum(one.freedom for one in parts),
+    )
+
+
+def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
+    """With a level that is not above the pinned one."""
+    above = limit.usual.level - highest
+    if above <= 0:
+        return limit
+    usual = replace(limit.usual, level=highest, fastest=limit.usual.fastest - above)
+    return replace(limit, usual=usual)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,37 +95,21 @@ class Known:
         return _after(merged([*accepted, *later], apart), self.since)
 
 
-def levels_of(known: Mapping[str, Known], policy: Policy) -> dict[str, Levels]:
-    """The levels by framework, of those that have times; their variances moderate each other."""
-    timed = {name: one for name, one in known.items() if one.timed}
-    sessions = {name: one.sessions(policy.session_apart) for name, one in timed.items()}
-    found = stats.components_of(
-        {name: [log_times(s.times_s) for s in those] for name, those in sessions.items()},
-        policy.expected,
-        {name: [s.regressed for s in those] for name, those in sessions.items()},
-        neighbours(
-            (baseline.case for one in timed.values() for baseline in one.timed),
-            policy.expected.neighbours,
-        ),
+def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
+    """The levels of one machine, of what is `known` by framework; None without any time."""
+    timed = [one for one in known.values() if one.timed]
+    if not timed:
+        return None
+    sessions = [session for one in timed for session in one.sessions(policy.session_apart)]
+    return Levels(
+        sessions=merged(sessions, policy.session_apart),
+        highest={
+            baseline.case: math.log(baseline.pinned_s) + math.log1p(policy.budget)
+            for one in timed
+            for baseline in one.timed
+            if baseline.pinned_s is not None
+        },
     )
-    return {
-        name: Levels(
-            sessions=sessions[name],
-            components=found[name],
-            highest={
-                baseline.case: math.log(baseline.pinned_s) + math.log1p(policy.budget)
-                for baseline in one.timed
-                if baseline.pinned_s is not None
-            },
-            cases=len(one.timed),
-        )
-        for name, one in timed.items()
-    }
-
-
-def log_times(times_s: Mapping[Case, Sequence[float]]) -> dict[Case, float]:
-    """The log of each case's median launch."""
-    return {case: math.log(statistics.median(launches)) for case, launches in times_s.items()}
 
 
 def _accepted(timed: Sequence[Baseline]) -> list[EarlierSession]:

@@ -10,14 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from busbw import stats
-from busbw.model import Answer, EarlierSession, merged, neighbours, plural
+from busbw.model import Answer, EarlierSession, merged, plural
 
 from .drift import drift_text, drifts
-from .levels import Levels, log_times
+from .levels import Levels
 from .policy import Policy
-from .session import limit_of_all
-from .stored import SharedShift, shared_shift
+from .rule import Shared
 
 
 def machine_answer(
@@ -25,9 +23,8 @@ def machine_answer(
     nights: Sequence[EarlierSession] | None,
     today: EarlierSession,
     policy: Policy,
-    groups: int,
 ) -> Answer:
-    """The answer from the reference's earlier `nights`, of one of `groups` frameworks.
+    """The answer from the reference's earlier `nights`.
 
     The reference is slower if all its cases together lost more than the limit of a session, or if
     a level rose over the nights. The answer is unknown without an earlier night, without a history
@@ -39,46 +36,27 @@ def machine_answer(
     if not earlier:
         text = f"{framework}: unknown: this reference has no earlier night here"
         return Answer(text=text, is_slower=None)
-    levels = _levels(earlier, policy)
-    shift = shared_shift(today.times_s, levels, policy)
-    drifted = [replace(one, than="at first") for one in drifts(levels, today, policy)]
-    text = f"{framework}: {_together(shift, len(earlier), policy, groups)}"
+    cases = dict.fromkeys(case for one in earlier for case in one.times_s)
+    levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
+    tonight = levels.tonight(today.times_s, policy)
+    shared = tonight.shared.get(framework)
+    few = len(tonight.limits) < policy.rule.least_cases
+    drifted = [replace(one, than="at first") for one in drifts(earlier, today, tonight)]
+    known = None if few or shared is None else shared
+    text = f"{framework}: {_together(known, len(earlier), policy)}"
     return Answer(
         text="; ".join(filter(None, (text, drift_text(drifted)))),
-        is_slower=True if drifted else _is_beyond(shift, policy, groups),
+        is_slower=True if drifted else None if known is None else known.is_slower,
     )
 
 
-def _levels(nights: Sequence[EarlierSession], policy: Policy) -> Levels:
-    """The levels of the reference, which nothing pins."""
-    cases = dict.fromkeys(case for one in nights for case in one.times_s)
-    return Levels(
-        sessions=tuple(nights),
-        components=stats.components(
-            [log_times(one.times_s) for one in nights],
-            policy.expected,
-            neighbours=neighbours(cases, policy.expected.neighbours),
-        ),
-        highest=dict.fromkeys(cases, math.inf),
-        cases=len(cases),
-    )
-
-
-def _is_beyond(shift: SharedShift, policy: Policy, groups: int) -> bool | None:
-    """Whether all cases together are slower; None for too few of them."""
-    if shift.log_ratio is None:
-        return None
-    return shift.log_ratio > limit_of_all(shift, policy, groups)
-
-
-def _together(shift: SharedShift, nights: int, policy: Policy, groups: int) -> str:
+def _together(shared: Shared | None, nights: int, policy: Policy) -> str:
     """What all cases of the reference took, and from what on that would be slower."""
-    if shift.log_ratio is None:
-        return f"unknown from fewer than {policy.expected.least_cases} cases"
-    limit = math.exp(limit_of_all(shift, policy, groups))
+    if shared is None:
+        return f"unknown from fewer than {policy.rule.least_cases} cases"
     return (
-        f"the reference takes {math.exp(shift.log_ratio):.3f} x the time of its "
-        f"{plural(nights, 'earlier night')} (limit {limit:.3f} x)"
+        f"the reference takes {math.exp(shared.off):.3f} x the time of its "
+        f"{plural(nights, 'earlier night')} (limit {math.exp(shared.limit):.3f} x)"
     )
 
 

@@ -1,10 +1,11 @@
 """Every threshold, each with its reason, in one frozen Policy per device class.
 
-Numbers and nothing else: they are applied in `stored`, `drift`, `session`, `paired` and `compiled`.
+Numbers and nothing else: they are applied in `rule`, `session`, `paired` and `compiled`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,9 +21,6 @@ CLOCK_RATIO = 1.10
 # about, and still more than the limit of one comparison on most payloads.
 BUDGET = 0.10
 
-# A session of unchanged code may be red once in 125 times: less than the once in a hundred that is
-# promised, because noise is never quite as the model assumes.
-FALSE_ALARMS = 0.008
 # Two stacks in turn differ by nothing but noise, and have no history to be wrong about.
 FALSE_ALARMS_IN_TURN = 0.005
 
@@ -68,6 +66,7 @@ class Looks:
     case's pairs is estimated from the session's other cases too, which together count as
     `pooled_freedom` degrees of freedom at most. A suspicion must be confirmed by `confirming` fresh
     launches. What is slower by less than `floor` is no regression.
+    `false_alarms_of_curves` is the probability that a latency or a bandwidth of unchanged code is.
     """
 
     counts: tuple[int, ...]
@@ -78,65 +77,95 @@ class Looks:
     pooled_freedom: float
     wanted: float
     floor: float
+    false_alarms_of_curves: float = 0.004
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """The numbers of `rule`; docs/verdict.md has the formula. Deviations are those of log time.
+
+    No loss below `floor`, a fraction of the time, is one; of all cases together none below
+    `slower`. Where a loss of `blind` would be none, nothing can be said.
+
+    `prior` is the deviation of a session before there are any (`prior_alone` with fewer than
+    `least_cases` cases, which do not show what they share), `prior_shared` that of what all cases
+    share; each counts as its degrees of freedom, that of a case in `prior_sessions` sessions. What
+    all cases show counts as `own_freedom` for one of them. A session differs by `of_launches` of
+    the variance of launches at least. An odd variance counts as `clipped` medians at most.
+
+    A case is slower from `factor` + `factor_of_one` / sessions deviations on, from `most_factor`
+    where tails are heavy: where the third farthest of `tails_from` residuals or more is `heavy`
+    times what is normal, by the power `switch`. `factor_shared` is that of what all cases share.
+    Noise follows the payload where the slope is `clear` of its error; launches may mislead by
+    `misleading`. Tonight is noisier than usual from `noisier` times on, told by `least_sizes`.
+
+    `neighbours` other sizes say what a case shares, None: all cases. What is beyond the fraction
+    `suspect` of a limit is measured again, with `confirming` launches, which must be beyond that
+    fraction, too, and the fastest of all launches beyond the fraction `by_fastest`. Launches have
+    two modes, and get `more_of_modes` more, where a gap among them is wider than the ratio `modes`
+    and than `clear_gap` deviations of a launch. A level has drifted from more than `rise_from`
+    sessions on, where it rose by `rise`, a fraction, and by `rise_errors` errors of the slope,
+    a case's by `rise_errors_of_case`.
+    """
+
+    floor: float
+    slower: float
+    blind: float
+    prior: float
+    prior_alone: float
+    prior_shared: float
+    factor: float = 4.07
+    factor_of_one: float = 0.63
+    most_factor: float = 6.8
+    factor_shared: float = 3.5
+    neighbours: int | None = None
+    by_fastest: float = 0.75
+    noisier: float = 1.75
+    modes: float = 1.05
+    prior_freedom: float = 4.0
+    prior_sessions: int = 2
+    prior_shared_freedom: float = 6.0
+    own_freedom: float = 8.0
+    of_launches: float = 0.8
+    least_deviation: float = 1e-3
+    least_cases: int = 6
+    least_sizes: int = 12
+    clipped: float = 9.0
+    tails_from: int = 100
+    heavy: float = 1.2
+    switch: int = 8
+    clear: float = 3.0
+    misleading: float = 0.5
+    suspect: float = 0.6
+    confirming: int = 3
+    more_of_modes: int = 2
+    clear_gap: float = 5.0
+    rise: float = 0.01
+    rise_from: int = 5
+    rise_errors: float = 4.5
+    rise_errors_of_case: float = 6.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """When a case, or a session, is slower than a stored level.
+    """When a case, or a session, is slower than what it is compared with.
 
-    A case has REGRESSED beyond a limit that noise alone exceeds with the probability
-    `false_alarms` of a session, half of it for its cases and half for what they have in common, and
-    never below `floor`, a fraction of the time. What is beyond the fraction `suspect` of the limit
-    is measured again: `confirming` fresh launches must be beyond that fraction, too, while all
-    launches are beyond the limit. Where cases differ among each other by `noisier` times as much as
-    usual, in standard deviations, something else was running, and the limit is wider.
-
-    A case passes where a loss of `worth` is ruled out with the probability 1 - `ruled_out`; before
-    `full_sessions` there are, one of `worth_early`. What would have been flagged with the
-    probability 1 - `detected` is reported. A difference below `least_difference_s` seconds is no
-    regression on a host's clock, which is no finer.
-
-    The session is SLOWER where what cases share is above `slower`, and DRIFT where a level is above
-    the accepted one by `drift`; both must be beyond the noise, too. `expected` is what is known of
-    the noise before there are sessions. Sessions that began within `session_apart` count as one.
-
-    `looks` are for two stacks measured in turn. The host's and the device's clock may differ by a
-    factor of `clock_ratio` before a note says so. Accepted losses of a baseline may add up to
-    `budget`, a fraction of the pinned time, before a reason is required.
+    `rule` is for stored times, `looks` for two stacks measured in turn. A difference below
+    `least_difference_s` seconds is no regression on a host's clock, which is no finer. Sessions
+    that began within `session_apart` count as one; before there are `full_sessions`, a verdict is
+    provisional. The host's and the device's clock may differ by a factor of `clock_ratio` before a
+    note says so. Accepted losses of a baseline may add up to `budget`, a fraction of the pinned
+    time, before a reason is required. `expected` is for the levels of a history.
     """
 
-    floor: float
-    worth: float
-    worth_early: float
-    slower: float
-    drift: float
-    expected: Expected
+    rule: Rule
     looks: Looks
+    expected: Expected
     full_sessions: int = 3
-    confirming: int = 3
-    suspect: float = 0.67
-    noisier: float = 2.0
-    false_alarms: float = FALSE_ALARMS
-    ruled_out: float = 0.10
-    detected: float = 0.05
     least_difference_s: float = 3e-6
     session_apart: timedelta = timedelta(hours=1)
     budget: float = BUDGET
     clock_ratio: float = CLOCK_RATIO
-
-    @property
-    def false_alarms_of_cases(self) -> float:
-        """The share of a session's false alarms for all of its cases."""
-        return self.false_alarms / 2
-
-    @property
-    def false_alarms_of_session(self) -> float:
-        """The share for what cases have in common."""
-        return self.false_alarms / 2
-
-    def worth_after(self, sessions: int) -> float:
-        """The loss worth seeing, a fraction, where a level is of that many sessions."""
-        return self.worth if sessions >= self.full_sessions else self.worth_early
 
     def least_difference_of(self, clock: Clock) -> float:
         """The least difference in seconds that `clock` resolves; a device's own resolves any."""
@@ -172,41 +201,49 @@ _LOOKS = Looks(
 # A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
 # with a single session (docs/verdict.md has the figures).
 _CPU = Policy(
-    floor=0.10,
-    worth=1.00,
-    # Other work doubles the time of a whole session, and with a single one before it that cannot be
-    # told from the noise.
-    worth_early=2.00,
-    slower=1.50,
-    drift=0.50,
     expected=Expected(
         own=Variance(value=0.09**2, freedom=30),
         shared=Variance(value=0.20**2, freedom=12),
         least_deviation=0.03,
         neighbours=7,
     ),
-    # Other work makes more false alarms than any noise that was there before: one session in twenty
-    # is what a machine that is not one's own allows.
-    false_alarms=0.05,
-    looks=_LOOKS,
+    looks=replace(_LOOKS, false_alarms_of_curves=0.025),
+    # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
+    # too. Less its neighbours a session differs by a tenth, and not normally: k is small, because
+    # a loss is confirmed in three ways.
+    rule=Rule(
+        floor=0.15,
+        slower=1.50,
+        blind=3.0,
+        prior=0.11,
+        prior_alone=0.124,
+        prior_shared=0.235,
+        factor=2.5,
+        factor_of_one=0.0,
+        factor_shared=2.5,
+        of_launches=0.0,
+        most_factor=2.5,
+        neighbours=2,
+        by_fastest=1.0,
+        noisier=math.inf,
+        modes=1.25,
+        rise=0.50,
+    ),
     # Half of how far a session can be off by noise alone; twenty losses of 2 % are 49 %.
     budget=0.25,
 )
 
 # An accelerator of one's own. Published calibrations have sessions of unchanged code differ by 0.5
-# to 1 %; what is usual counts as little as four degrees of freedom, so that sessions of the device
-# itself say soon what it is.
+# to 1 %.
 _ACCELERATOR = Policy(
-    floor=0.02,
-    worth=0.05,
-    worth_early=0.10,
-    slower=0.015,
-    drift=0.015,
     expected=Expected(
         own=Variance(value=0.01**2, freedom=4),
         shared=Variance(value=0.004**2, freedom=6),
     ),
     looks=replace(_LOOKS, wanted=0.03, floor=0.01),
+    rule=Rule(
+        floor=0.02, slower=0.015, blind=0.5, prior=0.01, prior_alone=0.01, prior_shared=0.003
+    ),
 )
 
 POLICIES: Mapping[Device, Policy] = {

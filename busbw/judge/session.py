@@ -25,12 +25,11 @@ from busbw.model import (
     payload_text,
     plural,
 )
-from busbw.stats import Variance
 
 from .curve import Curve, SizeShift, fit
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .regression_shape import LocatedRegression, curve_shift, locate
-from .stored import SharedShift
+from .rule import Shared
 
 # Losses that differ by less are told in one figure.
 _ALIKE = 1.5
@@ -54,29 +53,21 @@ class SizeGroup:
 
 
 def groups_of_cases(
-    verdicts: Sequence[Verdict],
-    policy: Policy,
-    shifts: Mapping[Case, SharedShift] | None = None,
+    verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool = False
 ) -> tuple[SizeGroup, ...]:
-    """The groups of those verdicts that have a time, in their order.
-
-    `shifts` is what cases share with others of their session; None for two stacks in turn.
-    """
+    """The groups of those verdicts that have a time, in their order; of two stacks `in_turn`."""
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
             alike = verdict.case.key.family, verdict.case.protocol
             found.setdefault(alike, []).append(verdict)
-    return tuple(_group(alike, policy, shifts, groups=len(found)) for alike in found.values())
+    return tuple(
+        _group(alike, policy, groups=len(found) if in_turn else None) for alike in found.values()
+    )
 
 
-def _group(
-    verdicts: Sequence[Verdict],
-    policy: Policy,
-    shifts: Mapping[Case, SharedShift] | None,
-    *,
-    groups: int,
-) -> SizeGroup:
+def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -> SizeGroup:
+    """One of `groups` that are tested for a shift of the curve; None: none is."""
     now = fit(_points({v.spec.payload_bytes: v.now for v in verdicts}))
     before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
     compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
@@ -92,19 +83,14 @@ def _group(
         shifted=curve_shift(
             before,
             sizes,
-            quantile=stats.t_quantile(policy.false_alarms_of_session / (3 * groups), CURVE_FREEDOM),
-            floor=policy.looks.floor if shifts is None else policy.slower,
-            shared_error=_shared_error(compared, shifts or {}),
+            quantile=stats.t_quantile(
+                policy.looks.false_alarms_of_curves / (3 * groups), CURVE_FREEDOM
+            ),
+            floor=policy.looks.floor,
         )
-        if sizes
+        if sizes and groups is not None
         else None,
     )
-
-
-def _shared_error(verdicts: Sequence[Verdict], shifts: Mapping[Case, SharedShift]) -> float:
-    """The standard error of what the sizes of a group have in common."""
-    found = (shifts.get(v.case) for v in verdicts if v.case is not None)
-    return max((math.sqrt(one.expected.value) for one in found if one is not None), default=0.0)
 
 
 def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
@@ -125,26 +111,14 @@ def _sizes(verdicts: Sequence[Verdict]) -> list[SizeShift]:
     ]
 
 
-def slower_text(name: str, cases: int, shift: SharedShift, policy: Policy, groups: int) -> str:
-    """A sentence if all `cases` of `name` are slower together, else "".
-
-    One of `groups` that are tested in this session, each for this and for two parts of its curve.
-    """
-    limit = limit_of_all(shift, policy, groups)
-    if shift.log_ratio is None or shift.log_ratio <= limit:
+def slower_text(name: str, cases: int, shared: Shared) -> str:
+    """A sentence if all `cases` of `name` are slower together, else ""."""
+    if not shared.is_slower:
         return ""
     return (
-        f"{name}: all {plural(cases, 'case')} together take {math.exp(shift.log_ratio):.3f} x the "
-        f"time (limit {math.exp(limit):.3f} x)"
+        f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.off):.3f} x the "
+        f"time (limit {math.exp(shared.limit):.3f} x)"
     )
-
-
-def limit_of_all(shift: SharedShift, policy: Policy, groups: int) -> float:
-    """The log ratio beyond which all cases together are slower, in one of `groups`."""
-    error = Variance(value=shift.expected.value + shift.known, freedom=shift.expected.freedom)
-    rate = policy.false_alarms_of_session / (3 * groups)
-    noise = stats.t_quantile(rate, error.freedom) * math.sqrt(error.value)
-    return max(math.log1p(policy.slower), noise)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,10 +129,11 @@ class Circumstances:
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline; `suspected` are cases that look slower without
     a confirmation. `slower` says what all sizes, latency or bandwidth lost, `drifted` which levels
-    rose since they were accepted; `accepted`: an update takes both. `machine` is what a
-    locked reference says of the machine, None without one, and `stack_changes` are what tonight's
-    stack has other than it. `expecting`: cases are compared with baselines. `accepting`: a
-    measurement becomes the baseline where there is none.
+    rose since they were accepted; `accepted`: an update takes both. Sizes next to each other differ
+    `noisier` times as much as usual; a NOISY case with a limit below `blind` was judged all the
+    same. `machine` is what a locked reference says of the machine, None without one, and
+    `stack_changes` are what tonight's stack has other than it. `expecting`: cases are compared with
+    baselines. `accepting`: a measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -170,6 +145,8 @@ class Circumstances:
     suspected: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()
     drifted: str = ""
+    noisier: float = 1.0
+    blind: float = 1.0
     accepted: bool = False
     machine: Answer | None = None
     stack_changes: tuple[str, ...] = ()
@@ -355,7 +332,16 @@ def _reasons(
     yield from about.fallen_back
     if about.suspected:
         yield f"suspected and not seen again in the time: {', '.join(about.suspected)}"
-    noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
+    if about.noisier > 1:
+        yield (
+            f"noisier than usual: sizes next to each other differ {about.noisier:.1f} x as much as "
+            "in earlier sessions, and limits are wider by that"
+        )
+    noisy = [
+        v
+        for v in verdicts
+        if v.outcome is Outcome.NOISY and (v.limit is None or v.limit > about.blind)
+    ]
     judged = sum(v.ratio is not None for v in verdicts)
     if len(noisy) > MOST_NOISY * judged:
         first = noisy[0].case.name if noisy[0].case else noisy[0].spec.id

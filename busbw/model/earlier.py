@@ -18,21 +18,30 @@ OWN_CODE = "busbw's own code"
 class EarlierSession:
     """What one session measured before today: seconds of each launch, by case.
 
-    `regressed` are the cases that it found slower. `surroundings` are versions, flags, the host
-    and the code of ours that measured.
+    `regressed` are the cases that it found slower, `improved` those faster.
+    `surroundings` are versions, flags, the host and the code of ours that measured. `parts` are the
+    sessions that were joined to this one, none if it is one.
     """
 
     began: datetime.datetime
     times_s: Mapping[Case, tuple[float, ...]]
     regressed: frozenset[Case] = frozenset()
+    improved: frozenset[Case] = frozenset()
     surroundings: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[EarlierSession, ...] = ()
 
     def joined(self, other: EarlierSession) -> EarlierSession:
         """As one session, which began when this one did."""
         times_s = dict(self.times_s)
         for case, more in other.times_s.items():
             times_s[case] = times_s.get(case, ()) + more
-        return replace(self, times_s=times_s, regressed=self.regressed | other.regressed)
+        return replace(
+            self,
+            times_s=times_s,
+            regressed=self.regressed | other.regressed,
+            improved=self.improved | other.improved,
+            parts=(*(self.parts or (self,)), other),
+        )
 
     def changes_since(self, before: EarlierSession) -> tuple[str, ...]:
         """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""

@@ -46,7 +46,7 @@ _PACKAGES = {
 # Options that say how or on what to measure, and those that are about measured baselines.
 _MEASURING = (
     *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
-    *("launches", "time_budget"),
+    *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
 )

@@ -5,6 +5,7 @@ Which measurement is compared with which reference, and on which terms; the rule
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from busbw.model import (
     Case,
     CompiledVerdict,
     CompileSpec,
+    EnvironmentKey,
     Outcome,
     SessionOutcome,
     SessionVerdict,
@@ -21,7 +23,7 @@ from busbw.model import (
 )
 
 from . import accepting, references
-from .session import Collected, Judged, LevelKey, Measured, Resolved, TimedJob
+from .session import Collected, Judged, Measured, Resolved, TimedJob
 from .settings import Settings
 
 _Rule = Callable[[Spec, TimedJob], judge.Ruling]
@@ -74,13 +76,13 @@ def _paired(measured: Measured) -> _Rule:
 
 def _stored(measured: Measured) -> _Rule:
     """Each case against its baseline and what has been usual since."""
-    shifts, levels = references.shifts_of(measured), measured.resolved.levels
+    limits = references.tonight(measured)
 
     def rule(spec: Spec, job: TimedJob) -> judge.Ruling:
         return judge.judge_case(
             spec,
             measured.measurements[spec],
-            references.reference_of(job, levels, shifts),
+            references.reference_of(job, limits),
             _stored_terms(measured, spec, job),
             nearest=job.stored.nearest,
             reference=job.published,
@@ -107,6 +109,7 @@ def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> judge.Terms:
         ),
         accept_new=settings.update_baselines == "new",
         memory_limit_bytes=settings.memory_limit_bytes,
+        fail_above=settings.fail_above,
     )
 
 
@@ -116,14 +119,10 @@ def judged(measured: Measured, skip: str) -> Judged:
     verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in resolved.specs}
     policy = judge.POLICIES[resolved.machine.target.device]
-    shifts = references.shifts_of(measured)
-    groups = judge.groups_of_cases(
-        list(verdicts.values()),
-        policy,
-        None if resolved.paired else _by_case(measured, shifts),
-    )
+    tonight = references.tonight(measured)
+    groups = judge.groups_of_cases(list(verdicts.values()), policy, in_turn=resolved.paired)
     verdicts = judge.with_injections(_located(verdicts, groups), measured.measurements)
-    drifted, slower = _drifted(measured, policy), _slower(measured, shifts, groups, policy)
+    drifted, slower = _drifted(measured, tonight), _slower(measured, tonight, groups)
     session = judge.judge_session(
         list(verdicts.values()),
         list(measured.measurements.values()),
@@ -137,6 +136,8 @@ def judged(measured: Measured, skip: str) -> Judged:
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
             drifted=judge.drift_text(drifted),
+            blind=1.0 if resolved.paired else 1.0 + policy.rule.blind,
+            noisier=max((one.noisier for one in tonight.values()), default=1.0),
             accepted=resolved.settings.update_baselines == "all",
             machine=judge.all_answers(references.machine_answers(measured)),
             stack_changes=references.stack_changes(measured),
@@ -154,34 +155,32 @@ def judged(measured: Measured, skip: str) -> Judged:
     )
 
 
-def _by_case(
-    measured: Measured, shifts: Mapping[LevelKey, judge.SharedShift]
-) -> dict[Case, judge.SharedShift]:
-    keys = {job.case: references.level_key(job) for _, job in _jobs(measured)}
-    return {case: shifts[key] for case, key in keys.items() if key in shifts}
-
-
 def _slower(
     measured: Measured,
-    shifts: Mapping[LevelKey, judge.SharedShift],
+    tonight: Mapping[EnvironmentKey, judge.Tonight],
     groups: Sequence[judge.SizeGroup],
-    policy: judge.Policy,
 ) -> tuple[str, ...]:
     """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
-    counts = {key: len(times_s) for key, times_s in references.times_of(measured).items()}
+    counts = Counter(job.case.framework for _, job in _jobs(measured))
     whole = (
-        judge.slower_text(key[1], counts[key], shift, policy, len(shifts))
-        for key, shift in shifts.items()
+        judge.slower_text(name, counts[name], shared)
+        for one in tonight.values()
+        for name, shared in one.shared.items()
     )
     curves = (f"{group.case.group_name}: {group.shifted.text}" for group in groups if group.shifted)
     return (*filter(None, whole), *curves)
 
 
-def _drifted(measured: Measured, policy: judge.Policy) -> tuple[judge.Drift, ...]:
+def _drifted(
+    measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]
+) -> tuple[judge.Drift, ...]:
     """Levels that are not what was accepted any more."""
-    levels = measured.resolved.levels
-    found = references.today(measured)
-    return tuple(one for key in found for one in judge.drifts(levels[key], found[key], policy))
+    levels, today = measured.resolved.levels, references.today(measured)
+    return tuple(
+        one
+        for key, limits in tonight.items()
+        for one in judge.drifts(levels[key].sessions, today[key], limits)
+    )
 
 
 def _moved(measured: Measured, drifted: Sequence[judge.Drift], *, slower: bool) -> frozenset[Case]:

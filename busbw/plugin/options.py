@@ -185,6 +185,12 @@ OPTIONS = (
         help="time for launches beyond --launches, of cases that are undecided or suspected",
     ),
     Option(
+        name="fail_above",
+        metavar="LIMIT",
+        help="a case that takes more than this above its baseline fails, if more launches confirm "
+        "it, such as 25%% or 1.25x; in place of the limit that is computed",
+    ),
+    Option(
         name="inject",
         metavar="WHAT",
         help="try the gate, let the measured program do more: "

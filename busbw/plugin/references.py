@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from busbw import baselines, driver, history, judge, stats
-from busbw.judge import Levels, SharedShift, StoredReference
+from busbw.judge import Levels, StoredReference, Tonight
 from busbw.model import (
     HOST,
     OWN_CODE,
@@ -34,17 +34,16 @@ from .settings import Settings
 
 def levels_at(
     settings: Settings, keys: Iterable[EnvironmentKey], device: Device
-) -> dict[LevelKey, Levels]:
-    """The levels of every framework with baselines on `keys`, whatever is measured today.
+) -> dict[EnvironmentKey, Levels]:
+    """The levels of every machine of `keys` with baselines, whatever is measured today.
 
     Raises BaselineError, HistoryError and OSError for files that cannot be read.
     """
-    found = {}
-    for key in dict.fromkeys(keys):
-        known = _known(settings, key)
-        levels = judge.levels_of(known, judge.POLICIES[device])
-        found.update({(key, framework): one for framework, one in levels.items()})
-    return found
+    found = {
+        key: judge.levels_of(_known(settings, key), judge.POLICIES[device])
+        for key in dict.fromkeys(keys)
+    }
+    return {key: one for key, one in found.items() if one is not None}
 
 
 def _known(settings: Settings, key: EnvironmentKey) -> dict[str, judge.Known]:
@@ -78,19 +77,22 @@ def _since(
     return found
 
 
-def shifts_of(measured: Measured) -> dict[LevelKey, SharedShift]:
-    """What the measured cases of each framework and machine share today."""
+def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
+    """The limits of what was measured, by machine."""
     policy = judge.POLICIES[measured.resolved.machine.target.device]
     return {
-        key: judge.shared_shift(times_s, measured.resolved.levels[key], policy)
+        key: measured.resolved.levels[key].tonight(times_s, policy)
         for key, times_s in times_of(measured).items()
     }
 
 
-def times_of(measured: Measured) -> dict[LevelKey, dict[Case, tuple[float, ...]]]:
-    """Today's launches in seconds, of cases whose framework has levels here."""
-    found = _times_s(measured, measured.measurements)
-    return {key: one for key, one in found.items() if key in measured.resolved.levels}
+def times_of(measured: Measured) -> dict[EnvironmentKey, dict[Case, tuple[float, ...]]]:
+    """Today's launches in seconds, of cases whose machine has levels."""
+    found: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
+    for (key, _), times_s in _times_s(measured, measured.measurements).items():
+        if key in measured.resolved.levels:
+            found.setdefault(key, {}).update(times_s)
+    return found
 
 
 def _times_s(
@@ -111,22 +113,18 @@ def level_key(job: TimedJob) -> LevelKey:
     return job.key, job.case.framework
 
 
-def reference_of(
-    job: TimedJob, levels: Mapping[LevelKey, Levels], shifts: Mapping[LevelKey, SharedShift]
-) -> StoredReference | None:
+def reference_of(job: TimedJob, limits: Mapping[EnvironmentKey, Tonight]) -> StoredReference | None:
     """What `job` is compared with; None without a baseline."""
-    baseline, key = job.stored.baseline, level_key(job)
+    baseline = job.stored.baseline
     if baseline is None:
         return None
-    return StoredReference(
-        baseline=baseline,
-        level=levels[key].level(job.case) if key in levels and not baseline.oom else None,
-        shift=shifts.get(key),
-        cases=sum(one.cases for one in levels.values()),
-    )
+    if baseline.oom or job.key not in limits:
+        return StoredReference(baseline=baseline)
+    found = limits[job.key]
+    return StoredReference(baseline=baseline, limit=found.limits.get(job.case), launch=found.launch)
 
 
-def today(measured: Measured) -> dict[LevelKey, EarlierSession]:
+def today(measured: Measured) -> dict[EnvironmentKey, EarlierSession]:
     """Today's session, as later ones will see it."""
     environment = measured.resolved.environment
     versions = {name: text for one in environment.versions.values() for name, text in one.items()}
@@ -209,7 +207,6 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
                 surroundings={HOST: platform.node(), OWN_CODE: driver.worker_hash()},
             ),
             policy,
-            len(found),
         )
         for key, times_s in found.items()
     )

@@ -19,6 +19,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import (
     Case,
     EarlierSession,
+    EnvironmentKey,
     GridError,
     NotHereError,
     Outcome,
@@ -200,7 +201,7 @@ def _published(root: Path, job: TimedJob) -> Reference | None:
 
 def _levels(
     settings: Settings, jobs: Iterable[TimedJob], target: grid.Target
-) -> dict[LevelKey, judge.Levels]:
+) -> dict[EnvironmentKey, judge.Levels]:
     """What the cases are held against; nothing where two stacks are compared with each other."""
     if settings.against is not None:
         return {}

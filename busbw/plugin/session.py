@@ -122,7 +122,7 @@ class TimedJob:
 class Resolved:
     """What is measured of the selected `specs`, how hard, and what is left out.
 
-    `levels` are those of every framework with baselines where a job is measured, `lockable` the
+    `levels` are those of every machine with baselines where a job is measured, `lockable` the
     stacks by framework where new baselines lock them, `nights` what the locked reference stacks
     took in earlier nights.
     """
@@ -134,7 +134,7 @@ class Resolved:
     skipped: Mapping[Spec, Verdict]
     environment: Environment
     plan: Plan
-    levels: Mapping[LevelKey, Levels] = field(default_factory=dict)
+    levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
     lockable: Mapping[str, Lockable] = field(default_factory=dict)
     nights: Mapping[LevelKey, Sequence[EarlierSession] | None] = field(default_factory=dict)
     examples: str = ""

@@ -43,6 +43,7 @@ from .parsing import (
     injection_of,
     one_of,
     program,
+    ratio_of,
     seconds_of,
     updates_of,
     whole,
@@ -77,6 +78,7 @@ class Settings:
     step_payloads: tuple[int, ...]
     launches: int
     time_budget_s: float
+    fail_above: float | None
     against: Against | None
     stack_cache: Path
     locks_reference: bool
@@ -141,6 +143,7 @@ def _settings(config: pytest.Config) -> Settings:
         step_payloads=_step_payloads(texts["payloads"]),
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
+        fail_above=ratio_of("fail_above", texts["fail_above"]),
         against=against,
         stack_cache=stack_cache_of(texts["stack_cache"]),
         locks_reference=not config.getoption("no_reference_lock"),
@@ -202,6 +205,10 @@ def _against(config: pytest.Config, *, injected: bool) -> Against | None:
     if writing and (found is not None or injected):
         other = "--inject" if found is None else "--against"
         raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
+    if found is not None and config.getoption("fail_above"):
+        raise ValueError(
+            f"{flag('fail_above')}: not with --against: it is a limit against stored times"
+        )
     return found
 
 

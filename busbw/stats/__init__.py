@@ -23,6 +23,7 @@ from .variance import (
     prior_variance,
     successive_variance,
     summed,
+    trigamma,
     variance_of,
 )
 
@@ -55,5 +56,6 @@ __all__ = [
     "summed",
     "t_quantile",
     "t_tail",
+    "trigamma",
     "variance_of",
 ]

@@ -101,7 +101,7 @@ def _options(page: Path) -> list[tuple[int, str]]:
         ('pip install -e ".[jax,none]"', "no extra none"),
         ("python .github/none.py", "no file"),
         ("python -m evidence none", "invalid choice"),
-        ("python -m evidence nights years --launch=2", "evidence has no --launch"),
+        ("python -m evidence rates --launch=2", "evidence has no --launch"),
         ("python -m nose", "no program nose"),
         ("python -m pytest tests/none", "no tests/none"),
     ],

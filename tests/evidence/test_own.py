@@ -56,7 +56,7 @@ def test_one_slow_payload_is_enough() -> None:
 
 def test_a_suspicion_that_is_not_seen_again_is_none() -> None:
     assert RULE(_draw(_all(1.0, at3=[2.5] * 3 + [1.0] * 6))) is Outcome.CLEAR
-    assert RULE(_draw(_all(1.0, at3=[2.5] * 5 + [1.0] * 4))) is Outcome.ALARM
+    assert RULE(_draw(_all(1.0, at3=[2.5] * 6 + [1.0] * 3))) is Outcome.ALARM
 
 
 def test_one_that_cannot_be_seen_again_is_counted_against_the_rule() -> None:
@@ -67,7 +67,7 @@ def test_one_that_cannot_be_seen_again_is_counted_against_the_rule() -> None:
 
 def test_all_payloads_slower_together_is_an_alarm() -> None:
     assert RULE(_draw(_all(2.2))) is Outcome.ALARM
-    assert RULE(_draw(_all(1.8))) is Outcome.CLEAR
+    assert RULE(_draw(_all(1.5))) is Outcome.CLEAR
 
 
 def test_payloads_that_differ_too_much_to_judge_are_undecided() -> None:

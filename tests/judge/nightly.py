@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from busbw import judge
-from busbw.judge import Known, Levels, Policy
-from busbw.judge.stored import Compared, compare
+from busbw.judge import Known, Levels, Policy, rule
+from busbw.judge.rule import Call
 from busbw.model import Baseline, BaselineSession, Case, EarlierSession, moment_text
 from tests import build
 
@@ -89,27 +89,22 @@ def _own(case: Case) -> dict[str, Any]:
 def levels(sessions: Sequence[EarlierSession], policy: Policy, **known: Any) -> Levels:
     """The first session became the baseline, and the others are the history."""
     found = Known(baselines=accepted(sessions[0]), history=sessions[1:], **known)
-    return judge.levels_of({"jax": found}, policy)["jax"]
+    levels = judge.levels_of({"jax": found}, policy)
+    assert levels is not None
+    return levels
 
 
-def compared(known: Levels, today: EarlierSession, policy: Policy) -> dict[Case, Compared]:
+def called(known: Levels, today: EarlierSession, policy: Policy, **given: Any) -> dict[Case, Call]:
     """Every case of today, whose first three launches were asked for; the others confirm."""
-    first = {case: times_s[:3] for case, times_s in today.times_s.items()}
-    found = _compared(known, first, policy)
-    again = {
-        case: today.times_s[case][: one.wanted] if one.wanted else first[case]
-        for case, one in found.items()
-    }
-    return _compared(known, again, policy)
-
-
-def _compared(
-    known: Levels, times_s: Mapping[Case, Sequence[float]], policy: Policy
-) -> dict[Case, Compared]:
-    shift = judge.shared_shift(times_s, known, policy)
-    found = {}
-    for case, now_s in times_s.items():
-        level = known.level(case)
-        assert level is not None
-        found[case] = compare(level, now_s, shift, policy, case=case, cases=known.cases, launches=3)
-    return found
+    found, count = {}, dict.fromkeys(today.times_s, 3)
+    while True:
+        times_s = {case: one[: count[case]] for case, one in today.times_s.items()}
+        tonight = known.tonight(times_s, policy)
+        for case, limit in tonight.limits.items():
+            most = given.get("most", limit.slower)
+            found[case] = rule.call(times_s[case], limit, 3, tonight.launch, policy.rule, most)
+        wanted = {case: one.wanted for case, one in found.items() if one.wanted}
+        wanted = {c: n for c, n in wanted.items() if n <= len(today.times_s[c])}
+        if not wanted:
+            return found
+        count.update(wanted)

@@ -6,7 +6,7 @@ from typing import Any
 
 from busbw import judge, stats
 from busbw.judge import Known, Policy, Ruling, StoredReference, Terms
-from busbw.judge.policy import Looks
+from busbw.judge.policy import Looks, Rule
 from busbw.model import Baseline, BaselineSession, Measurement
 from busbw.stats import Expected, Variance
 from tests import build
@@ -22,11 +22,9 @@ LOOKS = Looks(
     floor=0.02,
 )
 POLICY = Policy(
-    floor=0.2,
-    worth=0.3,
-    worth_early=0.5,
-    slower=0.2,
-    drift=0.1,
+    rule=Rule(
+        floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_alone=0.01, prior_shared=0.01, rise=0.1
+    ),
     expected=Expected(
         own=Variance(value=0.01**2, freedom=8), shared=Variance(value=0.01**2, freedom=8)
     ),
@@ -69,16 +67,11 @@ def held_against(baseline: Baseline, measurement: Measurement, policy: Policy) -
     """`baseline` as the only one of its framework, and `measurement` as the only one today."""
     case = baseline.case
     levels = judge.levels_of({case.framework: Known(baselines=[baseline])}, policy)
-    if not levels:
+    if levels is None or not measurement.runs:
         return StoredReference(baseline=baseline)
     times_s = {case: [stats.launch_time_s(run) for run in measurement.runs]}
-    known = levels[case.framework]
-    return StoredReference(
-        baseline=baseline,
-        level=known.level(case),
-        shift=judge.shared_shift(times_s if measurement.runs else {}, known, policy),
-        cases=known.cases,
-    )
+    tonight = levels.tonight(times_s, policy)
+    return StoredReference(baseline=baseline, limit=tonight.limits.get(case), launch=tonight.launch)
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from busbw import judge
 from busbw.model import Baseline, Measurement, Outcome, Reference
-from busbw.stats import Variance
 from tests import build
 
 from .rules import OOM, POLICY, STEADY, held_against, judged, nights, six
@@ -57,10 +55,7 @@ def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
     assert pytest.approx((1.3, 1.5)) == verdict.ratio_interval
     assert pytest.approx(1.2) == verdict.limit
     assert verdict.text.startswith("1 ms -> 1.4 ms, 1.400 x the time, busbw 0.006144 -> 0.004389")
-    assert verdict.text.endswith(
-        "GB/s; seen again: 1.400 x in fresh launches "
-        "(limit 1.200 x, too few cases to tell what all share)"
-    )
+    assert verdict.text.endswith("GB/s; seen again: 1.400 x in fresh launches (limit 1.200 x)")
 
 
 def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
@@ -96,9 +91,9 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
     verdict: Any = found.verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
     assert f", {verdict.ratio:.3f} x the time, " in verdict.text
-    assert f"(limit {verdict.limit:.3f} x, " in verdict.text
+    assert f"(limit {verdict.limit:.3f} x" in verdict.text
     if verdict.ratio > verdict.limit:
-        assert found.suspected or verdict.notes or verdict.outcome is Outcome.REGRESSED
+        assert verdict.outcome in (Outcome.NOISY, Outcome.REGRESSED)
     else:
         assert verdict.outcome is not Outcome.REGRESSED
 
@@ -115,7 +110,7 @@ def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
     few = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3)))
     many = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * 12)))
     assert 0 < many.ratio_error < few.ratio_error
-    assert few.ratio_error == pytest.approx(math.sqrt(2 * 0.01**2 + 2 * 0.01**2))
+    assert few.ratio_error == pytest.approx(math.sqrt(2) * 0.01)
 
 
 def test_a_median_faster_than_the_limit_allows_has_improved_and_does_not_fail() -> None:
@@ -155,19 +150,7 @@ def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy(
     wild = build.pooled(*nights(0.5e-3, 1e-3, 2e-3, 4e-3))
     verdict = _verdict(build.measurement(1e-3), wild)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
-    assert f"; a loss of 30 % cannot be ruled out, {verdict.detectable:.3f} x would have been " in (
-        verdict.text
-    )
-
-
-def test_while_there_are_few_sessions_it_is_a_larger_loss_that_must_be_ruled_out() -> None:
-    usual = Variance(value=0.16**2, freedom=1e6)
-    policy = replace(POLICY, expected=replace(POLICY.expected, own=usual))
-    now = build.measurement(1e-3)
-    assert Outcome.PASS is _verdict(now, build.pooled(*nights(1e-3)), policy=policy).outcome
-    strict = replace(policy, worth_early=policy.worth)
-    verdict = _verdict(now, build.pooled(*nights(1e-3)), policy=strict)
-    assert Outcome.NOISY is verdict.outcome
+    assert "; a loss of 100 % cannot be ruled out (limit " in verdict.text
 
 
 def test_clocks_that_disagree_are_noted_and_change_nothing() -> None:

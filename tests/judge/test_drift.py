@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 
 from busbw import judge
-from busbw.judge import drift_text, drifts
+from busbw.judge import Policy, drift_text, drifts
 from busbw.judge.drift import Drift
 from busbw.model import Device as Class
-from busbw.model import EarlierSession, Outcome
+from busbw.model import EarlierSession
 from tests import build
 
-from .nightly import FIRST, Device, compared, levels, session
+from .nightly import FIRST, Device, called, levels, session
 
 POLICY = judge.POLICIES[Class.TPU]
 STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
@@ -24,7 +24,12 @@ NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 def _drifts(sessions: list[EarlierSession]) -> tuple[Drift, ...]:
     """What is found on the last of `sessions`, the first of which was accepted."""
-    return drifts(levels(sessions[:-1], POLICY), sessions[-1], POLICY)
+    return _found(sessions, POLICY)
+
+
+def _found(sessions: list[EarlierSession], policy: Policy) -> tuple[Drift, ...]:
+    known, today = levels(sessions[:-1], policy), sessions[-1]
+    return drifts(known.sessions, today, known.tonight(today.times_s, policy))
 
 
 def _stepped(
@@ -75,8 +80,8 @@ def test_no_single_night_needs_to_show_it() -> None:
     sessions = _stepped(device, 1.018, number=2)
     assert [one.case for one in _drifts(sessions)] == [lost]
     for at in range(10, 20):
-        found = compared(levels(sessions[:at], POLICY), sessions[at], POLICY)
-        assert found[lost].outcome is not Outcome.REGRESSED
+        found = called(levels(sessions[:at], POLICY), sessions[at], POLICY)
+        assert found[lost].called != 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -105,27 +110,19 @@ def test_a_step_that_went_again_has_not_drifted() -> None:
     assert _drifts(slow[:16])
 
 
-def test_a_level_that_rises_again_after_it_fell_has_drifted_since_the_rise() -> None:
-    device = Device(seed=1)
-    factors = [*[1.0] * 10, *[0.95] * 10, *[1.05] * 10]
-    (found,) = _drifts([device.night(at, factor) for at, factor in enumerate(factors)])
-    assert (found.began, found.sessions) == (FIRST + timedelta(days=20), 10)
-    assert found.log_ratio == pytest.approx(math.log(1.05), abs=0.01)
-
-
-def test_two_steps_are_one_drift_since_the_first() -> None:
+def test_steps_one_after_the_other_are_a_rise_since_the_first_session() -> None:
     device = Device(seed=1)
     factors = [*[1.0] * 10, *[1.05] * 10, *[1.1] * 10]
     (found,) = _drifts([device.night(at, factor) for at, factor in enumerate(factors)])
-    assert (found.began, found.sessions) == (FIRST + timedelta(days=10), 20)
-    assert found.log_ratio == pytest.approx(math.log(1.1), abs=0.01)
+    assert (found.began, found.sessions) == (FIRST + timedelta(days=1), 29)
+    assert found.log_ratio == pytest.approx(math.log(1.1), abs=0.03)
 
 
 def test_a_step_below_the_drift_of_the_policy_is_none() -> None:
     sessions = _stepped(Device(seed=1, own=0.001, shared=0.0005), 1.03)
-    known = levels(sessions[:-1], POLICY)
-    assert drifts(known, sessions[-1], replace(POLICY, drift=0.02))
-    assert drifts(known, sessions[-1], replace(POLICY, drift=0.04)) == ()
+    lower, higher = (replace(POLICY, rule=replace(POLICY.rule, rise=one)) for one in (0.02, 0.06))
+    assert _found(sessions, lower)
+    assert _found(sessions, higher) == ()
 
 
 def test_the_slowest_case_comes_first_and_what_all_share_before_it() -> None:
@@ -142,10 +139,10 @@ def test_the_slowest_case_comes_first_and_what_all_share_before_it() -> None:
 
 def test_today_counts_and_a_case_that_was_not_measured_today_is_not_said() -> None:
     device = Device(seed=1)
-    sessions = _stepped(device, 1.05, number=4, begin=10, count=13)
-    assert [one.sessions for one in _drifts(sessions)] == [3]
-    # A level is one of three sessions at least.
-    assert _drifts(sessions[:12]) == ()
+    sessions = _stepped(device, 1.05, number=4, begin=8, count=14)
+    assert [one.sessions for one in _drifts(sessions)] == [6]
+    # A rise needs more than five sessions.
+    assert _drifts(sessions[5:10]) == ()
     without = {c: t for c, t in sessions[-1].times_s.items() if c != device.cases[4]}
     assert _drifts([*sessions, session(13, without)]) == ()
 

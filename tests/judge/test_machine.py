@@ -16,7 +16,7 @@ POLICY = judge.POLICIES[Class.TPU]
 
 
 def _answer(nights: list[EarlierSession] | None, today: EarlierSession) -> Answer:
-    return judge.machine_answer("jax", nights, today, POLICY, 1)
+    return judge.machine_answer("jax", nights, today, POLICY)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from busbw.judge import (
     Circumstances,
-    SharedShift,
     SizeGroup,
     groups_of_cases,
     judge_session,
     slower_text,
 )
+from busbw.judge.rule import Shared
 from busbw.judge.session import detectable_text
 from busbw.model import Answer, Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
-from busbw.stats import Variance, t_quantile
 from tests import build
 
 from .nightly import SIZES
@@ -226,48 +224,27 @@ def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[s
     assert f"; accepted: {lost}" in session.text
 
 
-def _shift(ratio: float, **changes: Any) -> SharedShift:
-    ordinary = SharedShift(
-        log_ratio=math.log(ratio),
-        known=0.001**2,
-        usual=Variance(value=0.001**2, freedom=20),
-        sessions=10,
-    )
-    return replace(ordinary, **changes)
+def _shared(ratio: float, limit: float) -> Shared:
+    off = math.log(ratio)
+    return Shared(before={}, tonight=off, off=off, limit=math.log(limit), deviation=0.01)
 
 
-def test_all_cases_together_are_slower_beyond_what_the_policy_lets_pass() -> None:
-    assert slower_text("jax", 21, _shift(1.19), POLICY, 1) == ""
-    assert slower_text("jax", 21, _shift(1.21), POLICY, 1) == (
+def test_all_cases_together_are_slower_beyond_their_limit() -> None:
+    assert slower_text("jax", 21, _shared(1.19, 1.2)) == ""
+    assert slower_text("jax", 21, _shared(1.21, 1.2)) == (
         "jax: all 21 cases together take 1.210 x the time (limit 1.200 x)"
     )
-    assert slower_text("jax", 21, _shift(0.5), POLICY, 1) == ""
+    assert slower_text("jax", 21, _shared(0.5, 1.2)) == ""
 
 
-def test_it_must_be_beyond_what_sessions_differ_by_too() -> None:
-    moody = Variance(value=0.2**2, freedom=20)
-    assert slower_text("jax", 21, _shift(1.5, usual=moody), POLICY, 1) == ""
-    noise = t_quantile(POLICY.false_alarms_of_session / 3, 20) * math.sqrt(1.1 * 0.2**2 + 0.001**2)
-    text = slower_text("jax", 21, _shift(2.2, usual=moody), POLICY, 1)
-    assert text.endswith(f"(limit {math.exp(noise):.3f} x)")
-
-
-def test_frameworks_that_are_tested_together_share_the_false_alarms() -> None:
-    moody = Variance(value=0.2**2, freedom=20)
-    rate = POLICY.false_alarms_of_session / (3 * 4)
-    noise = t_quantile(rate, 20) * math.sqrt(1.1 * 0.2**2 + 0.001**2)
-    assert slower_text("jax", 21, _shift(2.3, usual=moody), POLICY, 1)
-    assert slower_text("jax", 21, _shift(2.3, usual=moody), POLICY, 4) == ""
-    text = slower_text("jax", 21, _shift(2.9, usual=moody), POLICY, 4)
-    assert text.endswith(f"(limit {math.exp(noise):.3f} x)")
-
-
-def test_with_too_few_cases_it_cannot_be_told() -> None:
-    assert slower_text("jax", 2, _shift(9.0, log_ratio=None), POLICY, 1) == ""
+def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> None:
+    session = _fine(noisier=2.96)
+    assert session.outcome is SessionOutcome.NO_VERDICT
+    assert "noisier than usual: sizes next to each other differ 3.0 x as much" in session.text
 
 
 def _curve(
-    ratio: Callable[[int], float], shared: Variance | None, outcome: Outcome = Outcome.PASS
+    ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
 ) -> list[SizeGroup]:
     """Sizes of one collective with 10 us of latency and 1 GB/s, whose times are `ratio` as long."""
     verdicts = []
@@ -285,8 +262,7 @@ def _curve(
                 ratio_error=0.01,
             )
         )
-    shifts = {v.case: _shift(1.0, usual=shared) for v in verdicts if v.case} if shared else None
-    return list(groups_of_cases(verdicts, POLICY, shifts))
+    return list(groups_of_cases(verdicts, POLICY, in_turn=in_turn))
 
 
 def _latency(factor: float) -> Callable[[int], float]:
@@ -297,29 +273,21 @@ def _bandwidth(factor: float) -> Callable[[int], float]:
     return lambda size: (1e-5 + size * factor / 1e9) / (1e-5 + size / 1e9)
 
 
-CALM = Variance(value=0.001**2, freedom=20)
-
-
 @pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
-def test_latency_or_bandwidth_that_no_single_size_shows_is_a_shift_of_the_curve(
+def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is_a_shift(
     ratio: Callable[[float], Callable[[int], float]], word: str
 ) -> None:
-    (group,) = _curve(ratio(1.3), CALM)
+    (group,) = _curve(ratio(1.3))
     assert group.shifted is not None and f"the {word} " in group.shifted.text
-    (below,) = _curve(ratio(1.15), CALM)
+    (below,) = _curve(ratio(1.01))
     assert below.shifted is None
-    (found,) = _curve(ratio(1.3), CALM, Outcome.REGRESSED)
+    (found,) = _curve(ratio(1.3), Outcome.REGRESSED)
     assert found.shifted is None and found.located is not None
 
 
-def test_a_curve_does_not_shift_by_what_sessions_differ_by() -> None:
-    (moody,) = _curve(_latency(1.3), Variance(value=0.2**2, freedom=20))
-    assert moody.shifted is None
-
-
-def test_two_stacks_in_turn_have_a_shift_from_the_floor_of_their_looks_on() -> None:
-    (group,) = _curve(_latency(1.15), None)
-    assert group.shifted is not None
+def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
+    (group,) = _curve(_latency(1.3), in_turn=False)
+    assert group.shifted is None and group.now is not None
 
 
 def _detectable(*found: tuple[int, float]) -> str:

@@ -37,7 +37,7 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
     (failure,) = ran.junit.iter("failure")
     words = (failure.get("message") or "") + (failure.text or "")
     assert "3.000 x the time" in words
-    assert "seen again: 3.000 x in fresh launches (limit 2.2" in words
+    assert "seen again: 3.000 x in fresh launches (limit 1.5" in words
     assert not list(ran.junit.iter("error"))
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import baselines, grid, history, judge
+from busbw import baselines, grid, history
 from busbw.model import (
     Baseline,
     Case,
@@ -25,7 +25,6 @@ from busbw.plugin.appending import appended
 from busbw.plugin.session import (
     Collected,
     Judged,
-    LevelKey,
     Machine,
     Measured,
     Resolved,
@@ -67,6 +66,7 @@ def _settings(root: Path, **changes: Any) -> Settings:
         "update_baselines": "",
         "accept_regression": "",
         "memory_limit_bytes": None,
+        "fail_above": None,
         "absent_frameworks": (),
     }
     return cast(Settings, SimpleNamespace(**usual | changes))
@@ -108,16 +108,13 @@ def _each(cases: list[Case], time_s: float = 1e-3) -> list[Measurement]:
     return [Measurement(case=case, runs=(build.run(time_s),) * 3) for case in cases]
 
 
-def test_levels_are_those_of_every_framework_with_baselines_on_the_machine(tmp_path: Path) -> None:
+def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: Path) -> None:
     root = tmp_path / "baselines"
     _stored(root, build.case(), build.case(framework="tensorflow"))
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
     found = references.levels_at(_settings(tmp_path), [KEY, KEY], Device.CPU)
-    assert {key: one.cases for key, one in found.items()} == {
-        (KEY, "jax"): 3,
-        (KEY, "tensorflow"): 1,
-    }
+    assert {key: len(one.highest) for key, one in found.items()} == {KEY: 4}
 
 
 def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
@@ -125,7 +122,7 @@ def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
     _stored(root, build.case())
     (path,) = root.rglob("*.json")
     path.with_name("published.all_reduce.paper.json").write_text("{}")
-    assert list(references.levels_at(_settings(tmp_path), [KEY], Device.CPU)) == [(KEY, "jax")]
+    assert list(references.levels_at(_settings(tmp_path), [KEY], Device.CPU)) == [KEY]
 
 
 def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
@@ -155,7 +152,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     lines = history.read(tmp_path / "history", KEY).lines
     (later,) = history.earlier(lines, history.Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
-    assert key == (KEY, "jax")
+    assert key == KEY
     assert later.began == today.began == BEGAN
     assert later.surroundings == today.surroundings
     assert later.surroundings["jaxlib"] == "0.10.0" and later.surroundings["XLA_FLAGS"] == "--a"
@@ -193,41 +190,21 @@ def references_times(measured: Measured) -> tuple[float, ...]:
     return tuple(run.samples_s[0] for run in one.runs)
 
 
-def test_how_many_cases_there_are_is_the_baselines_whatever_is_measured_today(
-    tmp_path: Path,
-) -> None:
-    _stored(tmp_path / "baselines", *_cases(8), build.case(framework="tensorflow"))
-    for count in (1, 8):
-        measured = _measured(tmp_path, _each(_cases(count)))
-        found = _references(measured)
-        assert [one.cases for one in found] == [9] * count
-
-
-def _references(measured: Measured) -> list[judge.StoredReference]:
-    shifts = references.shifts_of(measured)
-    found = [
-        references.reference_of(job, measured.resolved.levels, shifts)
-        for job in measured.resolved.jobs.values()
-    ]
-    assert None not in found
-    return [one for one in found if one is not None]
-
-
 def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_own(
     tmp_path: Path,
 ) -> None:
     ours, theirs = _cases(8), _cases(7, framework="tensorflow")
     _stored(tmp_path / "baselines", *ours, *theirs)
     measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
-    shifts = references.shifts_of(measured)
-    ratios = {key[1]: shift.log_ratio for key, shift in shifts.items()}
-    assert ratios == {
+    limits = references.tonight(measured)
+    assert {name: one.off for name, one in limits[KEY].shared.items()} == {
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
-    found = _references(measured)
-    assert all(one.shift == shifts[KEY, "jax"] for one in found[:8])
-    assert all(one.shift == shifts[KEY, "tensorflow"] for one in found[8:])
+    jobs = measured.resolved.jobs.values()
+    found = [references.reference_of(job, limits) for job in jobs]
+    parts = [one.limit.part for one in found if one is not None and one.limit is not None]
+    assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
 
 
 def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_path: Path) -> None:
@@ -240,10 +217,10 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
             *_each([build.case(framework="tensorflow")]),
         ],
     )
-    times: dict[LevelKey, dict[Case, tuple[float, ...]]] = references.times_of(measured)
-    assert {key: set(one) for key, one in times.items()} == {(KEY, "jax"): set(_cases(6))}
+    limits = references.tonight(measured)
+    assert set(limits[KEY].limits) == set(_cases(6))
     new = list(measured.resolved.jobs.values())[-1]
-    assert references.reference_of(new, measured.resolved.levels, {}) is None
+    assert references.reference_of(new, limits) is None
 
 
 def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None:
@@ -251,8 +228,8 @@ def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None
     measured = _measured(tmp_path, _each(_cases(2)))
     job = next(iter(measured.resolved.jobs.values()))
     oom = baselines.FoundBaseline(baseline=_oom(job.case))
-    found = references.reference_of(replace(job, stored=oom), measured.resolved.levels, {})
-    assert found is not None and found.level is None
+    found = references.reference_of(replace(job, stored=oom), references.tonight(measured))
+    assert found is not None and found.limit is None
 
 
 def _oom(case: Case) -> Baseline:

@@ -147,6 +147,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
         update_baselines=said["update_baselines"],
         accept_regression=said.get("accept_regression"),
         memory_limit_bytes=said.get("memory_limit_bytes"),
+        fail_above=None,
         absent_frameworks=tuple(said.get("absent_frameworks", ())),
         writes_baselines=False,
         **more,

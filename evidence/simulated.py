@@ -1,0 +1,143 @@
+"""Made-up devices: sessions with noise of a stated kind, judged one after the other by the rule.
+
+Only the noise is made up: what is slower, what is measured again and what counts in a level is
+decided by `busbw.judge`. Asks no question; `rates` does.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from busbw.judge import Policy, rule
+from busbw.model import KIB, Case, Protocol
+from busbw.workloads import Collective
+
+from .night import LAUNCHES, Night, night, past
+
+
+def grid(frameworks: int = 2, sizes: int = 21) -> tuple[Case, ...]:
+    """Cases from 1K up, of one or two frameworks."""
+    return tuple(
+        Case(
+            framework=name,
+            payload_bytes=KIB << power,
+            workload=Collective(),
+            strategy="psum",
+            dtype="float32",
+            ranks=4,
+            mesh="",
+            protocol=Protocol.parse("device/chain8"),
+        )
+        for name in ("jax", "tensorflow")[:frameworks]
+        for power in range(sizes)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noise:
+    """Deviations of log time: of a session, of a launch in it, and of what all cases share.
+
+    `to` is what both fall to at the largest size; `freedom` that of a t-distribution, scaled to
+    the same deviation; `alike` the correlation of sizes next to each other; `differ` the deviation
+    of the logarithm of a case's own noise. One case, drawn for each device, has a slow mode that
+    takes `slow` times as long, in the share `slow_share` of its launches. All cases get slower by
+    `drift` from one session to the next.
+    """
+
+    session: float = 0.005
+    launch: float = 0.005
+    shared: float = 0.003
+    to: float | None = None
+    freedom: int | None = None
+    alike: float = 0.0
+    differ: float = 0.0
+    slow: float = 1.0
+    slow_share: float = 0.3
+    drift: float = 0.0
+
+
+# By case, how much slower it is than it was, in log time.
+Loss = Callable[[Case], float]
+
+
+class Device:
+    """Its sessions one after the other; the first is accepted."""
+
+    def __init__(self, noise: Noise, policy: Policy, cases: Sequence[Case], seed: str) -> None:
+        self.noise, self.policy, self.cases = noise, policy, cases
+        self.random = random.Random(seed)
+        self.odd = self.random.choice(cases)
+        self._own = {
+            case: math.exp(self.random.gauss(0.0, noise.differ)) * self._falling(case)
+            for case in cases
+        }
+        self.sessions = 0
+        self.past: list[rule.Night] = [past(self._draw(LAUNCHES))]
+
+    def nights(self, count: int, loss: Loss | None = None) -> list[Night]:
+        """So many nights more, each judged by those before."""
+        found = []
+        for _ in range(count):
+            found.append(self.night(loss))
+            self.past.append(found[-1].past)
+        return found
+
+    def night(
+        self, loss: Loss | None = None, *, times: float = 1.0, always_slow: bool = False
+    ) -> Night:
+        """One more, which no later night knows of, with `times` as much noise."""
+        drawn = self._draw(
+            LAUNCHES + 6, loss or (lambda _: 0.0), times=times, always_slow=always_slow
+        )
+        return night(self.past, drawn, self.policy)
+
+    def _falling(self, case: Case) -> float:
+        if self.noise.to is None:
+            return 1.0
+        sizes = sorted({one.payload_bytes for one in self.cases})
+        share = sizes.index(case.payload_bytes) / (len(sizes) - 1)
+        return float((self.noise.to / self.noise.session) ** share)
+
+    def _draw(
+        self,
+        launches: int,
+        loss: Loss = lambda _: 0.0,
+        *,
+        times: float = 1.0,
+        always_slow: bool = False,
+    ) -> dict[Case, tuple[float, ...]]:
+        """The launches of one session in seconds: 20 us and 80 GB/s, and the noise."""
+        noise, gauss = self.noise, self.random.gauss
+        shared = noise.shared * gauss(0.0, 1.0) + noise.drift * self.sessions
+        self.sessions += 1
+        found, own = {}, 0.0
+        for case in self.cases:
+            fresh = self._standard()
+            new = case.payload_bytes == self.cases[0].payload_bytes or not noise.alike
+            own = fresh if new else noise.alike * own + math.sqrt(1 - noise.alike**2) * fresh
+            level = math.log(20e-6 + case.payload_bytes / 80e9) + shared + loss(case)
+            level += times * noise.session * self._own[case] * own
+            deviation = times * noise.launch * self._own[case]
+            found[case] = tuple(
+                math.exp(level + deviation * self._standard() + self._mode(case, always_slow))
+                for _ in range(launches)
+            )
+        return found
+
+    def _mode(self, case: Case, always_slow: bool) -> float:
+        if self.noise.slow == 1.0 or case is not self.odd:
+            return 0.0
+        slow = always_slow or self.random.random() < self.noise.slow_share
+        return math.log(self.noise.slow) if slow else 0.0
+
+    def _standard(self) -> float:
+        """Of deviation 1."""
+        freedom = self.noise.freedom
+        value = self.random.gauss(0.0, 1.0)
+        if freedom is None:
+            return value
+        squares = 2 * self.random.gammavariate(freedom / 2, 1.0)
+        return value / math.sqrt(squares / freedom) * math.sqrt((freedom - 2) / freedom)

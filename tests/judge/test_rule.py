@@ -1,0 +1,207 @@
+"""The rule against stored times: what it calls slower, what it remembers, what it lets pass."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from busbw import judge
+from busbw.judge import rule
+from busbw.judge.rule import Launches, Night
+from busbw.model import Case
+from busbw.model import Device as Class
+from tests import build
+
+from .nightly import Device, called, cases, levels
+
+TPU = judge.POLICIES[Class.TPU]
+CPU = judge.POLICIES[Class.CPU]
+
+
+def _night(times_s: Mapping[Case, Sequence[float]], **said: int) -> Night:
+    return Night(
+        launches={case: Launches.of(one) for case, one in times_s.items()},
+        called=dict.fromkeys(times_s, said["called"]) if said else {},
+    )
+
+
+def test_launches_are_summed_up_as_logarithms() -> None:
+    found = Launches.of([2e-3, 1e-3, 4e-3])
+    logs = [math.log(one) for one in (1e-3, 2e-3, 4e-3)]
+    assert found.median == logs[1] and found.fastest == logs[0]
+    assert found.squares / found.freedom == pytest.approx(statistics.variance(logs))
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ([0, 0, 0], [True, True, True]),
+        ([0, 1, 0], [True, True, True]),
+        ([0, 1, 1, 0], [True, False, False, True]),
+        ([0, -1, -1], [True, False, False]),
+        ([0, 1], [True, False]),
+        ([0, 1, -1], [True, True, False]),
+    ],
+)
+def test_a_night_counts_unless_the_next_repeats_it_or_none_is_there_yet(
+    said: list[int], counts: list[bool]
+) -> None:
+    assert rule.counted(said) == counts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lost_bandwidth_is_named_size_by_size_and_no_other(seed: int) -> None:
+    device = Device(seed)
+    slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
+    today = device.night(4, slow, launches=6)
+    found = called(levels(device.nights(4), TPU), today, TPU)
+    assert {case for case, one in found.items() if one.called == 1} == slow.keys()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_of_the_sizes_faster_makes_no_other_slower_on_any_night_after(seed: int) -> None:
+    device = Device(seed)
+    fast = {case: 0.9 for case in device.cases[10:]}
+    sessions = device.nights(6)
+    for at in range(6, 12):
+        today = device.night(at, fast, launches=6)
+        found = called(levels(sessions, TPU), today, TPU)
+        assert fast.keys() <= {case for case, one in found.items() if one.called == -1}
+        assert not any(one.called == 1 for one in found.values())
+        assert not levels(sessions, TPU).tonight(today.times_s, TPU).shared["jax"].is_slower
+        improved = frozenset(case for case, one in found.items() if one.called == -1)
+        sessions.append(replace(today, improved=improved))
+
+
+def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> None:
+    device = Device(seed=1)
+    known, slow = levels(device.nights(4), TPU), device.cases[3]
+    today = device.night(4, launches=6)
+    usual = today.times_s[slow]
+    for launches, expected in (
+        ([1.1] * 6, 1),
+        ([1.1] * 3 + [1.0] * 3, 0),
+        ([1.1] * 5 + [1.0], 0),
+        ([1.0] * 3 + [1.1] * 3, 0),
+    ):
+        times_s = tuple(one * factor for one, factor in zip(usual, launches))
+        changed = replace(today, times_s={**today.times_s, slow: times_s})
+        assert called(known, changed, TPU)[slow].called == expected
+
+
+def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
+    device = Device(seed=1)
+    known, slow = levels(device.nights(4), TPU), device.cases[3]
+    today = device.night(4, {slow: 1.3}, launches=6)
+    assert called(known, today, TPU, most=math.log(1.25))[slow].called == 1
+    assert called(known, today, TPU, most=math.log(1.35))[slow].called == 0
+    assert called(known, device.night(5, launches=6), TPU, most=math.log(1.0001))[slow].limit < 0.01
+
+
+def test_two_modes_are_told_get_more_launches_and_widen_no_other_limit() -> None:
+    device = Device(seed=1)
+    sessions = device.nights(4)
+    odd = device.cases[5]
+    today = device.night(4, launches=6)
+    bimodal = (today.times_s[odd][0], 1.5 * today.times_s[odd][1], *today.times_s[odd][2:])
+    changed = replace(today, times_s={**today.times_s, odd: bimodal})
+    found = called(levels(sessions, TPU), changed, TPU)
+    assert [len(one) for one in found[odd].modes] == [4, 1]
+    assert found[odd].called == 0
+    calm = called(levels(sessions, TPU), today, TPU)
+    other = device.cases[6]
+    assert found[other].limit == pytest.approx(calm[other].limit, rel=0.05)
+
+
+def test_a_case_whose_sessions_have_modes_is_judged_by_its_fastest_launches() -> None:
+    device = Device(seed=1, own=0.002)
+    odd, sessions = device.cases[5], []
+    for at in range(6):
+        one = device.night(at)
+        first, *others = one.times_s[odd]
+        slow = [1.5 * other for other in others] if at % 2 else others
+        sessions.append(replace(one, times_s={**one.times_s, odd: (first, *slow)}))
+    limits = levels(sessions, TPU).tonight(device.night(6).times_s, TPU).limits
+    assert limits[odd].usual.by_fastest
+    assert not limits[device.cases[6]].usual.by_fastest
+    assert limits[odd].slower < math.log(1.1)
+
+
+def test_a_night_of_three_times_the_noise_is_told_and_a_step_over_the_sizes_is_not() -> None:
+    calm, noisy = Device(seed=1), Device(seed=2, own=0.025)
+    known = levels(calm.nights(5), TPU)
+    assert known.tonight(noisy.night(5).times_s, TPU).noisier > 2
+    stepped = calm.night(5, {case: 1.2 for case in calm.cases[9:]})
+    assert known.tonight(stepped.times_s, TPU).noisier == 1
+
+
+def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
+    small, large = Device(seed=1, own=0.02, within=0.02), Device(seed=2, own=0.002, within=0.002)
+    sessions = []
+    for at in range(6):
+        noisy, quiet = small.night(at), large.night(at)
+        times_s = {
+            case: (noisy if number < 10 else quiet).times_s[case]
+            for number, case in enumerate(small.cases)
+        }
+        sessions.append(replace(noisy, times_s=times_s))
+    limits = levels(sessions, TPU).tonight(sessions[-1].times_s, TPU).limits
+    first, last = limits[small.cases[0]], limits[small.cases[-1]]
+    assert first.deviation > 3 * last.deviation
+
+
+def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> None:
+    few = cases(3)
+    limits = [
+        max(
+            one.slower
+            for one in levels(device.nights(count), CPU)
+            .tonight(device.night(count).times_s, CPU)
+            .limits.values()
+        )
+        for device in [Device(seed=3, measured=few, own=0.02, within=0.02)]
+        for count in (1, 4)
+    ]
+    assert limits[0] > math.log(1.5) > math.log(1.25) > limits[1]
+
+
+def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it() -> None:
+    device = Device(seed=4, own=0.02)
+    known = levels(device.nights(1), CPU)
+    hit = {case: 1.8 for case in device.cases[4:12]}
+    found = called(known, device.night(1, hit, launches=6), CPU)
+    assert all(one.called == 0 for case, one in found.items() if case in device.cases[5:11])
+    alone = called(known, device.night(1, {device.cases[7]: 1.8}, launches=6), CPU)
+    assert [case for case, one in alone.items() if one.called] == [device.cases[7]]
+    everything = called(known, device.night(1, 3.0, launches=6), CPU)
+    assert all(one.called == 1 for one in everything.values())
+
+
+def test_a_red_night_that_is_not_repeated_is_learnt_as_noise() -> None:
+    device = Device(seed=5)
+    slow = device.cases[2]
+    calm, once = device.nights(5), device.night(5, {slow: 1.08}, regressed=frozenset({slow}))
+    today = device.night(6).times_s
+    pending = levels([*calm, once], TPU).tonight(today, TPU).limits[slow]
+    after = levels([*calm, once, device.night(6)], TPU).tonight(today, TPU).limits[slow]
+    assert after.deviation > 1.3 * pending.deviation
+
+
+def test_without_an_earlier_session_there_is_no_limit() -> None:
+    today = {build.case(): Launches.of([1e-3])}
+    assert rule.limits([], today, TPU.rule).limits == {}
+    other = _night({build.case(payload_bytes=8192): [1e-3]}, called=0)
+    assert rule.limits([other], today, TPU.rule).limits == {}
+
+
+def test_equal_launches_are_no_reason_to_fail() -> None:
+    """A scripted device has no noise at all."""
+    sessions = [_night({case: [1e-3] * 3 for case in cases()}) for _ in range(12)]
+    today = {case: Launches.of([1e-3 * 1.019]) for case in cases()}
+    found = rule.limits(sessions, today, TPU.rule)
+    assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
+    assert found.noisier == 1
