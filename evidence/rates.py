@@ -32,7 +32,7 @@ Answer = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What is asked of a device after so many `nights`; `draws` of it, each of a night."""
+    """A question to a device after `nights` nights, asked `draws` times, of a new night each."""
 
     nights: int
     text: str

@@ -1,6 +1,6 @@
-"""Made-up devices: sessions with noise of a stated kind, judged one after the other by the rule.
+"""Simulated devices: sessions with noise of a stated kind, judged one after the other by the rule.
 
-Only the noise is made up: what is slower, what is measured again and what counts in a level is
+Only the noise is simulated: what is slower, what is measured again and what counts in a level is
 decided by `busbw.judge`. Asks no question; `rates` does.
 """
 
@@ -78,7 +78,7 @@ class Device:
         self.past: list[rule.Night] = [past(self._draw(LAUNCHES))]
 
     def nights(self, count: int, loss: Loss | None = None) -> list[Night]:
-        """So many nights more, each judged by those before."""
+        """`count` nights more, each judged by those before."""
         found = []
         for _ in range(count):
             found.append(self.night(loss))

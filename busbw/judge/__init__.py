@@ -8,7 +8,7 @@ from .compiled import CompileTerms, judge_compiled, judge_compiled_session
 from .curve import Curve, fit
 from .drift import Drift, drift_text, drifts
 from .injection import injected_ratio, injection_notes, with_injections
-from .levels import Known, Levels, levels_of
+from .levels import Known, Levels, cost_of_limit, levels_of
 from .machine import all_answers, machine_answer
 from .paired import judge_pair, prior_of_pairs
 from .policy import POLICIES, Policy
@@ -38,6 +38,7 @@ __all__ = [
     "Terms",
     "Tonight",
     "all_answers",
+    "cost_of_limit",
     "drift_text",
     "drifts",
     "fit",

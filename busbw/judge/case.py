@@ -226,7 +226,9 @@ def _compare(
         policy.rule,
         _most(limit, policy.least_difference_of(case.clock), terms),
     )
-    outcome = _outcome(found, policy.rule)
+    # A limit of the user's own is as wide as it shall be.
+    blind = terms.fail_above is None and _is_blind(found, policy.rule)
+    outcome = Outcome.NOISY if blind else _outcome(found)
     before = level_summary(case, usual.level, stored.baseline)
     logs = [math.log(time_s) - usual.level for time_s in times_s]
     sessions = len(usual.own)
@@ -247,7 +249,7 @@ def _compare(
     return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
 
 
-# 95 % of normal values are below so many deviations.
+# 95 % of normal values are below this number of deviations.
 _DETECTED = 1.645
 
 
@@ -258,8 +260,8 @@ def _most(limit: rule.Limit, least_s: float, terms: Terms) -> float:
     return max(limit.slower, math.log1p(least_s / math.exp(limit.usual.level)))
 
 
-def _outcome(found: rule.Call, numbers: Rule) -> Outcome:
-    if found.called is None or found.is_noisy or _is_blind(found, numbers):
+def _outcome(found: rule.Call) -> Outcome:
+    if found.called is None or found.is_noisy:
         return Outcome.NOISY
     return {1: Outcome.REGRESSED, 0: Outcome.PASS, -1: Outcome.IMPROVED}[found.called]
 

@@ -7,11 +7,12 @@ Decides which sessions count; what they amount to is `rule`'s.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from busbw.model import Baseline, Case, EarlierSession, merged
+from busbw.model import Baseline, Case, EarlierSession, merged, plural
 
 from . import rule
 from .policy import Policy
@@ -37,6 +38,34 @@ class Levels:
         found = rule.limits([_night(one) for one in self.sessions], today, policy.rule)
         limits = {case: _at_most(one, self.highest[case]) for case, one in found.limits.items()}
         return replace(found, limits=limits)
+
+
+# As many earlier sessions say what a limit of the user's own would have cost.
+_RECENT = 20
+
+
+def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], ratio: float) -> str:
+    """In how many of the last sessions in which nothing changed a case was above `ratio`.
+
+    By the levels of `tonight`, each of one of the machines' `levels`.
+    """
+    found = [
+        any(
+            math.log(statistics.median(times_s)) - limits[case].usual.level > math.log(ratio)
+            for case, times_s in session.times_s.items()
+            if case in limits
+        )
+        for machine, limits in zip(levels, (one.limits for one in tonight))
+        for session in machine.sessions[1:][-_RECENT:]
+        if not session.regressed
+    ]
+    text = f"--fail-above={100 * (ratio - 1):g}%"
+    if not found:
+        return f"{text}: what it costs is unknown, without an earlier session since the first"
+    return (
+        f"{text}: of the last {plural(len(found), 'session')} without a change {sum(found)} had a "
+        "case above it"
+    )
 
 
 def _night(session: EarlierSession) -> rule.Night:

@@ -17,7 +17,7 @@ from busbw.model import Case
 
 from .policy import Rule
 
-# Of a difference of two normal values 70 % are below so many deviations of one.
+# 70 % of the differences of two normal values are below this number of deviations of one.
 _SEVENTY = 1.036 * math.sqrt(2)
 
 
@@ -101,9 +101,8 @@ class Limit:
     """Off its level by more than `slower` a case is slower, by less than `faster` it is faster.
 
     `deviation` is that of its own part in one more session, `part` what it shares with others
-    tonight: with all of them, or with its neighbours, and `own` is the rest; `alone` is
-    the limit of that. `rise` is by
-    how much its own part rose over the sessions, 0 for not.
+    tonight: with all of them, or with its neighbours; `own` is the rest and `alone` the limit of
+    that. `rise` is by how much its own part rose over the sessions, 0 for not clearly.
     """
 
     usual: Usual
@@ -495,8 +494,8 @@ def rise(
 ) -> float:
     """By how much a line through the sessions rises from first to last, 0 for not clearly.
 
-    The variance about it is `expected`, with so many degrees of `freedom`; a slope of less than
-    `errors` standard errors is none.
+    The variance about it is `expected` with `freedom` degrees; a slope of less than `errors`
+    standard errors is none.
     """
     count = len(values)
     if count <= rule.rise_from:

@@ -5,6 +5,7 @@ Which measurement is compared with which reference, and on which terms; the rule
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -136,13 +137,16 @@ def judged(measured: Measured, skip: str) -> Judged:
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
             drifted=judge.drift_text(drifted),
-            blind=1.0 if resolved.paired else 1.0 + policy.rule.blind,
+            blind=_blind(resolved, policy),
             noisier=max((one.noisier for one in tonight.values()), default=1.0),
             accepted=resolved.settings.update_baselines == "all",
             machine=judge.all_answers(references.machine_answers(measured)),
             stack_changes=references.stack_changes(measured),
         ),
     )
+    cost = _cost_of_limit(measured, tonight)
+    if cost:
+        session = replace(session, text=f"{session.text}; {cost}")
     if measured.lost:
         session = replace(session, outcome=SessionOutcome.NO_VERDICT, text=measured.lost)
     return Judged(
@@ -153,6 +157,22 @@ def judged(measured: Measured, skip: str) -> Judged:
         groups=groups,
         moved=_moved(measured, drifted, slower=bool(slower)),
     )
+
+
+def _blind(resolved: Resolved, policy: judge.Policy) -> float:
+    """The limit from which on a NOISY case was not judged: any for two stacks in turn."""
+    if resolved.paired:
+        return 1.0
+    return math.inf if resolved.settings.fail_above is not None else 1.0 + policy.rule.blind
+
+
+def _cost_of_limit(measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]) -> str:
+    """What the user's own limit would have cost here; empty without one."""
+    ratio = measured.resolved.settings.fail_above
+    if ratio is None:
+        return ""
+    levels = [measured.resolved.levels[key] for key in tonight]
+    return judge.cost_of_limit(levels, list(tonight.values()), ratio)
 
 
 def _slower(

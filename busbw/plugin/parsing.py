@@ -64,15 +64,13 @@ def seconds_of(name: str, text: str) -> float:
     return seconds
 
 
-def ratio_of(name: str, text: str) -> float | None:
-    """A ratio above 1, such as 1.25 for ``25%`` and ``1.25x``; None for no text."""
-    if not text:
-        return None
+def ratio_of(name: str, text: str) -> float:
+    """A ratio above 1, such as 1.25 for ``25%`` and ``1.25x``."""
     try:
         number = float(text[:-1])
     except ValueError:
         number = math.nan
-    ratio = {"%": 1 + number / 100, "x": number}.get(text[-1], math.nan)
+    ratio = {"%": 1 + number / 100, "x": number}.get(text[-1:], math.nan)
     if not 1 < ratio < 1e3:
         raise ValueError(
             f"{flag(name)}: {text!r}; accepted is a loss such as 25%, or a ratio such as 1.25x"

@@ -143,7 +143,7 @@ def _settings(config: pytest.Config) -> Settings:
         step_payloads=_step_payloads(texts["payloads"]),
         launches=_launches(config, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
-        fail_above=ratio_of("fail_above", texts["fail_above"]),
+        fail_above=_fail_above(config, texts["fail_above"], paired=against is not None),
         against=against,
         stack_cache=stack_cache_of(texts["stack_cache"]),
         locks_reference=not config.getoption("no_reference_lock"),
@@ -205,10 +205,6 @@ def _against(config: pytest.Config, *, injected: bool) -> Against | None:
     if writing and (found is not None or injected):
         other = "--inject" if found is None else "--against"
         raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
-    if found is not None and config.getoption("fail_above"):
-        raise ValueError(
-            f"{flag('fail_above')}: not with --against: it is a limit against stored times"
-        )
     return found
 
 
@@ -216,6 +212,16 @@ def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
     if not text and config.getoption("launches") is None:
         return _LAUNCHES_PAIRED if paired else _LAUNCHES
     return whole("launches", text, least=1)
+
+
+def _fail_above(config: pytest.Config, text: str, *, paired: bool) -> float | None:
+    if not text and config.getoption("fail_above") is None:
+        return None
+    if paired:
+        raise ValueError(
+            f"{flag('fail_above')}: not with --against: it is a limit against stored times"
+        )
+    return ratio_of("fail_above", text)
 
 
 def _step_payloads(text: str) -> tuple[int, ...]:
