@@ -153,15 +153,17 @@ class Policy:
     `rule` is for stored times, `looks` for two stacks measured in turn. A difference below
     `least_difference_s` seconds is no regression on a host's clock, which is no finer. Sessions
     that began within `session_apart` count as one; before there are `full_sessions`, a verdict is
-    provisional. The host's and the device's clock may differ by a factor of `clock_ratio` before a
-    note says so. Accepted losses of a baseline may add up to `budget`, a fraction of the pinned
-    time, before a reason is required. `expected` is for the levels of a history.
+    provisional. What confirms a suspicion is measured `later_s` seconds after the first launches.
+    The host's and the device's clock may differ by a factor of `clock_ratio` before a note says so.
+    Accepted losses of a baseline may add up to `budget`, a fraction of the pinned time, before a
+    reason is required. `expected` is for the levels of a history.
     """
 
     rule: Rule
     looks: Looks
     expected: Expected
     full_sessions: int = 3
+    later_s: float = 0.0
     least_difference_s: float = 3e-6
     session_apart: timedelta = timedelta(hours=1)
     budget: float = BUDGET
@@ -229,6 +231,8 @@ _CPU = Policy(
         modes=1.25,
         rise=0.50,
     ),
+    # Other work that outlasts a few launches is mostly over after a minute.
+    later_s=60.0,
     # Half of how far a session can be off by noise alone; twenty losses of 2 % are 49 %.
     budget=0.25,
 )

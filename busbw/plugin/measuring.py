@@ -6,11 +6,12 @@ The judge names what is undecided, and the schedule measures only that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from busbw import driver, judge
 from busbw.driver import Side
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import Device, Failure, FailureKind, LaunchId, Measurement, Spec, plural
 
 from . import judging, machine
@@ -34,7 +35,7 @@ def measured(
     begun_s, notes, interrupted, lost = time.monotonic(), [], False, ""
     try:
         schedule.run()
-        notes += _measure_undecided(resolved, schedule, display)
+        notes += _measure_undecided(resolved, schedule, display, time.monotonic())
     except driver.AgentGone as error:
         lost = str(error)
     except KeyboardInterrupt:
@@ -112,16 +113,20 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
 
 
 def _measure_undecided(
-    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display
+    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display, measured_s: float
 ) -> list[str]:
-    """More launches of undecided cases; a note if the time is spent before all are decided."""
+    """More launches of undecided cases; a note if the time is spent before all are decided.
+
+    `measured_s` is when the first launches had ended: what confirms a suspicion comes later.
+    """
     begun_s = time.monotonic()
     while True:
         found = _so_far(resolved, schedule)
         launches = {
             spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
         }
-        wanted = judge.rerun(judging.rulings(found), launches)
+        rulings = judging.rulings(found)
+        wanted = judge.rerun(rulings, launches)
         if not wanted.specs:
             return []
         budget_s = resolved.settings.time_budget_s
@@ -130,8 +135,24 @@ def _measure_undecided(
                 f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
                 f"{', '.join(spec.id for spec in wanted.specs)}"
             ]
+        suspects = [spec for spec, one in rulings.items() if one.suspected]
+        wait_s = measured_s + _later_s(resolved, suspects) - time.monotonic()
         shown = ", ".join(spec.id for spec in wanted.specs[:3])
         more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
-        display.say(f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}")
+        when = f" in {wait_s:.0f} s" if wait_s > 0 else ""
+        display.say(f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}")
+        if wait_s > 0:
+            time.sleep(wait_s)
+            begun_s += wait_s
         again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
         schedule.passes(again, wanted.passes)
+
+
+def _later_s(resolved: Resolved, suspects: Iterable[Spec]) -> float:
+    """How long after the first launches of `suspects` others confirm that they are slower.
+
+    Two stacks in turn share what disturbs them, and what is scripted does not change by itself.
+    """
+    scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
+    policy = judge.POLICIES[resolved.machine.target.device]
+    return 0.0 if scripted or resolved.paired else policy.later_s

@@ -182,7 +182,8 @@ OPTIONS = (
         name="time_budget",
         default="300",
         metavar="SECONDS",
-        help="time for launches beyond --launches, of cases that are undecided or suspected",
+        help="time for launches beyond --launches, of cases that are undecided or suspected; on a "
+        "CPU a suspicion waits for a minute, which does not count",
     ),
     Option(
         name="fail_above",

@@ -57,7 +57,37 @@ def test_unchanged_is_not_red_and_three_times_the_time_is_flagged(folder: Path) 
     assert found.past.launches[slow].freedom == 5
 
 
+def test_launches_a_minute_later_confirm_what_the_first_suspected(folder: Path) -> None:
+    accepted, tonight, *_ = kept.read(folder)
+    slow = list(tonight.times_s)[4]
+    times_s = {case: tuple(times[:3]) for case, times in tonight.times_s.items()}
+    gone = replace(tonight, later_s={**times_s, slow: tuple(t / 3 for t in times_s[slow])})
+    assert kept.judged(accepted, gone, {slow: 3.0}).regressed == [slow]
+    assert not kept.judged(accepted, gone, {slow: 3.0}, later=True).is_red
+
+
+def test_a_session_of_three_launches_minutes_after_one_of_six_is_its_later_look(
+    folder: Path,
+) -> None:
+    lines = [
+        replace(
+            line(
+                session=f"{99:016x}",
+                at="2026-03-04T03:02:00Z",
+                case=StoredCase.of(build.case(payload_bytes=1024 << power)),
+            ),
+            device=Device.CPU,
+            times_us=(100.0, 101.0, 102.0),
+        )
+        for power in range(10)
+    ]
+    history.append(folder, KEY, lines)
+    sessions = sorted(kept.read(folder), key=lambda one: one.began)
+    assert [one.later_s is not None for one in sessions] == [False, False, False, True]
+
+
 def test_the_table_counts_what_was_asked(folder: Path) -> None:
     rows = list(kept.rows(kept.read(folder)))
-    assert "0 of 3" in rows[2] and "0 of 6" in rows[3]
-    assert all(" of 30 |" in row for row in rows[4:])
+    assert "0 of 6" in rows[2]
+    assert all(" of 60 |" in row for row in rows[3:6])
+    assert "6 of 6" in rows[6] and "| 3 | at once |" in rows[7]
