@@ -2,8 +2,9 @@
 
 Each session in turn is accepted, and each later one is judged against it alone, as on the first day
 after a baseline was made. The files are what `--history` appends: sessions of six launches or more,
-of which a baseline gets three, and tonight three and for a suspicion three fresh ones. Where a
-session of three launches began within some minutes of one, its launches are those a minute later.
+of which a baseline gets three, and tonight three and for a suspicion three fresh ones: the next
+three at once, or later ones. These are the launches of a session of three that began within some
+minutes, or else the last three, of more than six.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FEW, _DRAWS = 3, 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """One session: when it began, on what, its launches by case, and those a minute later."""
+    """One session: when it began, on what, its launches by case, and later ones if there are."""
 
     began: datetime
     device: Device
@@ -45,7 +46,7 @@ class Kept:
 
 
 def read(folder: Path = FOLDER) -> list[Kept]:
-    """The sessions in `folder`, oldest first, with the launches a minute later where there are."""
+    """The sessions in `folder` with as many launches of every case as are needed, oldest first."""
     found: dict[str, list[history.Line]] = {}
     for machine in history.read_all(folder).values():
         for line in machine.lines:
@@ -57,7 +58,10 @@ def read(folder: Path = FOLDER) -> list[Kept]:
             device=lines[0].device,
             times_s={line.case.case: tuple(us / 1e6 for us in line.times_us) for line in lines},
         )
-        if min(map(len, one.times_s.values())) >= LAUNCHES + FRESH:
+        fewest = min(map(len, one.times_s.values()))
+        if fewest > LAUNCHES + FRESH:
+            one = replace(one, later_s={case: of[-FRESH:] for case, of in one.times_s.items()})
+        if fewest >= LAUNCHES + FRESH:
             sessions.append(one)
         elif sessions and one.began - sessions[-1].began < _SOON:
             sessions[-1] = replace(sessions[-1], later_s=one.times_s)
@@ -70,11 +74,10 @@ def judged(
     slower: Mapping[Case, float] | None = None,
     *,
     later: bool = False,
-    policy: judge.Policy | None = None,
 ) -> Night:
     """`tonight` against one accepted session; `slower` are factors of cases' times.
 
-    With `later` the fresh launches are those a minute later.
+    With `later` the fresh launches are the later ones.
     """
     factors = slower or {}
     times_s = {
@@ -83,8 +86,7 @@ def judged(
         if case in accepted.times_s
     }
     before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
-    policy = policy or judge.POLICIES[tonight.device]
-    return night([before], times_s, policy)
+    return night([before], times_s, judge.POLICIES[tonight.device])
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
@@ -106,7 +108,7 @@ def rows(sessions: Sequence[Kept]) -> Iterator[str]:
                 interval = clopper_pearson(found, among)
                 share = f"{percent(interval.lower)} to {percent(interval.upper)}"
                 sizes = str(len(pairs[0][0].times_s))
-                when = "a minute later" if later else "at once"
+                when = "later" if later else "at once"
                 counts = f"{found} of {among}", f"{percent(found / among)} ({share})"
                 yield row(sizes, when, text, *counts)
 
@@ -138,4 +140,4 @@ def _answers(
         for accepted, tonight in pairs:
             slow = dict.fromkeys(list(tonight.times_s)[::2], 3.0)
             hits += judged(accepted, tonight, slow, later=later).is_red
-        yield "half of the sizes at 3 times their time: red", hits, len(pairs)
+        yield "every other size at 3 times its time: red", hits, len(pairs)

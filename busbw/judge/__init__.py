@@ -3,7 +3,16 @@
 Reads no file and no clock, and knows no pytest; what it needs are arguments.
 """
 
-from .case import Ruling, StoredReference, Terms, judge_case, may_become_baseline, rerun, summary_of
+from .case import (
+    Rerun,
+    Ruling,
+    StoredReference,
+    Terms,
+    judge_case,
+    may_become_baseline,
+    rerun,
+    summary_of,
+)
 from .compiled import CompileTerms, judge_compiled, judge_compiled_session
 from .curve import Curve, fit
 from .drift import Drift, drift_text, drifts
@@ -32,6 +41,7 @@ __all__ = [
     "Known",
     "Levels",
     "Policy",
+    "Rerun",
     "Ruling",
     "SizeGroup",
     "StoredReference",

@@ -325,8 +325,9 @@ def _notes(found: rule.Call, usual: rule.Usual) -> Iterator[str]:
     """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
     if found.suspected and found.fresh is not None and found.called == 0:
         fresh = f"{math.exp(found.fresh):.3f} x"
-        if found.is_noisy:
-            yield f"suspected, and seen again by fresh launches ({fresh}), within the limit"
+        if found.again:
+            where = "within the limit" if found.off <= found.limit else "not by the fastest of all"
+            yield f"suspected, and seen again by fresh launches ({fresh}), {where}"
         else:
             yield f"suspected, and not confirmed by fresh launches ({fresh})"
     if found.modes:

@@ -523,9 +523,10 @@ class Call:
     """Slower (1), faster (-1) or neither (0); None while a suspicion waits to be seen again.
 
     `off` is the log ratio of the median of all launches to the level, `fresh` that of those that
-    were to show it again, None for none. `suspected`: the first launches looked slower. `wanted`
-    launches in all decide it; None for no more. `is_noisy`: it was seen again and lies within the
-    limit, or beyond it and was not. `modes` are the launches in seconds of each of two.
+    were to show it again, None for none. `suspected`: the first launches looked slower; `again`:
+    the fresh ones, too. `wanted` launches in all decide it; None for no more. `is_noisy`: it was
+    seen again and lies within the limit, or beyond it and not all confirm it. `modes` are the
+    launches in seconds of each of two.
     """
 
     called: int | None
@@ -534,6 +535,7 @@ class Call:
     fresh: float | None
     suspected: bool
     wanted: int | None
+    again: bool = False
     is_noisy: bool = False
     modes: tuple[tuple[float, ...], ...] = ()
 
@@ -566,7 +568,8 @@ def call(
     again = suspected and fresh is not None and fresh > suspicion
     return Call(
         called=called,
-        is_noisy=called == 0 and (again or (off > most and not suspected)),
+        again=again,
+        is_noisy=called == 0 and (again or off > most),
         off=off,
         limit=most,
         fresh=fresh,

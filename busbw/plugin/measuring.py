@@ -5,6 +5,7 @@ The judge names what is undecided, and the schedule measures only that.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -35,7 +36,7 @@ def measured(
     begun_s, notes, interrupted, lost = time.monotonic(), [], False, ""
     try:
         schedule.run()
-        notes += _measure_undecided(resolved, schedule, display, time.monotonic())
+        notes += _measure_undecided(resolved, schedule, display)
     except driver.AgentGone as error:
         lost = str(error)
     except KeyboardInterrupt:
@@ -113,13 +114,13 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
 
 
 def _measure_undecided(
-    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display, measured_s: float
+    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display
 ) -> list[str]:
     """More launches of undecided cases; a note if the time is spent before all are decided.
 
-    `measured_s` is when the first launches had ended: what confirms a suspicion comes later.
+    Called right after the first launches: those that confirm a suspicion may come later.
     """
-    begun_s = time.monotonic()
+    begun_s, waited_s = time.monotonic(), 0.0
     while True:
         found = _so_far(resolved, schedule)
         launches = {
@@ -130,22 +131,25 @@ def _measure_undecided(
         if not wanted.specs:
             return []
         budget_s = resolved.settings.time_budget_s
-        if time.monotonic() - begun_s > budget_s:
+        if time.monotonic() - begun_s - waited_s > budget_s:
             return [
                 f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
                 f"{', '.join(spec.id for spec in wanted.specs)}"
             ]
         suspects = [spec for spec, one in rulings.items() if one.suspected]
-        wait_s = measured_s + _later_s(resolved, suspects) - time.monotonic()
-        shown = ", ".join(spec.id for spec in wanted.specs[:3])
-        more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
-        when = f" in {wait_s:.0f} s" if wait_s > 0 else ""
-        display.say(f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}")
-        if wait_s > 0:
-            time.sleep(wait_s)
-            begun_s += wait_s
+        wait_s = max(0.0, begun_s + _later_s(resolved, suspects) - time.monotonic())
+        display.say(_again_text(wanted, wait_s))
+        time.sleep(wait_s)
+        waited_s += wait_s
         again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
         schedule.passes(again, wanted.passes)
+
+
+def _again_text(wanted: judge.Rerun, wait_s: float) -> str:
+    shown = ", ".join(spec.id for spec in wanted.specs[:3])
+    more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
+    when = f" in {math.ceil(wait_s)} s" if wait_s else ""
+    return f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}"
 
 
 def _later_s(resolved: Resolved, suspects: Iterable[Spec]) -> float:

@@ -82,12 +82,15 @@ def test_a_session_of_three_launches_minutes_after_one_of_six_is_its_later_look(
         for power in range(10)
     ]
     history.append(folder, KEY, lines)
-    sessions = sorted(kept.read(folder), key=lambda one: one.began)
-    assert [one.later_s is not None for one in sessions] == [False, False, False, True]
+    *others, last = kept.read(folder)
+    assert last.later_s and set(last.later_s.values()) == {(1e-4, 1.01e-4, 1.02e-4)}
+    for one in others:
+        assert one.later_s == {case: times[-3:] for case, times in one.times_s.items()}
 
 
 def test_the_table_counts_what_was_asked(folder: Path) -> None:
     rows = list(kept.rows(kept.read(folder)))
     assert "0 of 6" in rows[2]
     assert all(" of 60 |" in row for row in rows[3:6])
-    assert "6 of 6" in rows[6] and "| 3 | at once |" in rows[7]
+    assert "6 of 6" in rows[6] and "| 10 | later |" in rows[7]
+    assert "| 3 | at once |" in rows[12] and "0 of 120" in rows[12]
