@@ -157,8 +157,11 @@ def limits(nights: Sequence[Night], today: Mapping[Case, Launches], rule: Rule) 
             more=(noisier**2 - 1) * (1 + 1 / len(nights)),
             sessions=len(nights),
             together=name in together,
+            usual=usual,
+            noise=noise,
+            rule=rule,
         )
-        shared[name], its = _framework(one, usual, noise, rule)
+        shared[name], its = one.limits()
         result.update(its)
     return Tonight(limits=result, shared=shared, noisier=noisier, launch=math.sqrt(noise.launch))
 
@@ -416,70 +419,82 @@ class _Framework:
     more: float
     sessions: int
     together: bool
+    usual: Mapping[Case, Usual]
+    noise: _Noise
+    rule: Rule
 
-
-def _framework(
-    one: _Framework, usual: Mapping[Case, Usual], noise: _Noise, rule: Rule
-) -> tuple[Shared, dict[Case, Limit]]:
-    """What its cases share tonight, and the limit of each."""
-    floor, count = math.log1p(rule.floor), len(one.off)
-    deviations = {
-        case: math.sqrt(noise.variance[case] * (1 + 1 / len(usual[case].own) + one.more))
-        for case in one.off
-    }
-    mean = statistics.fmean(one.before.values()) if one.before else 0.0
-    uncertain = statistics.fmean(noise.expected[case] for case in one.off) / count
-    expected = rule.prior_shared**2 + (4 if one.together else math.pi / 2) * uncertain
-    squares = math.fsum((value - mean) ** 2 for value in one.before.values())
-    freedom = rule.prior_shared_freedom + max(0, len(one.before) - 1)
-    variance = (rule.prior_shared_freedom * expected + squares) / freedom * (1 + 1 / one.sessions)
-    by_itself = {
-        case: max(floor, noise.factor * math.sqrt(variance + deviation**2))
-        for case, deviation in deviations.items()
-    }
-    raised = 4 * one.more * statistics.fmean(noise.variance[case] for case in one.off) / count
-    tonight = _middle(one, mean, by_itself, rule)
-    shared = Shared(
-        before=one.before,
-        tonight=tonight,
-        off=tonight - mean,
-        limit=max(
-            math.log1p(rule.slower),
-            rule.factor_shared * math.sqrt(variance + raised),
-        )
-        if count > 1
-        else math.inf,
-        deviation=math.sqrt(variance),
-        rise=rise(
-            [*one.before.values(), tonight],
-            expected,
-            rule,
-            freedom=rule.prior_shared_freedom,
-            errors=rule.rise_errors,
-        ),
-    )
-    parts = _parts(one.off, tonight, rule) if one.together else dict.fromkeys(one.off, 0.0)
-    found = {}
-    for case, deviation in deviations.items():
-        alone = max(floor, noise.factor * deviation)
-        most = by_itself[case] if one.together else math.inf
-        found[case] = Limit(
-            usual=usual[case],
-            slower=min(_beyond(parts[case], alone, rule), most),
-            faster=-min(_beyond(-parts[case], alone, rule), most),
-            deviation=deviation,
-            part=parts[case],
-            own=one.off[case] - parts[case],
-            alone=alone,
+    def limits(self) -> tuple[Shared, dict[Case, Limit]]:
+        """What its cases share tonight, and the limit of each."""
+        rule = self.rule
+        mean = statistics.fmean(self.before.values()) if self.before else 0.0
+        uncertain = statistics.fmean(self.noise.expected[case] for case in self.off) / len(self.off)
+        expected = rule.prior_shared**2 + (4 if self.together else math.pi / 2) * uncertain
+        squares = math.fsum((value - mean) ** 2 for value in self.before.values())
+        freedom = rule.prior_shared_freedom + max(0, len(self.before) - 1)
+        variance = (rule.prior_shared_freedom * expected + squares) / freedom
+        variance *= 1 + 1 / self.sessions
+        tonight = self._middle(mean, variance)
+        shared = Shared(
+            before=self.before,
+            tonight=tonight,
+            off=tonight - mean,
+            limit=self._limit_of_all(variance),
+            deviation=math.sqrt(variance),
             rise=rise(
-                [*usual[case].own.values(), one.off[case] - parts[case]],
-                noise.expected[case],
+                [*self.before.values(), tonight],
+                expected,
                 rule,
-                freedom=rule.own_freedom,
-                errors=rule.rise_errors_of_case,
+                freedom=rule.prior_shared_freedom,
+                errors=rule.rise_errors,
             ),
         )
-    return shared, found
+        alone = dict.fromkeys(self.off, 0.0)
+        parts = _parts(self.off, tonight, rule) if self.together else alone
+        return shared, {case: self._limit(case, parts[case], variance) for case in self.off}
+
+    def _middle(self, mean: float, variance: float) -> float:
+        """The median of those that are not off by themselves: the others may be half of them."""
+        inside = [
+            off for case, off in self.off.items() if abs(off - mean) <= self._alone(case, variance)
+        ]
+        enough = len(inside) >= self.rule.least_cases
+        return statistics.median(inside if enough else self.off.values())
+
+    def _limit_of_all(self, variance: float) -> float:
+        """Of what all share; a single case shares nothing."""
+        own = statistics.fmean(self.noise.variance[case] for case in self.off)
+        raised = 4 * self.more * own / len(self.off)
+        limit = self.rule.factor_shared * math.sqrt(variance + raised)
+        return max(math.log1p(self.rule.slower), limit) if len(self.off) > 1 else math.inf
+
+    def _deviation(self, case: Case) -> float:
+        sessions = len(self.usual[case].own)
+        return math.sqrt(self.noise.variance[case] * (1 + 1 / sessions + self.more))
+
+    def _alone(self, case: Case, variance: float = 0.0) -> float:
+        """The limit of its own part; with the `variance` of what is shared, that of the whole."""
+        deviation = math.sqrt(variance + self._deviation(case) ** 2)
+        return max(math.log1p(self.rule.floor), self.noise.factor * deviation)
+
+    def _limit(self, case: Case, part: float, variance: float) -> Limit:
+        usual, alone = self.usual[case], self._alone(case)
+        most = self._alone(case, variance) if self.together else math.inf
+        return Limit(
+            usual=usual,
+            slower=min(_beyond(part, alone, self.rule), most),
+            faster=-min(_beyond(-part, alone, self.rule), most),
+            deviation=self._deviation(case),
+            part=part,
+            own=self.off[case] - part,
+            alone=alone,
+            rise=rise(
+                [*usual.own.values(), self.off[case] - part],
+                self.noise.expected[case],
+                self.rule,
+                freedom=self.rule.own_freedom,
+                errors=self.rule.rise_errors_of_case,
+            ),
+        )
 
 
 def _beyond(part: float, alone: float, rule: Rule) -> float:
@@ -507,12 +522,6 @@ def rise(
     error = math.sqrt((freedom * expected + rest) / (freedom + count - 2) / squares)
     whole = slope * (count - 1)
     return whole if whole > math.log1p(rule.rise) and slope > errors * error else 0.0
-
-
-def _middle(one: _Framework, mean: float, by_itself: Mapping[Case, float], rule: Rule) -> float:
-    """The median of the cases that are not off by themselves: the others may be half of them."""
-    inside = [off for case, off in one.off.items() if abs(off - mean) <= by_itself[case]]
-    return statistics.median(inside if len(inside) >= rule.least_cases else one.off.values())
 
 
 # What a case is called.

@@ -144,14 +144,9 @@ def judged(measured: Measured, skip: str) -> Judged:
             stack_changes=references.stack_changes(measured),
         ),
     )
-    cost = _cost_of_limit(measured, tonight)
-    if cost:
-        session = replace(session, text=f"{session.text}; {cost}")
-    if measured.lost:
-        session = replace(session, outcome=SessionOutcome.NO_VERDICT, text=measured.lost)
     return Judged(
         collected=resolved.collected,
-        session=session,
+        session=_with_cost(session, measured, tonight),
         verdicts=verdicts,
         observed=measured,
         groups=groups,
@@ -166,13 +161,20 @@ def _blind(resolved: Resolved, policy: judge.Policy) -> float:
     return math.inf if resolved.settings.fail_above is not None else 1.0 + policy.rule.blind
 
 
-def _cost_of_limit(measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]) -> str:
-    """What the user's own limit would have cost here; empty without one."""
+def _with_cost(
+    session: SessionVerdict,
+    measured: Measured,
+    tonight: Mapping[EnvironmentKey, judge.Tonight],
+) -> SessionVerdict:
+    """With what the user's own limit would have cost here; without a verdict if a host was lost."""
+    if measured.lost:
+        return replace(session, outcome=SessionOutcome.NO_VERDICT, text=measured.lost)
     ratio = measured.resolved.settings.fail_above
     if ratio is None:
-        return ""
+        return session
     levels = [measured.resolved.levels[key] for key in tonight]
-    return judge.cost_of_limit(levels, list(tonight.values()), ratio)
+    cost = judge.cost_of_limit(levels, list(tonight.values()), ratio)
+    return replace(session, text=f"{session.text}; {cost}") if cost else session
 
 
 def _slower(
