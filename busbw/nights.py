@@ -56,9 +56,7 @@ def machine(
 ) -> MachineNights:
     """One machine from its lines, of which there is one at least."""
     policy = judge.POLICIES[read.lines[-1].device]
-    found = history.machine_history(
-        folder, read.lines, policy.expected, apart=policy.session_apart, known=known
-    )
+    found = history.machine_history(folder, read.lines, apart=policy.session_apart, known=known)
     lines: dict[str, Line] = {}
     for line in read.lines:
         lines.setdefault(line.session, line)

@@ -107,9 +107,7 @@ def _machine(
     name: str, lines: Sequence[history.Line], known: Sequence[history.Acknowledged]
 ) -> MachineHistory:
     policy = judge.POLICIES[lines[-1].device]
-    return history.machine_history(
-        name, lines, policy.expected, apart=policy.session_apart, known=known
-    )
+    return history.machine_history(name, lines, apart=policy.session_apart, known=known)
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:

@@ -6,29 +6,34 @@ neither does a side of two stacks in turn of which none is locked.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from busbw import stats
-from busbw.model import (
-    Case,
-    EarlierSession,
-    FailureKind,
-    Outcome,
-    SessionOutcome,
-    merged,
-    neighbours,
-)
-from busbw.stats import CaseLevel, Expected, Segment
+from busbw.model import Case, EarlierSession, FailureKind, Outcome, SessionOutcome, merged
+from busbw.stats import Change, Variance
 
 from .acknowledged import Acknowledged
 from .lines import Line
 from .sessions import Series, earlier
+
+# Fewer cases do not show what they share.
+_LEAST_CASES = 6
+
+# What most cases of a session have in common is what this many of them do.
+_MOST = 2 / 3
+
+# No time is known better than to a thousandth.
+_LEAST_VARIANCE = 1e-6
+
+# What the other cases say of the noise of one counts as so many sessions of its own.
+_OTHERS = 8
+
+_MONTH = timedelta(days=365.25 / 12)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +41,15 @@ class LevelChange:
     """A level that changed with the session that `began` then, by `log_ratio` in log time.
 
     `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``; `sessions` is how many
-    the new level has. `reason` says why somebody accepts it, empty where nobody has.
+    the new level has. `monthly` is how much of the change is in a month where it is a steady one.
+    `reason` says why somebody accepts it, empty where nobody has.
     """
 
     began: datetime
     log_ratio: float
     sessions: int
     changes: tuple[str, ...]
+    monthly: float | None = None
     reason: str = ""
 
 
@@ -61,9 +68,9 @@ class CaseHistory:
 
     The time of a session is the median over its launches, which `sessions` have all, failed ones
     too, but none that was slower on purpose. `level_s` is the newest level, `spread` the relative
-    standard deviation of a session about it, less what all cases share; None without
-    a time. `outcomes` counts the verdicts, of sessions without a time too; `baseline_date` is what
-    the newest session was compared with.
+    standard deviation of a session about it, less what all cases share; None without a time, and
+    the spread of a single one. `outcomes` counts the verdicts, of sessions without a time too;
+    `baseline_date` is what the newest session was compared with.
     """
 
     case: Case
@@ -119,30 +126,25 @@ class MachineHistory:
 def machine_history(
     folder: str,
     lines: Sequence[Line],
-    expected: Expected,
     *,
     apart: timedelta = timedelta(0),
     known: Sequence[Acknowledged] = (),
 ) -> MachineHistory:
     """The history of one machine from its lines, oldest first.
 
-    `expected` is what is known of such a device; sessions less than `apart` from each other count
-    as one; `known` are changes that somebody accepts.
+    Sessions less than `apart` from each other count as one; `known` are changes that somebody
+    accepts.
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
     for line in lines:
         by_case = by_series.setdefault(Series.of(line), {})
         by_case.setdefault(line.case.case, []).append(line)
     sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
-    found = stats.components_of(
-        {series: list(map(_logs, those)) for series, those in sessions.items() if those},
-        expected,
-        {},
-        neighbours({line.case.case: None for line in lines}, expected.neighbours),
-    )
-    levels = {series: found[series].cases if series in found else {} for series in by_series}
+    levels = {series: _levels(those) for series, those in sessions.items()}
     cases = (
-        _case_history(case, series, its, levels[series].get(case), sessions[series], folder, known)
+        _case_history(
+            case, series, its, levels[series].cases.get(case), sessions[series], folder, known
+        )
         for series, by_case in by_series.items()
         for case, its in by_case.items()
     )
@@ -151,8 +153,9 @@ def machine_history(
         cases=tuple(cases),
         sessions=_first_lines(lines),
         shared={
-            series: _changes(one.segments, sessions[series], [k for k in known if k.case == "*"])
-            for series, one in found.items()
+            series: _changes(one.shared, sessions[series], [k for k in known if k.case == "*"])
+            for series, one in levels.items()
+            if sessions[series]
         },
         merged=sessions,
     )
@@ -167,15 +170,117 @@ def _first_lines(lines: Sequence[Line]) -> dict[str, Line]:
     return found
 
 
-def _logs(session: EarlierSession) -> dict[Case, float]:
-    return {case: math.log(statistics.median(times)) for case, times in session.times_s.items()}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Level:
+    """A case's own changes, by positions in all sessions, its newest level, and its noise."""
+
+    changes: tuple[Change, ...]
+    level: float
+    deviation: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Levels:
+    """Those of the cases of a series, and the changes that most of them share."""
+
+    cases: Mapping[Case, _Level]
+    shared: tuple[Change, ...]
+
+
+# Log times by position in the sessions.
+_Logs = Mapping[int, float]
+
+
+def _levels(sessions: Sequence[EarlierSession]) -> _Levels:
+    """Log time = level + what most cases share + the case's own part; levels change.
+
+    What they share is the median over cases. It changes where most cases changed with it; what
+    only some do, a third of the sizes, is theirs.
+    """
+    logs: dict[Case, dict[int, float]] = {}
+    for at, session in enumerate(sessions):
+        for case, times_s in session.times_s.items():
+            logs.setdefault(case, {})[at] = math.log(statistics.median(times_s))
+    middle = {case: statistics.median(one.values()) for case, one in logs.items()}
+    median = {}
+    for at in range(len(sessions)):
+        off = [one[at] - middle[case] for case, one in logs.items() if at in one]
+        if len(off) >= _LEAST_CASES:
+            median[at] = statistics.median(off)
+    found = _found(median, _variance(median))
+    around = {at: one - math.fsum(c.by(at) for c in found) for at, one in median.items()}
+    center = statistics.fmean(around.values()) if around else 0.0
+    edges = [0, *(one.at for one in found), len(sessions)]
+    shared = tuple(
+        one
+        for one, first, last in zip(found, edges, edges[2:])
+        if _is_shared(one, first, last, logs.values())
+    )
+    own = {
+        case: {
+            at: one - math.fsum(c.by(at) for c in shared) - around.get(at, center) + center
+            for at, one in those.items()
+        }
+        for case, those in logs.items()
+    }
+    return _Levels(cases=_cases(own, shared), shared=shared)
+
+
+def _variance(values: _Logs) -> Variance | None:
+    """From one session to the next, whatever the level does."""
+    if len(values) < 2:
+        return None
+    found = stats.successive_variance(list(values.values()))
+    return Variance(value=max(found.value, _LEAST_VARIANCE), freedom=found.freedom)
+
+
+def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
+    """The changes of a series, by position in all sessions."""
+    at = list(values)
+    changes = stats.changes_of(list(values.values()), variance) if variance else ()
+    return tuple(replace(one, at=at[one.at], until=at[one.until]) for one in changes)
+
+
+def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
+    """Whether most cases changed with it, by nearly as much, from session `first` to `last`.
+
+    A change from the first session on has nothing before it: the rest is flat if it is shared.
+    """
+    agree = []
+    for one in logs:
+        there = {at: value for at, value in one.items() if first <= at < last}
+        rest = [value - change.by(at) for at, value in there.items()]
+        if there and change.by(max(there)) != change.by(min(there)):
+            agree.append(statistics.pvariance(rest) < statistics.pvariance(there.values()))
+    return sum(agree) >= _MOST * len(agree) > 0
+
+
+def _cases(own: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _Level]:
+    """The levels of cases by what is their own; the noise of each is known from the others, too."""
+    variances = {case: _variance(one) for case, one in own.items()}
+    known = [one.value for one in variances.values() if one is not None]
+    usual = statistics.median(known) if len(known) >= _LEAST_CASES else None
+    levels = {}
+    for case, one in own.items():
+        variance = variances[case]
+        if variance is not None and usual is not None:
+            variance = stats.moderated(variance, Variance(value=usual, freedom=_OTHERS))
+        changes = _found(one, variance)
+        last = max(one)
+        flat = [value - math.fsum(c.by(at) for c in changes) for at, value in one.items()]
+        levels[case] = _Level(
+            changes=changes,
+            level=statistics.fmean(flat) + math.fsum(c.by(last) for c in (*changes, *shared)),
+            deviation=math.sqrt(variance.value) if variance is not None else None,
+        )
+    return levels
 
 
 def _case_history(
     case: Case,
     series: Series,
     lines: Sequence[Line],
-    level: CaseLevel | None,
+    level: _Level | None,
     sessions: Sequence[EarlierSession],
     folder: str,
     known: Sequence[Acknowledged],
@@ -191,8 +296,8 @@ def _case_history(
         baseline_date=lines[-1].baseline_date,
         sessions={line.session: _case_session(line) for line in lines if line.is_ordinary},
         level_s=math.exp(level.level) if level is not None else None,
-        spread=math.sqrt(level.own.value) if level is not None else None,
-        changes=_changes(level.segments, sessions, own) if level is not None else (),
+        spread=level.deviation if level is not None else None,
+        changes=_changes(level.changes, sessions, own) if level is not None else (),
     )
 
 
@@ -205,22 +310,21 @@ def _case_session(line: Line) -> CaseSession:
 
 
 def _changes(
-    segments: Sequence[Segment],
-    sessions: Sequence[EarlierSession],
-    known: Iterable[Acknowledged],
+    found: Sequence[Change], sessions: Sequence[EarlierSession], known: Sequence[Acknowledged]
 ) -> tuple[LevelChange, ...]:
-    """From one segment to the next."""
-    accepted = list(known)
-    found = []
-    for before, after in itertools.pairwise(segments):
-        first = sessions[after.begin]
-        found.append(
+    """With the session that each began with, and what changed there."""
+    changes = []
+    for one in found:
+        first, before = sessions[one.at], sessions[max(0, one.at - 1)]
+        took = sessions[one.until].began - first.began
+        changes.append(
             LevelChange(
                 began=first.began,
-                log_ratio=after.level - before.level,
-                sessions=after.count,
-                changes=first.changes_since(sessions[after.begin - 1]),
-                reason=next((one.reason for one in accepted if one.explains(first.began)), ""),
+                log_ratio=one.size,
+                sessions=one.count,
+                changes=first.changes_since(before),
+                monthly=one.size * (_MONTH / took) if took else None,
+                reason=next((k.reason for k in known if k.explains(first.began)), ""),
             )
         )
-    return tuple(found)
+    return tuple(changes)

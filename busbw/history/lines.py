@@ -3,6 +3,7 @@
 A value and its text, nothing of files. Schema history:
 1  the first.
 2  the other side of two stacks in turn (`stack`, `is_reference`).
+3  all that holds of a session (`session_outcomes`), of which `session_outcome` is the first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from busbw.model import (
 )
 from busbw.workloads import WORKLOADS, Collective
 
-SCHEMA = 2
+SCHEMA = 3
 _SESSION = re.compile(r"[0-9a-f]{16}")
 
 # What outcomes of sessions were called before.
@@ -59,6 +60,7 @@ class Line:
     case: StoredCase
     outcome: Outcome
     session_outcome: SessionOutcome
+    session_outcomes: tuple[SessionOutcome, ...] = ()
     times_us: tuple[float, ...] = ()
     failure: FailureKind | None = None
     ratio: float | None = None

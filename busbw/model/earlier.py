@@ -70,19 +70,3 @@ def merged(
         else:
             found.append(session)
     return tuple(found)
-
-
-def neighbours(cases: Iterable[Case], count: int | None) -> dict[Case, tuple[Case, ...]] | None:
-    """By case, the `count` sizes of its kind next to it, itself among them; None for no count."""
-    if count is None:
-        return None
-    kinds: dict[object, list[Case]] = {}
-    for case in cases:
-        kinds.setdefault((case.key.family, case.protocol), []).append(case)
-    found = {}
-    for alike in kinds.values():
-        alike.sort(key=lambda case: case.payload_bytes)
-        for at, case in enumerate(alike):
-            first = max(0, min(at - count // 2, len(alike) - count))
-            found[case] = tuple(alike[first : first + count])
-    return found

@@ -94,13 +94,6 @@ def moderated(own: Variance, prior: Variance) -> Variance:
     return Variance(value=value, freedom=freedom)
 
 
-def summed(*variances: Variance) -> Variance:
-    """The variance of a sum of independent things, its freedom by Welch and Satterthwaite."""
-    value = math.fsum(one.value for one in variances)
-    spent = math.fsum(one.value**2 / one.freedom for one in variances)
-    return Variance(value=value, freedom=value**2 / spent if spent else math.inf)
-
-
 # Above this the asymptotic series are exact to 1e-10.
 _ASYMPTOTIC = 8.0
 

@@ -13,20 +13,16 @@ import pytest
 
 from busbw.history import Acknowledged, Line, MachineHistory, Series, machine_history
 from busbw.model import Outcome, SessionOutcome, StoredCase
-from busbw.stats import Expected, Variance
 from tests import build
 
 from .lines import line
 
-EXPECTED = Expected(
-    own=Variance(value=0.01**2, freedom=4), shared=Variance(value=0.005**2, freedom=4)
-)
 JAX = Series(framework="jax")
 TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
 
 
 def _history(lines: list[Line], **given: Any) -> MachineHistory:
-    return machine_history("tpu/4r", lines, EXPECTED, **given)
+    return machine_history("tpu/4r", lines, **given)
 
 
 def _nights(**changes: object) -> list[Line]:
@@ -47,9 +43,12 @@ def test_a_session_counts_by_its_median_launch_and_the_level_is_their_mean_in_lo
     assert case.newest_s == pytest.approx(10e-6)
 
 
-def test_the_spread_is_moderated_by_what_is_usual() -> None:
-    (case,) = _history(_nights()[:2]).cases
-    assert case.spread == pytest.approx(math.sqrt((0.0002 + 4 * 0.01**2) / 5), rel=0.02)
+def test_the_spread_of_few_sessions_is_moderated_by_that_of_the_other_cases() -> None:
+    (alone,) = _history(_nights()[:3]).cases
+    assert alone.spread == pytest.approx(0.0223, rel=0.05)
+    (noisy, *others) = _history(_cases(3, lambda night, case: 1 + 0.1 * (night == 1 > case))).cases
+    assert noisy.spread is not None and others[0].spread is not None
+    assert 0.01 < noisy.spread < 0.05 and others[0].spread < 0.01
 
 
 def test_a_case_without_a_time_has_no_level() -> None:

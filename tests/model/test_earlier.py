@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
-from busbw.model import KIB, EarlierSession, merged, neighbours
+from busbw.model import KIB, EarlierSession, merged
 from tests import build
 
 BEGAN = datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
@@ -40,15 +40,3 @@ def test_sessions_within_the_hour_of_the_first_are_one_with_all_of_its_launches(
     found = merged([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
     assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
     assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
-
-
-def test_the_neighbours_of_a_size_are_those_next_to_it_of_its_own_kind() -> None:
-    sizes = [build.case(payload_bytes=KIB << power) for power in range(8)]
-    others = [build.case(payload_bytes=KIB << power, dtype="bfloat16") for power in range(2)]
-    found = neighbours([*reversed(sizes), *others], 5)
-    assert found is not None
-    assert found[sizes[4]] == tuple(sizes[2:7])
-    assert found[sizes[0]] == found[sizes[2]] == tuple(sizes[:5])
-    assert found[sizes[7]] == tuple(sizes[3:])
-    assert found[others[0]] == tuple(others)
-    assert neighbours(sizes, None) is None

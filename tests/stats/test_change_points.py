@@ -1,4 +1,4 @@
-"""Where a level changes, in series with known changes."""
+"""Where a level changes, in series with known changes: steps, and rises, which are one change."""
 
 from __future__ import annotations
 
@@ -6,50 +6,90 @@ import random
 
 import pytest
 
-from busbw.stats import change_points
+from busbw.stats import Change, Variance, changes_of
 
 
-def series(*levels: tuple[int, float], seed: int = 1, deviation: float = 1.0) -> list[float]:
+def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:
     source = random.Random(seed)
-    return [source.gauss(level, deviation) for count, level in levels for _ in range(count)]
+    return [source.gauss(level, 1.0) for count, level in levels for _ in range(count)]
 
 
-def found(values: list[float], threshold: float = 5.0) -> tuple[int, ...]:
-    return change_points(values, 1.0, threshold=threshold, least=3)
+def found(values: list[float]) -> tuple[Change, ...]:
+    return changes_of(values, Variance(value=1.0, freedom=200))
+
+
+def steps(values: list[float]) -> list[int]:
+    assert all(one.until == one.at for one in found(values))
+    return [one.at for one in found(values)]
 
 
 def test_a_series_without_a_change_has_no_change_point() -> None:
     assert all(not found(series((365, 0.0), seed=seed)) for seed in range(30))
 
 
-def test_a_step_is_found_where_it_is() -> None:
-    hits = [found(series((20, 0.0), (10, 5.0), seed=seed)) for seed in range(30)]
-    assert all(len(one) == 1 and abs(one[0] - 20) <= 1 for one in hits)
+def test_a_step_is_found_where_it_is_with_its_size() -> None:
+    for seed in range(30):
+        (one,) = found(series((20, 0.0), (10, 5.0), seed=seed))
+        assert abs(one.at - 20) <= 1 and one.at == one.until
+        assert one.size == pytest.approx(5.0, abs=1.5)
+        assert one.count == 30 - one.at
 
 
 def test_several_steps_are_found_in_order() -> None:
-    (first, second) = found(series((30, 0.0), (30, 6.0), (30, 1.0)))
+    first, second = steps(series((30, 0.0), (30, 6.0), (30, 1.0)))
     assert abs(first - 30) <= 1 and abs(second - 60) <= 1
 
 
-def test_a_level_has_so_many_values_at_least() -> None:
-    assert found([0.0] * 10 + [100.0] * 2) == ()
-    assert found([0.0] * 10 + [100.0] * 3) == (10,)
+def test_two_steps_in_one_direction_are_two() -> None:
+    first, second = steps(series((60, 0.0), (20, 8.0), (60, 12.0)))
+    assert abs(first - 60) <= 1 and abs(second - 80) <= 1
+
+
+@pytest.mark.parametrize("begin", [0, 60])
+def test_a_steady_rise_is_one_change_from_where_it_begins(begin: int) -> None:
+    for seed in range(10):
+        values = [
+            value + max(0, at - begin) * 0.1
+            for at, value in enumerate(series((260, 0.0), seed=seed))
+        ]
+        (one,) = found(values)
+        assert one.until == 259 and abs(one.at - begin) <= 15
+        assert one.size == pytest.approx(0.1 * (259 - begin), rel=0.12)
+
+
+def test_what_comes_after_a_rise_is_a_change_of_its_own() -> None:
+    values = [value + min(at, 150) * 0.1 for at, value in enumerate(series((150, 0.0)))]
+    rise, back = found(values + series((60, 0.0), seed=2))
+    assert rise.until > rise.at and back.at == back.until and abs(back.at - 150) <= 1
+    assert back.size == pytest.approx(-15, abs=1)
+
+
+def test_a_change_says_how_much_of_it_a_value_has() -> None:
+    step = Change(at=4, until=4, size=2.0, count=3)
+    assert [step.by(at) for at in (3, 4, 5)] == [0.0, 2.0, 2.0]
+    rise = Change(at=4, until=8, size=2.0, count=5)
+    assert [rise.by(at) for at in (3, 4, 6, 8, 9)] == [0.0, 0.0, 1.0, 2.0, 2.0]
+
+
+def test_a_level_has_three_values_at_least() -> None:
+    assert steps([0.0] * 10 + [100.0] * 2) == []
+    assert steps([0.0] * 10 + [100.0] * 3) == [10]
 
 
 @pytest.mark.parametrize("at", [0, 1, 5, 10, 18, 19])
 def test_a_single_odd_value_is_no_level(at: int) -> None:
     values = series((20, 0.0))
     values[at] += 60
-    assert found(values) == ()
+    assert steps(values) == []
 
 
 def test_an_odd_value_hides_no_step() -> None:
     values = series((20, 0.0), (10, 5.0))
     values[7] += 60
-    (one,) = found(values)
+    (one,) = steps(values)
     assert abs(one - 20) <= 1
 
 
 def test_too_few_values_have_no_change_point() -> None:
     assert found([0.0, 100.0, 0.0, 100.0, 0.0]) == ()
+    assert found([]) == ()

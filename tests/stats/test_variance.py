@@ -13,7 +13,6 @@ from busbw.stats import (
     moderated,
     prior_variance,
     successive_variance,
-    summed,
     variance_of,
 )
 from busbw.stats.variance import digamma, trigamma
@@ -74,9 +73,3 @@ def test_a_variance_is_moderated_by_as_much_as_the_prior_weighs() -> None:
     own, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
     assert moderated(own, prior) == Variance(value=1.75, freedom=8)
     assert moderated(own, Variance(value=1.0, freedom=math.inf)).value == 1.0
-
-
-def test_a_sum_has_the_freedom_of_welch_and_satterthwaite() -> None:
-    equal = summed(Variance(value=1.0, freedom=5), Variance(value=1.0, freedom=5))
-    assert equal == Variance(value=2.0, freedom=10)
-    assert summed(Variance(value=1.0, freedom=5), Variance(value=0.0, freedom=1)).freedom == 5
