@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from busbw import history, judge
+from busbw.judge import rule
 from busbw.model import Case, Device
 
 from .intervals import clopper_pearson
@@ -86,7 +87,8 @@ def judged(
         if case in accepted.times_s
     }
     before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
-    return night([before], times_s, judge.POLICIES[tonight.device])
+    policy = judge.POLICIES[tonight.device]
+    return night(rule.learn([before], times_s, policy.rule), times_s, policy)
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:

@@ -7,7 +7,7 @@ what is measured again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.judge import Policy, rule
@@ -63,15 +63,13 @@ def past(times_s: Times) -> rule.Night:
     return rule.Night(launches={case: rule.Launches.of(one) for case, one in times_s.items()})
 
 
-def night(
-    before: Sequence[rule.Night], times_s: Times, policy: Policy, launches: int = LAUNCHES
-) -> Night:
+def night(known: rule.Past, times_s: Times, policy: Policy, launches: int = LAUNCHES) -> Night:
     """The verdicts on the first `launches` of `times_s`; the others are there to confirm."""
     count, undecided = dict.fromkeys(times_s, launches), False
     while True:
         taken = {case: times_s[case][: count[case]] for case in times_s}
         today = past(taken).launches
-        tonight = rule.limits(before, today, policy.rule)
+        tonight = rule.limits(known, today, policy.rule)
         calls = {
             case: rule.call(taken[case], one, launches, tonight.launch, policy.rule, one.slower)
             for case, one in tonight.limits.items()
@@ -80,6 +78,8 @@ def night(
         undecided = any(number > len(times_s[case]) for case, number in wanted.items())
         if undecided or not wanted:
             break
+        near = {one for case in wanted for one in _nearest(case, times_s)}
+        count.update({case: max(count[case], *wanted.values()) for case in near - wanted.keys()})
         count.update(wanted)
     called = {case: one.called or 0 for case, one in calls.items()}
     return Night(
@@ -95,3 +95,9 @@ def night(
         undecided=undecided,
         past=rule.Night(launches=today, called={c: one for c, one in called.items() if one}),
     )
+
+
+def _nearest(case: Case, cases: Iterable[Case]) -> list[Case]:
+    """The two sizes next to it, which are measured again beside a suspect."""
+    alike = [one for one in cases if one.key.family == case.key.family]
+    return rule.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))

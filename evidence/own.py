@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw import judge
-from busbw.judge import paired
+from busbw.judge import paired, rule
 from busbw.model import Case, Clock, Device, Protocol
 from busbw.model import Outcome as Verdict
 from busbw.stats import Variance
@@ -80,7 +80,8 @@ class Stored:
             case: [one.candidate.launch_time_s for one in draw.further[payload]]
             for payload, case in cases.items()
         }
-        found = night(before, today, POLICY, self.launches)
+        known = rule.learn(before, today, POLICY.rule)
+        found = night(known, today, POLICY, self.launches)
         # Where launches end before it could be seen again, that counts against the rule.
         if found.is_red or found.undecided:
             return Outcome.ALARM

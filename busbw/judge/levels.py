@@ -35,7 +35,8 @@ class Levels:
     def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
         """The limits of the launches `today_s`, seconds by case."""
         today = {c: rule.Launches.of(one) for c, one in today_s.items() if c in self.highest}
-        found = rule.limits([_night(one) for one in self.sessions], today, policy.rule)
+        past = rule.learn([_night(one) for one in self.sessions], today, policy.rule)
+        found = rule.limits(past, today, policy.rule)
         limits = {case: _at_most(one, self.highest[case]) for case, one in found.limits.items()}
         return replace(found, limits=limits)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from busbw.model import MIB, Clock, Device
-from busbw.stats import Expected, Variance
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
 # wrong count of iterations, a truncated trace or a hidden copy makes much more.
@@ -96,12 +95,13 @@ class Rule:
     A case is slower from `factor` + `factor_of_one` / sessions deviations on, from `most_factor`
     where tails are heavy: where the third farthest of `tails_from` residuals or more is `heavy`
     times what is normal, by the power `switch`. `factor_shared` is that of what all cases share.
-    Noise follows the payload where the slope is `clear` of its error; launches may mislead by
-    `misleading`. Tonight is noisier than usual from `noisier` times on, told by `least_sizes`.
+    Noise follows the payload where the slope is `clear` of its error; that of launches may mislead
+    by `misleading` for each doubling. Tonight is noisier than usual from `noisier` times on, told
+    by `least_sizes`.
 
-    `neighbours` other sizes say what a case shares, None: all cases. What is beyond the fraction
-    `suspect` of a limit is measured again, with `confirming` launches, which must be beyond that
-    fraction, too, and the fastest of all launches beyond the fraction `by_fastest`. Launches have
+    `by_neighbours`: the two sizes next to it say what a case shares, not all cases. What is beyond
+    the fraction `suspect` of a limit is measured again, with `confirming` launches, which must be
+    beyond that fraction, too, and the fastest of all beyond that of `by_fastest`. Launches have
     two modes, and get `more_of_modes` more, where a gap among them is wider than the ratio `modes`
     and than `clear_gap` deviations of a launch. A level has drifted from more than `rise_from`
     sessions on, where it rose by `rise`, a fraction, and by `rise_errors` errors of the slope,
@@ -118,7 +118,7 @@ class Rule:
     factor_of_one: float = 0.63
     most_factor: float = 6.8
     factor_shared: float = 3.5
-    neighbours: int | None = None
+    by_neighbours: bool = False
     by_fastest: float = 0.75
     noisier: float = 1.75
     modes: float = 1.05
@@ -135,7 +135,7 @@ class Rule:
     heavy: float = 1.2
     switch: int = 8
     clear: float = 3.0
-    misleading: float = 0.5
+    misleading: float = 0.025
     suspect: float = 0.6
     confirming: int = 3
     more_of_modes: int = 2
@@ -156,12 +156,11 @@ class Policy:
     provisional. What confirms a suspicion is measured `later_s` seconds after the first launches.
     The host's and the device's clock may differ by a factor of `clock_ratio` before a note says so.
     Accepted losses of a baseline may add up to `budget`, a fraction of the pinned time, before a
-    reason is required. `expected` is for the levels of a history.
+    reason is required.
     """
 
     rule: Rule
     looks: Looks
-    expected: Expected
     full_sessions: int = 3
     later_s: float = 0.0
     least_difference_s: float = 3e-6
@@ -203,12 +202,6 @@ _LOOKS = Looks(
 # A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
 # with a single session (docs/verdict.md has the figures).
 _CPU = Policy(
-    expected=Expected(
-        own=Variance(value=0.09**2, freedom=30),
-        shared=Variance(value=0.20**2, freedom=12),
-        least_deviation=0.03,
-        neighbours=7,
-    ),
     looks=replace(_LOOKS, false_alarms_of_curves=0.025),
     # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
     # too. Less its neighbours a session differs by a tenth, and not normally: k is small, because
@@ -217,15 +210,15 @@ _CPU = Policy(
         floor=0.15,
         slower=1.50,
         blind=3.0,
-        prior=0.11,
-        prior_alone=0.124,
-        prior_shared=0.235,
+        prior=0.115,
+        prior_alone=0.15,
+        prior_shared=0.25,
         factor=2.5,
         factor_of_one=0.0,
         factor_shared=2.5,
         of_launches=0.0,
         most_factor=2.5,
-        neighbours=2,
+        by_neighbours=True,
         by_fastest=1.0,
         noisier=math.inf,
         modes=1.25,
@@ -240,10 +233,6 @@ _CPU = Policy(
 # An accelerator of one's own. Published calibrations have sessions of unchanged code differ by 0.5
 # to 1 %.
 _ACCELERATOR = Policy(
-    expected=Expected(
-        own=Variance(value=0.01**2, freedom=4),
-        shared=Variance(value=0.004**2, freedom=6),
-    ),
     looks=replace(_LOOKS, wanted=0.03, floor=0.01),
     rule=Rule(
         floor=0.02, slower=0.015, blind=0.5, prior=0.01, prior_alone=0.01, prior_shared=0.003

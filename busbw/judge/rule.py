@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TypeVar
 
 from busbw import stats
 from busbw.model import Case
 
 from .policy import Rule
 
+_Sized = TypeVar("_Sized")
+
 # 70 % of the differences of two normal values are below this number of deviations of one.
 _SEVENTY = 1.036 * math.sqrt(2)
+
+# `Rule.noisier` is for as many differences: of two frameworks with 21 sizes.
+_MANY = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,11 +41,10 @@ class Launches:
     def of(cls, times_s: Sequence[float]) -> Launches:
         """Of at least one launch, in seconds."""
         logs = [math.log(one) for one in times_s]
-        mean = math.fsum(logs) / len(logs)
         return cls(
             median=math.log(statistics.median(times_s)),
             fastest=min(logs),
-            squares=math.fsum((one - mean) ** 2 for one in logs),
+            squares=_squares(logs),
             freedom=len(logs) - 1,
         )
 
@@ -74,20 +80,41 @@ class Usual:
         """The degrees of freedom of these."""
         return len(self.own) - 1
 
+    def off(self, launches: Launches) -> float:
+        """How far tonight's launches are off the level."""
+        return (launches.fastest if self.by_fastest else launches.median) - self.level
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """What `sessions` sessions say of the cases of some frameworks.
+
+    `shared` is what cases of a framework have in common, by session; they are enough for that in
+    those `together`. `variance` is that of a case's own part of a session, `expected` what all
+    cases say of it, `launch` the deviation of a launch; `factor` is k.
+    """
+
+    sessions: int
+    usual: Mapping[Case, Usual]
+    shared: Mapping[str, Mapping[int, float]]
+    together: Collection[str]
+    variance: Mapping[Case, float]
+    expected: Mapping[Case, float]
+    launch: float
+    factor: float
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shared:
     """What a framework's cases share: `before` by session, `tonight`, which is more by `off`.
 
-    More than `limit` is slower. `deviation` is that of one more session; `rise` is by how much it
-    rose over the sessions, 0 for not clearly.
+    More than `limit` is slower. `rise` is by how much it rose over the sessions, 0 for not clearly.
     """
 
     before: Mapping[int, float]
     tonight: float
     off: float
     limit: float
-    deviation: float
     rise: float = 0.0
 
     @property
@@ -100,9 +127,10 @@ class Shared:
 class Limit:
     """Off its level by more than `slower` a case is slower, by less than `faster` it is faster.
 
-    `deviation` is that of its own part in one more session, `part` what it shares with others
-    tonight: with all of them, or with its neighbours; `own` is the rest and `alone` the limit of
-    that. `rise` is by how much its own part rose over the sessions, 0 for not clearly.
+    `part` is what it shares with others tonight, with all of them or with its neighbours; `own` is
+    the rest, `deviation` that of the rest in one more session, and `alone` the limit of the rest.
+    `fastest` is that of the fastest launch where its neighbours' fastest ones say it. `rise` is by
+    how much its own part rose over the sessions, 0 for not clearly.
     """
 
     usual: Usual
@@ -112,6 +140,7 @@ class Limit:
     part: float
     own: float
     alone: float
+    fastest: float | None = None
     rise: float = 0.0
 
 
@@ -127,47 +156,6 @@ class Tonight:
     shared: Mapping[str, Shared]
     noisier: float = 1.0
     launch: float = 0.0
-
-
-def limits(nights: Sequence[Night], today: Mapping[Case, Launches], rule: Rule) -> Tonight:
-    """The limits of what is measured `today`, from all `nights` before, oldest first."""
-    known = dict.fromkeys(case for night in nights for case in night.launches)
-    groups: dict[str, list[Case]] = {}
-    for case in known:
-        groups.setdefault(case.framework, []).append(case)
-    measured = {name: [case for case in cases if case in today] for name, cases in groups.items()}
-    measured = {name: cases for name, cases in measured.items() if cases}
-    if not measured:
-        return Tonight(limits={}, shared={})
-    together = {name for name, cases in measured.items() if len(cases) >= rule.least_cases}
-    usual: dict[Case, Usual] = {}
-    before: dict[str, Mapping[int, float]] = {}
-    for name in measured:
-        found, before[name] = _usual(groups[name], nights, rule, name in together)
-        usual.update(found)
-    noise = _noise(usual, nights, today, rule, alone=not together)
-    off = {case: _log(today[case], one) - one.level for case, one in usual.items() if case in today}
-    noisier = _noisier(off, noise.variance, len(nights), rule)
-    result: dict[Case, Limit] = {}
-    shared: dict[str, Shared] = {}
-    for name, cases in measured.items():
-        one = _Framework(
-            off={case: off[case] for case in cases},
-            before=before[name],
-            more=(noisier**2 - 1) * (1 + 1 / len(nights)),
-            sessions=len(nights),
-            together=name in together,
-            usual=usual,
-            noise=noise,
-            rule=rule,
-        )
-        shared[name], its = one.limits()
-        result.update(its)
-    return Tonight(limits=result, shared=shared, noisier=noisier, launch=math.sqrt(noise.launch))
-
-
-def _log(launches: Launches, usual: Usual) -> float:
-    return launches.fastest if usual.by_fastest else launches.median
 
 
 # What a case usually takes.
@@ -190,13 +178,14 @@ def _usual(
     """Each case's level and own parts, and what the cases share, by session."""
     at = {case: _counted(case, nights) for case in cases}
     usual, shared = _split(at, nights, rule, together, lambda one: one.median)
-    fastest, _ = _split(at, nights, rule, together, lambda one: one.fastest)
-    variances = [one.squares / one.freedom for one in usual.values() if one.freedom]
-    odd = rule.clipped * statistics.median(variances) if variances else math.inf
-    for case, one in usual.items():
-        steadier = fastest[case].squares < one.squares
-        if one.freedom and one.squares / one.freedom > odd and steadier:
-            usual[case] = replace(fastest[case], by_fastest=True)
+    variances = {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
+    most = rule.clipped * statistics.median(variances.values()) if variances else 0.0
+    odd = [case for case, one in variances.items() if one > most]
+    if odd:
+        fastest, _ = _split(at, nights, rule, together, lambda one: one.fastest)
+        for case in odd:
+            if fastest[case].squares < usual[case].squares:
+                usual[case] = replace(fastest[case], by_fastest=True)
     return usual, shared
 
 
@@ -220,11 +209,9 @@ def _split(
     parts: dict[int, Mapping[Case, float]] = {}
     for number in range(len(nights)):
         off = {case: one[number] - levels[case] for case, one in logs.items() if number in one}
-        if together and len(off) >= rule.least_cases:
+        if len(off) >= (rule.least_cases if together else 1):
             shared[number] = statistics.median(off.values())
-            parts[number] = _parts(off, shared[number], rule)
-        elif off and not together:
-            shared[number] = statistics.median(off.values())
+            parts[number] = _parts(off, shared[number], rule) if together else {}
     usual = {}
     for case, one in logs.items():
         own = {n: value - parts.get(n, {}).get(case, 0.0) for n, value in one.items()}
@@ -240,14 +227,17 @@ def _split(
 def _parts(off: Mapping[Case, float], middle: float, rule: Rule) -> dict[Case, float]:
     """What each case shares with others: with all, or with the other sizes nearest to it."""
     found = dict.fromkeys(off, middle)
-    for alike in _families(off) if rule.neighbours else ():
-        for at, case in enumerate(alike):
-            others = [other for other in range(len(alike)) if other != at]
-            others.sort(key=lambda other: (abs(other - at), other))
-            if others:
-                near = others[: rule.neighbours]
-                found[case] = statistics.median(off[alike[other]] for other in near)
+    for alike in _families(off) if rule.by_neighbours else ():
+        for case in alike if len(alike) > 1 else ():
+            found[case] = statistics.median(off[one] for one in nearest(case, alike))
     return found
+
+
+def nearest(one: _Sized, alike: Sequence[_Sized]) -> list[_Sized]:
+    """The two others next to `one`, of what is `alike` but for its size, in the order of that."""
+    at = alike.index(one)
+    others = [other for other in range(len(alike)) if other != at]
+    return [alike[other] for other in sorted(others, key=lambda other: abs(other - at))[:2]]
 
 
 def _families(cases: Iterable[Case]) -> list[list[Case]]:
@@ -261,55 +251,90 @@ def _families(cases: Iterable[Case]) -> list[list[Case]]:
 # The noise: what launches and sessions show of it.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Noise:
-    """By case the variance of its own part, and what was `expected` of it; k; that of a launch."""
+def learn(nights: Sequence[Night], measured: Collection[Case], rule: Rule) -> Past:
+    """What `nights`, oldest first, say of the frameworks whose cases are `measured` tonight."""
+    known = dict.fromkeys(case for night in nights for case in night.launches)
+    counts = Counter(case.framework for case in known if case in measured)
+    together = {name for name, count in counts.items() if count >= rule.least_cases}
+    usual: dict[Case, Usual] = {}
+    shared = {}
+    for name in counts:
+        cases = [case for case in known if case.framework == name]
+        found, shared[name] = _usual(cases, nights, rule, name in together)
+        usual.update(found)
+    expected, launch = _expected(usual, nights, rule, alone=not together)
+    own = rule.own_freedom
+    total = sum(one.freedom for one in usual.values())
+    factor = rule.factor + rule.factor_of_one / max(1, len(nights))
+    if total >= rule.tails_from:
+        factor = max(factor, min(rule.most_factor, factor * _tails(usual, expected, rule)))
+    return Past(
+        sessions=len(nights),
+        usual=usual,
+        shared=shared,
+        together=together,
+        variance={
+            case: (own * expected[case] + one.squares) / (own + one.freedom)
+            for case, one in usual.items()
+        },
+        expected=expected,
+        launch=launch,
+        factor=factor,
+    )
 
-    variance: Mapping[Case, float]
-    expected: Mapping[Case, float]
-    factor: float
-    launch: float
 
+def _expected(
+    usual: Mapping[Case, Usual], nights: Sequence[Night], rule: Rule, *, alone: bool
+) -> tuple[dict[Case, float], float]:
+    """By case the variance of its own part of a session as all cases show it; a launch's deviation.
 
-def _noise(
-    usual: Mapping[Case, Usual],
-    nights: Sequence[Night],
-    today: Mapping[Case, Launches],
-    rule: Rule,
-    *,
-    alone: bool,
-) -> _Noise:
-    within = {case: _within(case, nights, today, rule) for case in usual}
-    known = {case: one for case, one in usual.items() if one.freedom}
-    between = {case: one.squares / one.freedom for case, one in known.items()}
-    bent = _bent(usual, within, between, nights, rule)
-    launch = _mean({case: one / bent[case] for case, one in within.items()}, usual, rule)
-    pooled = _mean({case: one / bent[case] for case, one in between.items()}, usual, rule)
+    The prior counts in the first sessions only, and the variance of launches is a lower bound.
+    Noise follows the payload where that is clear.
+    """
+    within = {case: _within(case, nights, rule) for case in usual}
+    between = {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
+    slope = _slope(usual, within, between, nights, rule)
+    middle = statistics.fmean(math.log2(case.payload_bytes) for case in usual) if usual else 0.0
+    times = {case: math.exp(slope * (math.log2(case.payload_bytes) - middle)) for case in usual}
+    launch = _mean({case: one / times[case] for case, one in within.items()}, usual, rule)
+    pooled = _mean({case: one / times[case] for case, one in between.items()}, usual, rule)
     total = sum(one.freedom for one in usual.values())
     prior = (rule.prior_alone if alone else rule.prior) if len(nights) <= rule.prior_sessions else 0
     freedom = rule.prior_freedom if prior or rule.of_launches or not total else 0.0
     expected = {
         case: (freedom * max(prior**2, rule.of_launches * launch * one) + total * pooled * one)
         / (freedom + total)
-        for case, one in bent.items()
+        for case, one in times.items()
     }
-    variance = {
-        case: (rule.own_freedom * expected[case] + one.squares) / (rule.own_freedom + one.freedom)
-        for case, one in usual.items()
-    }
-    factor = rule.factor + rule.factor_of_one / len(nights)
-    if total >= rule.tails_from:
-        factor = max(factor, min(rule.most_factor, factor * _tails(usual, expected, rule)))
-    return _Noise(variance=variance, expected=expected, factor=factor, launch=launch)
+    return expected, math.sqrt(launch)
 
 
-def _within(
-    case: Case, nights: Sequence[Night], today: Mapping[Case, Launches], rule: Rule
+def _slope(
+    usual: Mapping[Case, Usual],
+    within: Mapping[Case, float],
+    between: Mapping[Case, float],
+    nights: Sequence[Night],
+    rule: Rule,
 ) -> float:
-    """The variance of launches of one session."""
-    there = [one.launches[case] for one in (*nights, Night(launches=today)) if case in one.launches]
-    freedom = max(1, sum(one.freedom for one in there))
-    return max(rule.least_deviation**2, math.fsum(one.squares for one in there) / freedom)
+    """Of log variance over the doublings of the payload, 0 where it is not clearly inclined.
+
+    Lines through the variances of launches and of sessions, each by its certainty; launches may
+    mislead.
+    """
+    launches = sum(
+        one.freedom for night in nights for case, one in night.launches.items() if case in usual
+    )
+    sessions = sum(one.freedom for one in usual.values())
+    slope = certainty = 0.0
+    for found, freedom, more in ((within, launches, rule.misleading), (between, sessions, 0.0)):
+        sizes = [math.log2(case.payload_bytes) for case, one in found.items() if one > 0]
+        if len(sizes) >= rule.least_cases and len(set(sizes)) > 1 and freedom:
+            logs = [math.log(one) for one in found.values() if one > 0]
+            spread = statistics.pvariance(sizes) * len(sizes)
+            error = stats.trigamma(freedom / len(found) / 2) / spread + more**2
+            slope += statistics.linear_regression(sizes, logs).slope / error
+            certainty += 1 / error
+    return slope / certainty if slope**2 > rule.clear**2 * certainty else 0.0
 
 
 def _mean(variances: Mapping[Case, float], usual: Mapping[Case, Usual], rule: Rule) -> float:
@@ -318,55 +343,14 @@ def _mean(variances: Mapping[Case, float], usual: Mapping[Case, Usual], rule: Ru
         return 0.0
     most = rule.clipped * statistics.median(variances.values())
     weights = [max(1, usual[case].freedom) for case in variances]
-    found = math.fsum(min(one, most) * w for one, w in zip(variances.values(), weights))
-    return found / sum(weights)
+    return statistics.fmean((min(one, most) for one in variances.values()), weights)
 
 
-def _bent(
-    usual: Mapping[Case, Usual],
-    within: Mapping[Case, float],
-    between: Mapping[Case, float],
-    nights: Sequence[Night],
-    rule: Rule,
-) -> dict[Case, float]:
-    """By case, how many times the variance of the middle size: noise follows the payload.
-
-    A line through log variance over log payload, of launches and of sessions, each by its
-    certainty; launches may mislead. 1 where it is not clearly inclined.
-    """
-    flat = dict.fromkeys(usual, 1.0)
-    logs = {case: math.log2(case.payload_bytes) for case in usual}
-    width = max(logs.values()) - min(logs.values())
-    if len(usual) < rule.least_cases or not width:
-        return flat
-    middle = statistics.fmean(logs.values())
-    at = {case: (one - middle) / width for case, one in logs.items()}
-    freedom = statistics.fmean(
-        sum(night.launches[case].freedom for night in nights if case in night.launches)
-        for case in usual
-    )
-    of_sessions = statistics.fmean([usual[case].freedom for case in between] or [0])
-    lines = (
-        _line(at, within, freedom, rule.misleading),
-        _line(at, {case: one for case, one in between.items() if one > 0}, of_sessions, 0.0),
-    )
-    certainty = math.fsum(1 / error for _, error in lines)
-    slope = math.fsum(slope / error for slope, error in lines) / certainty if certainty else 0.0
-    if slope**2 * certainty <= rule.clear**2:
-        return flat
-    return {case: math.exp(slope * one) for case, one in at.items()}
-
-
-def _line(
-    at: Mapping[Case, float], variances: Mapping[Case, float], freedom: float, misleading: float
-) -> tuple[float, float]:
-    """The slope of log variance, and the variance of the slope: infinite where it is unknown."""
-    middle = statistics.fmean([at[case] for case in variances] or [0.0])
-    squares = math.fsum((at[case] - middle) ** 2 for case in variances)
-    if not squares or not freedom:
-        return 0.0, math.inf
-    slope = math.fsum((at[case] - middle) * math.log(one) for case, one in variances.items())
-    return slope / squares, stats.trigamma(freedom / 2) / squares + misleading**2
+def _within(case: Case, nights: Sequence[Night], rule: Rule) -> float:
+    """The variance of launches of one session."""
+    there = [night.launches[case] for night in nights if case in night.launches]
+    squares, freedom = math.fsum(one.squares for one in there), sum(one.freedom for one in there)
+    return max(rule.least_deviation**2, squares / max(1, freedom))
 
 
 def _tails(usual: Mapping[Case, Usual], expected: Mapping[Case, float], rule: Rule) -> float:
@@ -377,10 +361,9 @@ def _tails(usual: Mapping[Case, Usual], expected: Mapping[Case, float], rule: Ru
     farthest = []
     for case, one in usual.items():
         more = (one.freedom + 1) / max(1, one.freedom)
-        whole = rule.own_freedom * expected[case] + one.squares
-        freedom = rule.own_freedom + one.freedom - 1
         squares = max(own * own for own in one.own.values()) * more
-        farthest.append(math.sqrt(squares * freedom / max(1e-18, whole - squares)))
+        rest = max(1e-18, rule.own_freedom * expected[case] + one.squares - squares)
+        farthest.append(math.sqrt(squares * (rule.own_freedom + one.freedom - 1) / rest))
     third = sorted(farthest)[-min(3, len(farthest))]
     count = sum(len(one.own) for one in usual.values())
     normal = statistics.NormalDist().inv_cdf(1 - 1.5 / count)
@@ -390,118 +373,146 @@ def _tails(usual: Mapping[Case, Usual], expected: Mapping[Case, float], rule: Ru
 # Tonight.
 
 
-def _noisier(
-    off: Mapping[Case, float], variance: Mapping[Case, float], sessions: int, rule: Rule
-) -> float:
+def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:
+    """The limits of what is measured `today`."""
+    off = {case: one.off(today[case]) for case, one in past.usual.items() if case in today}
+    fastest = {case: today[case].fastest - past.usual[case].fastest for case in off}
+    noisier = _noisier(off, past, rule)
+    found: dict[Case, Limit] = {}
+    shared = {}
+    for name in past.shared:
+        one = _Framework(
+            name=name,
+            off={case: value for case, value in off.items() if case.framework == name},
+            fastest=fastest,
+            more=(noisier**2 - 1) * (1 + 1 / past.sessions),
+            past=past,
+            rule=rule,
+        )
+        shared[name], its = one.limits()
+        found.update(its)
+    return Tonight(limits=found, shared=shared, noisier=noisier, launch=past.launch)
+
+
+def _noisier(off: Mapping[Case, float], past: Past, rule: Rule) -> float:
     """How many times as much as usual sizes next to each other differ; 1 where chance explains it.
 
     A step or a slope over the sizes adds nothing to it; of fewer than `least_sizes` one single
     loss would be too much.
     """
     found = [
-        abs(off[a] - off[b]) / math.sqrt((variance[a] + variance[b]) / 2)
+        abs(off[a] - off[b]) / math.sqrt((past.variance[a] + past.variance[b]) / 2)
         for alike in _families(off)
         if len(alike) >= rule.least_sizes
         for a, b in pairwise(alike)
     ]
     if not found:
         return 1.0
-    times = stats.quantile(found, 0.7) / (_SEVENTY * math.sqrt(1 + 1 / sessions))
-    return times if times > rule.noisier else 1.0
+    times = stats.quantile(found, 0.7) / (_SEVENTY * math.sqrt(1 + 1 / past.sessions))
+    # Of few differences chance makes more.
+    least = 1 + (rule.noisier - 1) * math.sqrt(_MANY / len(found))
+    return times if times > least else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Framework:
-    """How far its cases are off their levels, what they shared before, and tonight's noise."""
+    """How far a framework's cases are off their levels, and by how much `more` tonight varies.
 
+    `fastest` is how far the fastest launches are off theirs, of all cases.
+    """
+
+    name: str
     off: Mapping[Case, float]
-    before: Mapping[int, float]
+    fastest: Mapping[Case, float]
     more: float
-    sessions: int
-    together: bool
-    usual: Mapping[Case, Usual]
-    noise: _Noise
+    past: Past
     rule: Rule
 
     def limits(self) -> tuple[Shared, dict[Case, Limit]]:
         """What its cases share tonight, and the limit of each."""
-        rule = self.rule
-        mean = statistics.fmean(self.before.values()) if self.before else 0.0
-        uncertain = statistics.fmean(self.noise.expected[case] for case in self.off) / len(self.off)
-        expected = rule.prior_shared**2 + (4 if self.together else math.pi / 2) * uncertain
-        squares = math.fsum((value - mean) ** 2 for value in self.before.values())
-        freedom = rule.prior_shared_freedom + max(0, len(self.before) - 1)
-        variance = (rule.prior_shared_freedom * expected + squares) / freedom
-        variance *= 1 + 1 / self.sessions
+        rule, before = self.rule, self.past.shared[self.name]
+        together = self.name in self.past.together
+        mean = statistics.fmean(before.values()) if before else 0.0
+        uncertain = statistics.fmean(self.past.expected[c] for c in self.off) / len(self.off)
+        expected = rule.prior_shared**2 + (4 if together else math.pi / 2) * uncertain
+        squares = math.fsum((value - mean) ** 2 for value in before.values())
+        freedom = rule.prior_shared_freedom
+        variance = (freedom * expected + squares) / (freedom + max(0, len(before) - 1))
+        variance *= 1 + 1 / self.past.sessions
         tonight = self._middle(mean, variance)
         shared = Shared(
-            before=self.before,
+            before=before,
             tonight=tonight,
             off=tonight - mean,
             limit=self._limit_of_all(variance),
-            deviation=math.sqrt(variance),
             rise=rise(
-                [*self.before.values(), tonight],
+                [*before.values(), tonight],
                 expected,
                 rule,
-                freedom=rule.prior_shared_freedom,
+                freedom=freedom,
                 errors=rule.rise_errors,
             ),
         )
-        alone = dict.fromkeys(self.off, 0.0)
-        parts = _parts(self.off, tonight, rule) if self.together else alone
-        return shared, {case: self._limit(case, parts[case], variance) for case in self.off}
+        parts = _parts(self.off, tonight, rule) if together else dict.fromkeys(self.off, 0.0)
+        most = variance if together else math.inf
+        found = {case: self._limit(case, part, most) for case, part in parts.items()}
+        if together and rule.by_neighbours:
+            parts = _parts({case: self.fastest[case] for case in self.off}, tonight, rule)
+            for case, part in parts.items():
+                fastest = self._beyond(part, found[case].alone)
+                most_of = self._alone(case, variance)
+                found[case] = replace(found[case], fastest=min(fastest, most_of))
+        return shared, found
 
     def _middle(self, mean: float, variance: float) -> float:
         """The median of those that are not off by themselves: the others may be half of them."""
         inside = [
             off for case, off in self.off.items() if abs(off - mean) <= self._alone(case, variance)
         ]
-        enough = len(inside) >= self.rule.least_cases
-        return statistics.median(inside if enough else self.off.values())
+        return statistics.median(
+            inside if len(inside) >= self.rule.least_cases else self.off.values()
+        )
 
     def _limit_of_all(self, variance: float) -> float:
-        """Of what all share; a single case shares nothing."""
-        own = statistics.fmean(self.noise.variance[case] for case in self.off)
-        raised = 4 * self.more * own / len(self.off)
+        """Of what all share; one case has nothing to share."""
+        count = len(self.off)
+        raised = 4 * self.more * statistics.fmean(self.past.variance[c] for c in self.off) / count
         limit = self.rule.factor_shared * math.sqrt(variance + raised)
-        return max(math.log1p(self.rule.slower), limit) if len(self.off) > 1 else math.inf
+        return max(math.log1p(self.rule.slower), limit) if count > 1 else math.inf
 
     def _deviation(self, case: Case) -> float:
-        sessions = len(self.usual[case].own)
-        return math.sqrt(self.noise.variance[case] * (1 + 1 / sessions + self.more))
+        sessions = len(self.past.usual[case].own)
+        return math.sqrt(self.past.variance[case] * (1 + 1 / sessions + self.more))
 
     def _alone(self, case: Case, variance: float = 0.0) -> float:
-        """The limit of its own part; with the `variance` of what is shared, that of the whole."""
+        """The limit of its own part, and with the `variance` of what is shared of the whole."""
         deviation = math.sqrt(variance + self._deviation(case) ** 2)
-        return max(math.log1p(self.rule.floor), self.noise.factor * deviation)
+        return max(math.log1p(self.rule.floor), self.past.factor * deviation)
 
     def _limit(self, case: Case, part: float, variance: float) -> Limit:
-        usual, alone = self.usual[case], self._alone(case)
-        most = self._alone(case, variance) if self.together else math.inf
+        usual, alone, most = self.past.usual[case], self._alone(case), self._alone(case, variance)
         return Limit(
             usual=usual,
-            slower=min(_beyond(part, alone, self.rule), most),
-            faster=-min(_beyond(-part, alone, self.rule), most),
+            slower=min(self._beyond(part, alone), most),
+            faster=-min(self._beyond(-part, alone), most),
             deviation=self._deviation(case),
             part=part,
             own=self.off[case] - part,
             alone=alone,
             rise=rise(
                 [*usual.own.values(), self.off[case] - part],
-                self.noise.expected[case],
+                self.past.expected[case],
                 self.rule,
                 freedom=self.rule.own_freedom,
                 errors=self.rule.rise_errors_of_case,
             ),
         )
 
-
-def _beyond(part: float, alone: float, rule: Rule) -> float:
-    """The limit beyond what is shared; a case as fast as ever is not slower than its neighbours."""
-    if rule.neighbours is None:
-        return max(0.0, part) + alone
-    return max(math.log1p(rule.floor), part + alone)
+    def _beyond(self, part: float, alone: float) -> float:
+        """Beyond what is shared; a case as fast as ever is not slower than its neighbours."""
+        if not self.rule.by_neighbours:
+            return max(0.0, part) + alone
+        return max(math.log1p(self.rule.floor), part + alone)
 
 
 def rise(
@@ -515,13 +526,19 @@ def rise(
     count = len(values)
     if count <= rule.rise_from:
         return 0.0
-    middle, mean = (count - 1) / 2, statistics.fmean(values)
+    middle = (count - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(count))
     slope = math.fsum((at - middle) * value for at, value in enumerate(values)) / squares
-    rest = math.fsum((v - mean - slope * (at - middle)) ** 2 for at, v in enumerate(values))
+    rest = _squares([value - slope * at for at, value in enumerate(values)])
     error = math.sqrt((freedom * expected + rest) / (freedom + count - 2) / squares)
     whole = slope * (count - 1)
     return whole if whole > math.log1p(rule.rise) and slope > errors * error else 0.0
+
+
+def _squares(values: Sequence[float]) -> float:
+    """About their mean."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
 
 
 # What a case is called.
@@ -558,11 +575,12 @@ def call(
     the fastest of all. `launch` is the deviation of a launch; beyond `most` it is slower.
     """
     usual, suspicion = limit.usual, _nearly(limit, most, rule.suspect)
-    everything, first = Launches.of(times_s), Launches.of(times_s[:launches])
-    off = _log(everything, usual) - usual.level
-    suspected = _log(first, usual) - usual.level > suspicion
+    everything = Launches.of(times_s)
+    off = usual.off(everything)
+    suspected = usual.off(Launches.of(times_s[:launches])) > suspicion
     enough = len(times_s) >= launches + rule.confirming
     fresh = Launches.of(times_s[launches:]).median - usual.level if enough else None
+    again = suspected and fresh is not None and fresh > suspicion
     split = modes(times_s, launch, rule)
     wanted: int | None = None
     called: int | None = 0
@@ -570,11 +588,11 @@ def call(
         wanted, called = launches + rule.confirming, None
     elif split and len(times_s) < launches + rule.more_of_modes:
         wanted = launches + rule.more_of_modes
-    elif suspected and fresh is not None and off > most and fresh > suspicion:
-        called = int(everything.fastest - usual.fastest > _nearly(limit, most, rule.by_fastest))
+    elif again and off > most:
+        least = _nearly(limit, most, rule.by_fastest) if limit.fastest is None else limit.fastest
+        called = int(everything.fastest - usual.fastest > least)
     elif off < limit.faster:
         called = -1
-    again = suspected and fresh is not None and fresh > suspicion
     return Call(
         called=called,
         again=again,

@@ -24,9 +24,10 @@ def test_a_row_has_the_share_its_interval_and_what_is_wanted() -> None:
 
 
 def test_the_same_seed_draws_the_same_nights() -> None:
-    one, other = (Device(Noise(), rates.POLICY, grid(1, 6), "7") for _ in range(2))
+    cases = grid(1, 6)
+    one, other = (Device(Noise(), rates.POLICY, cases, "7") for _ in range(2))
     assert one.nights(2) == other.nights(2)
-    assert Device(Noise(), rates.POLICY, grid(1, 6), "8").night() != one.night()
+    assert Device(Noise(), rates.POLICY, cases, "8").night() != one.night()
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from busbw import judge, stats
 from busbw.judge import Known, Policy, Ruling, StoredReference, Terms
 from busbw.judge.policy import Looks, Rule
 from busbw.model import Baseline, BaselineSession, Measurement
-from busbw.stats import Expected, Variance
 from tests import build
 
 LOOKS = Looks(
@@ -24,9 +23,6 @@ LOOKS = Looks(
 POLICY = Policy(
     rule=Rule(
         floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_alone=0.01, prior_shared=0.01, rise=0.1
-    ),
-    expected=Expected(
-        own=Variance(value=0.01**2, freedom=8), shared=Variance(value=0.01**2, freedom=8)
     ),
     looks=LOOKS,
     least_difference_s=1e-6,

@@ -33,16 +33,16 @@ def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
     assert found == Rerun(specs=(SPECS[2],), passes=6)
 
 
-def test_of_a_suspect_the_next_sizes_on_both_sides_are_measured_too() -> None:
+def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
     found = rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE)
     assert found == Rerun(specs=tuple(SPECS[1:4]), passes=3)
 
 
-def test_at_the_end_of_the_grid_there_is_one_neighbour() -> None:
+def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
     first = rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE)
-    assert first.specs == tuple(SPECS[:2])
+    assert first.specs == tuple(SPECS[:3])
     last = rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE)
-    assert last.specs == tuple(SPECS[3:])
+    assert last.specs == tuple(SPECS[2:])
 
 
 def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:

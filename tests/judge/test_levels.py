@@ -153,7 +153,7 @@ def test_a_night_in_which_everything_regressed_moves_nothing_that_cases_share() 
     )
     assert len(ours.before) == 6
     assert ours.off == pytest.approx(math.log(1.5), abs=0.01)
-    assert ours.deviation == pytest.approx(theirs.deviation, rel=0.1)
+    assert ours.limit == pytest.approx(theirs.limit, rel=0.1)
 
 
 def test_a_level_is_never_above_the_pinned_one_and_its_budget() -> None:

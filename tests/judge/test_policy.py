@@ -72,5 +72,3 @@ def test_what_is_wanted_is_found_above_the_floor_and_below_the_budget(device: De
 def test_the_noise_of_sessions_is_known_only_from_several(device: Device) -> None:
     policy = POLICIES[device]
     assert policy.full_sessions > 2
-    assert policy.expected.own.value > policy.expected.least_deviation**2 > 0
-    assert policy.expected.shared.value > 0

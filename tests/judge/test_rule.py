@@ -194,17 +194,21 @@ def test_a_red_night_that_is_not_repeated_is_learnt_as_noise() -> None:
     assert after.deviation > 1.3 * pending.deviation
 
 
+def _limits(nights: Sequence[rule.Night], today: Mapping[Case, Launches]) -> rule.Tonight:
+    return rule.limits(rule.learn(nights, today, TPU.rule), today, TPU.rule)
+
+
 def test_without_an_earlier_session_there_is_no_limit() -> None:
     today = {build.case(): Launches.of([1e-3])}
-    assert rule.limits([], today, TPU.rule).limits == {}
+    assert _limits([], today).limits == {}
     other = _night({build.case(payload_bytes=8192): [1e-3]}, called=0)
-    assert rule.limits([other], today, TPU.rule).limits == {}
+    assert _limits([other], today).limits == {}
 
 
 def test_equal_launches_are_no_reason_to_fail() -> None:
     """A scripted device has no noise at all."""
     sessions = [_night({case: [1e-3] * 3 for case in cases()}) for _ in range(12)]
     today = {case: Launches.of([1e-3 * 1.019]) for case in cases()}
-    found = rule.limits(sessions, today, TPU.rule)
+    found = _limits(sessions, today)
     assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
     assert found.noisier == 1
