@@ -21,7 +21,6 @@ from busbw.model import (
     Spec,
     Summary,
     Verdict,
-    change_text,
     plural,
     seconds_text,
 )
@@ -220,7 +219,8 @@ def _compare(
     times_s = [stats.launch_time_s(run) for run in measurement.runs]
     found = rule.call(
         times_s,
-        limit,
+        # A limit of the user's own is that of the fastest launch, too.
+        limit if terms.fail_above is None else replace(limit, fastest=None),
         terms.launches,
         stored.launch,
         policy.rule,
@@ -242,15 +242,11 @@ def _compare(
         ratio_interval=(math.exp(min(logs)), math.exp(max(logs))),
         ratio_error=limit.deviation,
         limit=math.exp(found.limit),
-        detectable=math.exp(found.limit + _DETECTED * limit.deviation),
+        modes=found.modes,
         provisional=sessions < policy.full_sessions,
         notes=tuple(_notes(found, usual)),
     )
     return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
-
-
-# 95 % of normal values are below this number of deviations.
-_DETECTED = 1.645
 
 
 def _most(limit: rule.Limit, least_s: float, terms: Terms) -> float:
@@ -290,22 +286,29 @@ def _stored_text(
         f"{math.exp(found.off):.3f} x the time, "
         f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
     )
-    word = _word(found, terms)
+    word = _word(found, len(limit.usual.own), terms)
     return f"{text}{f'; {word}' if word else ''} ({_limit_text(found, limit, terms)})"
 
 
-def _word(found: rule.Call, terms: Terms) -> str:
-    fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x in fresh launches"
+def _word(found: rule.Call, sessions: int, terms: Terms) -> str:
+    fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x"
     if found.called is None:
         return "suspected, not yet seen again"
     if found.called > 0:
-        return f"seen again: {fresh}"
+        return f"seen again: {fresh} in fresh launches"
     if found.called < 0:
         return "the baseline is stale"
+    if found.is_noisy and not found.again:
+        which = f"fresh launches ({fresh})" if fresh else "the first launches"
+        return f"slower, but not by {which}"
+    if found.is_noisy and found.off > found.limit:
+        return f"slower, seen again ({fresh}), but not by the fastest launch"
     if found.is_noisy:
-        return f"slower, {fresh or 'not by the first launches'}, and not clearly"
+        few = sessions < terms.policy.full_sessions and terms.fail_above is None
+        way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
+        return f"slower, seen again ({fresh}), within the limit ({way}--against=baseline tells)"
     if _is_blind(found, terms.policy.rule):
-        return f"a loss of {change_text(terms.policy.rule.blind)} cannot be ruled out"
+        return f"{1 + terms.policy.rule.blind:g} x the time cannot be ruled out"
     return ""
 
 
@@ -323,13 +326,8 @@ def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
 
 def _notes(found: rule.Call, usual: rule.Usual) -> Iterator[str]:
     """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
-    if found.suspected and found.fresh is not None and found.called == 0:
-        fresh = f"{math.exp(found.fresh):.3f} x"
-        if found.again:
-            where = "within the limit" if found.off <= found.limit else "not by the fastest of all"
-            yield f"suspected, and seen again by fresh launches ({fresh}), {where}"
-        else:
-            yield f"suspected, and not confirmed by fresh launches ({fresh})"
+    if found.suspected and found.fresh is not None and found.called == 0 and not found.is_noisy:
+        yield f"suspected, and not confirmed by fresh launches ({math.exp(found.fresh):.3f} x)"
     if found.modes:
         fast, slow = ((len(one), seconds_text(statistics.median(one))) for one in found.modes)
         yield f"two modes: {plural(fast[0], 'launch')} at {fast[1]}, {slow[0]} at {slow[1]}"
@@ -346,7 +344,7 @@ class Rerun:
 
 
 def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
-    """The undecided cases, and the neighbours in size of suspects, which help to locate the loss.
+    """The undecided cases, and the two sizes next to each suspect, which say what is shared.
 
     `launches` is how many there are by now. Enough passes for the first case to be decided.
     """
@@ -365,13 +363,11 @@ def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
     return Rerun(specs=ordered, passes=min(lacking.values()))
 
 
-def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> Iterator[Spec]:
-    """The next smaller and the next larger payload of the same kind that were measured."""
-    alike = sorted(
-        other.payload_bytes
+def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:
+    """The two sizes next to it of the same kind that were measured."""
+    alike = [
+        other
         for other, one in judged.items()
         if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
-    )
-    index = alike.index(spec.payload_bytes)
-    for size in alike[max(0, index - 1) : index] + alike[index + 1 : index + 2]:
-        yield replace(spec, payload_bytes=size)
+    ]
+    return rule.nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))

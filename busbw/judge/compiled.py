@@ -213,10 +213,9 @@ def judge_compiled_session(
     There is no verdict if nothing was compiled, or if a baseline was compared with nothing:
     `missing` are the topologies that have baselines and no compiler, each with the reason.
     """
-    reasons = tuple(_reasons(verdicts, asked_to_skip, missing))
-    if reasons:
-        return session_verdict(SessionOutcome.NO_VERDICT, "; ".join(reasons), verdicts)
-    return session_verdict(SessionOutcome.FINE, _compiled(verdicts), verdicts)
+    reasons = "; ".join(_reasons(verdicts, asked_to_skip, missing))
+    found = {SessionOutcome.NO_VERDICT: reasons}
+    return session_verdict(found, verdicts, otherwise=_compiled(verdicts))
 
 
 def _reasons(

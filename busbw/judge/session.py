@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw import stats
 from busbw.model import (
@@ -26,12 +26,12 @@ from busbw.model import (
     plural,
 )
 
-from .curve import Curve, SizeShift, fit
+from .curve import Curve, fit
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
-from .regression_shape import LocatedRegression, curve_shift, locate
 from .rule import Shared
+from .shape import LocatedRegression, SizeShift, locate, shift_of_curve
 
-# Losses that differ by less are told in one figure.
+# Limits that differ by less are told in one figure.
 _ALIKE = 1.5
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
@@ -80,7 +80,7 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
         before=before,
         now=now,
         located=locate(before, sizes, tail=tail) if sizes else None,
-        shifted=curve_shift(
+        shifted=shift_of_curve(
             before,
             sizes,
             quantile=stats.t_quantile(
@@ -127,13 +127,14 @@ class Circumstances:
 
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
-    algorithms that are not those of the baseline; `suspected` are cases that look slower without
-    a confirmation. `slower` says what all sizes, latency or bandwidth lost, `drifted` which levels
-    rose since they were accepted; `accepted`: an update takes both. Sizes next to each other differ
-    `noisier` times as much as usual; a NOISY case with a limit below `blind` was judged all the
-    same. `machine` is what a locked reference says of the machine, None without one, and
-    `stack_changes` are what tonight's stack has other than it. `expecting`: cases are compared with
-    baselines. `accepting`: a measurement becomes the baseline where there is none.
+    algorithms that are not those of the baseline, `lost` says why measuring ended early;
+    `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
+    latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
+    update takes both. Sizes next to each other differ `noisier` times as much as usual; a NOISY
+    case with a limit below `blind` was judged all the same. `machine` is what a locked reference
+    says of the machine, None without one, and `stack_changes` are what tonight's stack has other
+    than it. `expecting`: cases are compared with baselines. `accepting`: a measurement becomes the
+    baseline where there is none.
     """
 
     launches: int
@@ -142,6 +143,7 @@ class Circumstances:
     asked_to_skip: str = ""
     missing: tuple[str, ...] = ()
     fallen_back: tuple[str, ...] = ()
+    lost: str = ""
     suspected: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()
     drifted: str = ""
@@ -155,121 +157,58 @@ class Circumstances:
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> SessionVerdict:
-    """FINE, or the first of: NO_VERDICT, DRIFT, SLOWER, MACHINE_SHIFT, with every reason for it.
+    """All of FAILED, MACHINE_SHIFT, SLOWER, DRIFT and NO_VERDICT that hold, or else FINE.
 
-    There is no verdict if no case gave a time, if a launch or a baseline's case is missing, if a
-    clock or an algorithm fell back, if more than a tenth of the cases judged are noisy, or if the
-    user asked to skip: such a session is not green, whatever its cases say. Without any time a
-    session is FINE only if every case ran out of memory as its baseline expects.
+    FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
+    or a baseline's case is missing, if a clock or an algorithm fell back, if it is noisier than
+    usual or more than a tenth of the cases judged are, or if the user asked to skip: such a session
+    is not green, whatever its cases say. Without any time a session is FINE only if every case ran
+    out of memory as its baseline expects.
     """
-    reasons = tuple(_reasons(verdicts, measurements, about))
-    if reasons:
-        text = "; ".join(reasons)
-        return session_verdict(SessionOutcome.NO_VERDICT, text, verdicts, machine=about.machine)
-    if about.machine is not None:
-        return _answered(verdicts, measurements, about, about.machine)
+    reasons, machine = "; ".join(_reasons(verdicts, measurements, about)), about.machine
     slower = "; ".join(about.slower)
     if slower and about.expecting:
         slower += "; stack or machine: unknown"
-    text = "; ".join(part for part in (about.drifted, slower) if part)
-    if text and not about.accepted:
-        outcome = SessionOutcome.DRIFT if about.drifted else SessionOutcome.SLOWER
-        return session_verdict(outcome, text, verdicts)
-    parts = [_measured(verdicts, measurements), detectable_text(verdicts)]
-    parts += [f"accepted: {text}"] if text else []
-    return session_verdict(SessionOutcome.FINE, "; ".join(filter(None, parts)), verdicts)
-
-
-def _answered(
-    verdicts: Sequence[Verdict],
-    measurements: Sequence[Measurement],
-    about: Circumstances,
-    machine: Answer,
-) -> SessionVerdict:
-    """The verdict where a locked reference tells stack and machine apart: it answers both."""
-    stack = _stack_answer(verdicts, about)
-    if about.slower:
-        outcome = SessionOutcome.SLOWER
-    else:
-        outcome = SessionOutcome.MACHINE_SHIFT if machine.is_slower else SessionOutcome.FINE
-    changed = ", ".join(about.stack_changes) or "the same versions"
-    parts = (
-        *((_measured(verdicts, measurements),) if not about.slower else ()),
-        f"the stack ({changed}): {stack.text}",
-        f"the machine: {machine.text}",
-    )
-    return session_verdict(outcome, "; ".join(parts), verdicts, stack=stack, machine=machine)
-
-
-def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
-    """What tonight's stack does that the reference does not, or that nothing is slower."""
-    failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
-    parts = [_failed_case(one) for one in failed[:_MOST_NAMED]]
-    more = len(failed) - len(parts)
-    parts += [f"and {plural(more, 'case')} more"] if more else []
-    parts += about.slower
-    slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
-    if not parts:
-        parts = ["nothing slower", *filter(None, [detectable_text(verdicts)])]
-    return Answer(text="; ".join(parts), is_slower=slower)
-
-
-def _failed_case(verdict: Verdict) -> str:
-    name = verdict.case.name if verdict.case else verdict.spec.id
-    ratio = f" {verdict.ratio:.3f} x the time" if verdict.ratio else ""
-    return f"{verdict.outcome.value} {name}{ratio}"
-
-
-def detectable_text(verdicts: Sequence[Verdict]) -> str:
-    """What loss would have been flagged with 95 % probability; empty where nothing was compared."""
-    found = sorted((v.spec.payload_bytes, v.detectable) for v in verdicts if v.detectable)
-    if not found:
-        return ""
-    least, most = min(one for _, one in found), max(one for _, one in found)
-    if most - 1 < _ALIKE * (least - 1):
-        return f"a loss of {_loss_text(most)} would have been flagged"
-    worst = {
-        size: (
-            max(one for other, one in found if other < size),
-            max(one for other, one in found if other >= size),
-        )
-        for size in sorted({size for size, _ in found})[1:]
+    stack = _stack_answer(verdicts, about) if machine is not None and not reasons else None
+    answers = ""
+    if machine is not None:
+        changed = ", ".join(about.stack_changes) or "the same versions"
+        told = [f"the stack ({changed}): {stack.text}"] if stack is not None else []
+        answers = "; ".join([*told, f"the machine: {machine.text}"])
+    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: about.drifted}
+    sentences = {
+        SessionOutcome.MACHINE_SHIFT: machine.text if machine and machine.is_slower else "",
+        **(lost if not about.accepted else {}),
+        SessionOutcome.NO_VERDICT: reasons,
     }
-    if not worst:
-        return f"a loss of {_loss_text(most)} would have been flagged"
-    # Of all sizes that could part them, the one by which the least is said of each.
-    size = min(worst, key=lambda one: sum(worst[one][other >= one] for other, _ in found))
-    below, above = worst[size]
-    return (
-        f"a loss of {_loss_text(above)} from {payload_text(size)} up and of {_loss_text(below)} "
-        "below would have been flagged"
-    )
+    found = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
+    more = [limits_text(verdicts)] if found.outcomes[0] in _JUDGED else []
+    more += [within_text(verdicts), answers]
+    accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
+    more += [f"accepted: {accepted}"] if accepted else []
+    text = "; ".join(filter(None, (found.text, *more)))
+    return replace(found, text=text, stack=stack, machine=machine)
 
 
-def _loss_text(ratio: float) -> str:
-    """Rounded up, to half a per cent below ten."""
-    step = 0.5 if ratio < 1.1 else 1.0
-    return f"{step * math.ceil(100 * (ratio - 1) / step - 1e-9):g} %"
+# What says nothing of the session as a whole.
+_JUDGED = (SessionOutcome.FAILED, SessionOutcome.FINE)
 
 
 def session_verdict(
-    outcome: SessionOutcome,
-    text: str,
+    sentences: Mapping[SessionOutcome, str],
     verdicts: Sequence[CaseVerdict],
     *,
-    stack: Answer | None = None,
-    machine: Answer | None = None,
+    otherwise: str,
 ) -> SessionVerdict:
-    """The verdict with `text` and how many cases failed, which comes first if it is FINE."""
-    failed = _failed_text(verdicts)
-    parts = (failed, text) if outcome is SessionOutcome.FINE else (text, failed)
-    return SessionVerdict(
-        outcome=outcome,
-        text="; ".join(part for part in parts if part),
-        stack=stack,
-        machine=machine,
-        failed_cases=sum(verdict.failed for verdict in verdicts),
-    )
+    """The verdict of what holds, each with its sentence, and FAILED if a case failed.
+
+    If nothing but that holds, the sentence is `otherwise`, of what was measured.
+    """
+    said = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
+    holds = tuple(one for one in SessionOutcome if said.get(one))
+    texts = [said[one] for one in holds]
+    texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
+    return SessionVerdict(outcomes=holds or (SessionOutcome.FINE,), text="; ".join(texts))
 
 
 def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
@@ -281,6 +220,49 @@ def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
     return f"{failed.total()} of {plural(len(verdicts), 'case')} failed: {each}"
 
 
+def limits_text(verdicts: Sequence[Verdict]) -> str:
+    """From which ratio on a case fails; empty where nothing was compared."""
+    found = sorted((v.limit, v.spec.payload_bytes) for v in verdicts if v.limit and v.ratio)
+    if not found:
+        return ""
+    (least, low), (most, high) = found[0], found[-1]
+    if most - 1 < _ALIKE * (least - 1):
+        return f"a case fails from {most:.3g} x on"
+    return (
+        f"a case fails from {least:.3g} x ({payload_text(low)}) to {most:.3g} x "
+        f"({payload_text(high)}) on"
+    )
+
+
+def within_text(verdicts: Sequence[Verdict]) -> str:
+    """The largest loss that was seen again and yet lies within its limit; empty without any."""
+    found = [v for v in verdicts if v.outcome is Outcome.NOISY and v.limit and v.ratio]
+    found = [v for v in found if 1.0 < (v.ratio or 0.0) <= (v.limit or 0.0)]
+    if not found:
+        return ""
+    worst = max(found, key=lambda v: v.ratio or 0.0)
+    name = worst.case.name if worst.case else worst.spec.id
+    return f"within its limit, and not ruled out: {name} {worst.ratio:.2f} x"
+
+
+def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
+    """What tonight's stack does that the reference does not, or that nothing is slower."""
+    failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
+    parts = [_failed_case(one) for one in failed[:_MOST_NAMED]]
+    more = len(failed) - len(parts)
+    parts += [f"and {plural(more, 'case')} more"] if more else []
+    parts += about.slower
+    slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
+    parts = parts or ["nothing slower"]
+    return Answer(text="; ".join(parts), is_slower=slower)
+
+
+def _failed_case(verdict: Verdict) -> str:
+    name = verdict.case.name if verdict.case else verdict.spec.id
+    ratio = f" {verdict.ratio:.3f} x the time" if verdict.ratio else ""
+    return f"{verdict.outcome.value} {name}{ratio}"
+
+
 def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
     """How many cases gave times, in how many launches, and how many gave none."""
     timed = [measurement for measurement in measurements if measurement.runs]
@@ -288,6 +270,8 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"
     without = len(measurements) - len(timed)
     more = f", {without} without a time" if without else ""
+    compared = sum(verdict.ratio is not None for verdict in verdicts)
+    more += f", {compared} of them compared" if 0 < compared < len(timed) else ""
     return f"{plural(len(timed), 'case')} measured in {_launches(timed)} each{more}"
 
 
@@ -346,6 +330,8 @@ def _reasons(
     if len(noisy) > MOST_NOISY * judged:
         first = noisy[0].case.name if noisy[0].case else noisy[0].spec.id
         yield f"{len(noisy)} of {plural(judged, 'case')} too noisy to judge, first {first}"
+    if about.lost:
+        yield about.lost
     if about.asked_to_skip:
         option = about.asked_to_skip
         yield f"{option} asks that benchmarks be skipped; a skipped session is not green"

@@ -16,7 +16,7 @@ from .case import (
     Spec,
     Workload,
 )
-from .earlier import HOST, OWN_CODE, EarlierSession, changes, merged, neighbours
+from .earlier import HOST, OWN_CODE, EarlierSession, changes, merged
 from .launch import (
     Compiled,
     Failure,
@@ -117,6 +117,7 @@ from .words import (
     Placement,
     RegressionShape,
     SessionOutcome,
+    by_text,
     bytes_text,
     change_text,
     payload_text,
@@ -206,6 +207,7 @@ __all__ = [
     "Verdict",
     "Workload",
     "axes_of",
+    "by_text",
     "bytes_text",
     "change_text",
     "changes",
@@ -228,7 +230,6 @@ __all__ = [
     "moment_text",
     "names_of",
     "nearest",
-    "neighbours",
     "parts_of",
     "payload_text",
     "plural",

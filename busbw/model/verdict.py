@@ -5,7 +5,7 @@ The rules that give the answers are in `busbw.judge`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .case import Case, CompileSpec, Spec
 from .launch import Compiled, Failure
@@ -114,7 +114,7 @@ class Verdict(CaseVerdict):
     the reference's. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
     of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `detectable` is the ratio that is flagged with 95 % probability, which decides nothing.
+    `modes` are the launches, in seconds, of each of two modes, where a gap parts them.
     `tail_ratio` is p90 over p25, now over before, where that grew significantly. `ceiling` is what
     the hardware allows, where that is known. `straggler` is what the others of a group wait for.
     """
@@ -126,7 +126,7 @@ class Verdict(CaseVerdict):
     ratio_interval: tuple[float, float] | None = None
     ratio_error: float | None = None
     limit: float | None = None
-    detectable: float | None = None
+    modes: tuple[tuple[float, ...], ...] = ()
     tail_ratio: float | None = None
     provisional: bool = False
     reference: Reference | None = None
@@ -169,31 +169,37 @@ class Answer:
 class SessionVerdict:
     """The answer for the session; it is a test item of its own, the last.
 
-    `stack` and `machine` tell the two apart where a locked reference was measured in turn; None
-    where that was not told. `failed_cases` is how many cases failed; each of them has a verdict
-    that says so.
+    `outcomes` are all that hold, in their order; the first is the word. `stack` and `machine` tell
+    the two apart where a locked reference was measured in turn; None where that was not told.
     """
 
-    outcome: SessionOutcome
+    outcomes: tuple[SessionOutcome, ...]
     text: str
     stack: Answer | None = None
     machine: Answer | None = None
-    failed_cases: int = 0
+
+    @property
+    def outcome(self) -> SessionOutcome:
+        """The word."""
+        return self.outcomes[0]
 
     @property
     def failed(self) -> bool:
         """Whether the session's item fails: everything but FINE does."""
         return self.outcome is not SessionOutcome.FINE
 
-    @property
-    def word(self) -> str:
-        """The outcome; no session with a failed case is called FINE."""
-        fine = self.outcome is SessionOutcome.FINE
-        return "FAILED" if fine and self.failed_cases else self.outcome.value
+    def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
+        """That `outcome` holds, too, and `text` says why."""
+        holds = {*self.outcomes, outcome} - {SessionOutcome.FINE}
+        return replace(
+            self,
+            outcomes=tuple(one for one in SessionOutcome if one in holds),
+            text=f"{text}; {self.text}",
+        )
 
     def headline(self) -> str:
-        """One line: the outcome and the reason."""
-        return f"{self.word}: {self.text}"
+        """All that holds, and the reasons."""
+        return f"{', '.join(one.value for one in self.outcomes)}: {self.text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -108,18 +108,19 @@ class Outcome(str, enum.Enum):
 
 
 class SessionOutcome(str, enum.Enum):
-    """The answer for the whole session; `busbw.judge` decides which.
+    """The answer for the whole session, of which the first that holds is the word.
 
-    SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no single case
-    need show it. DRIFT: over the sessions since it was accepted, a level became slower.
-    MACHINE_SHIFT: a reference stack left its own history.
+    `busbw.judge` decides which. FAILED: a case failed. MACHINE_SHIFT: a reference stack left its
+    own history. SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no
+    single case need show it. DRIFT: over the sessions since it was accepted, a level became slower.
     """
 
-    FINE = "FINE"
-    NO_VERDICT = "NO_VERDICT"
+    FAILED = "FAILED"
+    MACHINE_SHIFT = "MACHINE_SHIFT"
     SLOWER = "SLOWER"
     DRIFT = "DRIFT"
-    MACHINE_SHIFT = "MACHINE_SHIFT"
+    NO_VERDICT = "NO_VERDICT"
+    FINE = "FINE"
 
 
 def plural(count: int, what: str) -> str:
@@ -133,16 +134,14 @@ class RegressionShape(str, enum.Enum):
     """What a regression looks like over the payloads; `busbw.judge` decides which.
 
     `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
-    about the same factor. `switch`: all on one side of a boundary, as when another algorithm is
-    chosen there. `several`: none of these shapes. `tail`: only the slow samples.
+    about the same factor. `sizes`: these and no others, or no such shape for sure. `tail`: only
+    the slow samples.
     """
 
     LATENCY = "latency"
     BANDWIDTH = "bandwidth"
     ALL = "all"
-    ONE_SIZE = "one size"
-    SWITCH = "switch"
-    SEVERAL = "several"
+    SIZES = "sizes"
     TAIL = "tail"
 
 
@@ -179,6 +178,11 @@ def _rounded(value: float, digits: int) -> str:
 def change_text(change: float) -> str:
     """A relative change without its sign, three significant digits below 10 %: ``3.1 %``."""
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
+
+
+def by_text(change: float) -> str:
+    """By how much something grew or fell: ``by 3.1 %``, from 100 % on ``to 2.1 x``."""
+    return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
 
 
 def rate_text(bytes_per_s: float) -> str:

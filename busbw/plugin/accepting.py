@@ -50,14 +50,18 @@ def takes_slower(
     )
 
 
+# A case that failed is not written, and the others are.
+_WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.FAILED})
+
+
 def accepted(judged: Judged) -> _Outcome:
     """Write the baselines, once; the result, and the exit code if it is not the session's own."""
     nothing = Written(judged=judged)
     if not judged.settings.writes_baselines:
         return nothing, None
     found = judged.session
-    if found.outcome is not SessionOutcome.FINE:
-        note = f"no baseline was written: {found.outcome.value}: {found.text}"
+    if not _WRITING.issuperset(found.outcomes):
+        note = f"no baseline was written: {found.headline()}"
         return Written(judged=judged, notes=(note,)), None
     try:
         if isinstance(judged.observed, Programs):

@@ -82,6 +82,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         case=StoredCase.of(found.case),
         outcome=verdict.outcome,
         session_outcome=judged.session.outcome,
+        session_outcomes=judged.session.outcomes,
         times_us=_times_us(found),
         failure=failure,
         ratio=verdict.ratio,

@@ -103,7 +103,6 @@ def _properties(verdict: Verdict) -> dict[str, object]:
         "baseline_median_s": verdict.baseline.median_s if verdict.baseline else None,
         "ratio": verdict.ratio,
         "limit": verdict.limit,
-        "detectable": verdict.detectable,
         "straggler": verdict.straggler.text if verdict.straggler else None,
     }
 
@@ -123,11 +122,11 @@ def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
 def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
     """`found`, or NO_VERDICT if a test was skipped before it read its own verdict."""
     unread = [item for item in items if spec_of(item) and VERDICT not in item.stash]
-    if not unread or found.failed:
+    if not unread:
         return found
     count = plural(len(unread), "case")
-    text = f"{count} skipped before the verdict was read, first {unread[0].nodeid}; {found.text}"
-    return replace(found, outcome=SessionOutcome.NO_VERDICT, text=text)
+    text = f"{count} skipped before the verdict was read, first {unread[0].nodeid}"
+    return found.with_outcome(SessionOutcome.NO_VERDICT, text)
 
 
 class SessionItem(pytest.Item):

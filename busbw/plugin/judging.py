@@ -134,6 +134,7 @@ def judged(measured: Measured, skip: str) -> Judged:
             asked_to_skip=skip,
             missing=_missing(resolved, verdicts),
             fallen_back=_fallen_back(resolved),
+            lost=measured.lost,
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
             drifted=judge.drift_text(drifted),
@@ -166,9 +167,7 @@ def _with_cost(
     measured: Measured,
     tonight: Mapping[EnvironmentKey, judge.Tonight],
 ) -> SessionVerdict:
-    """With what the user's own limit would have cost here; without a verdict if a host was lost."""
-    if measured.lost:
-        return replace(session, outcome=SessionOutcome.NO_VERDICT, text=measured.lost)
+    """With what the user's own limit would have cost here."""
     ratio = measured.resolved.settings.fail_above
     if ratio is None:
         return session
@@ -222,9 +221,12 @@ def given_up(
     outcome: Outcome = Outcome.FAILED,
 ) -> Judged:
     """There is no probe: every case fails with `outcome`, and the session has no verdict."""
+    holds: tuple[SessionOutcome, ...] = (SessionOutcome.NO_VERDICT,)
+    if specs or compiled:
+        holds = (SessionOutcome.FAILED, *holds)
     return Judged(
         collected=collected,
-        session=SessionVerdict(outcome=SessionOutcome.NO_VERDICT, text=why),
+        session=SessionVerdict(outcomes=holds, text=why),
         verdicts={
             spec: Verdict(spec=spec, outcome=outcome, failed=True, text=why) for spec in specs
         },
@@ -249,7 +251,7 @@ def _located(
     for spec, verdict in verdicts.items():
         shape = located.get(verdict.case.group_name) if verdict.case else None
         if shape is not None and verdict.outcome is Outcome.REGRESSED:
-            text = f"over the sizes: {shape.kind.value}: {shape.text}"
+            text = f"over the sizes: {shape.text}"
             found[spec] = replace(verdict, notes=(*verdict.notes, text))
     return found
 

@@ -53,10 +53,9 @@ def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> lis
     lines = [_line(group, labels.of(group[0])) for group in groups[:_MOST_LINES]]
     left_out = sum(map(len, groups[_MOST_LINES:]))
     lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
-    is_red = session.failed or session.failed_cases > 0
     return [
         *(TextLine(line, _RED) for line in lines),
-        TextLine(session.headline(), {"red" if is_red else "green": True}),
+        TextLine(session.headline(), {"red" if session.failed else "green": True}),
     ]
 
 

@@ -16,11 +16,14 @@ Schema history of results.schema.json:
    ran out of memory took by itself.
 9  times by process of a group, and which process the others wait for (`straggler`).
 10 the name of each process's host (`process_hosts`).
+11 all that holds of a session (`outcomes`), FAILED among it; launches in two modes (`modes`); no
+   `detectable`.
 
 Schema history of compiled.schema.json:
 1  the first.
 2  when the session began, by which busbw, on which host. A failure has `process_bytes` as in
    results, which is null: no compiler says what it took by itself.
+3  all that holds of a session (`outcomes`), FAILED among it.
 """
 
 from __future__ import annotations
@@ -55,14 +58,14 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 10
-COMPILED_SCHEMA = 2
+SCHEMA = 11
+COMPILED_SCHEMA = 3
 
 # What the schema calls by another name than the code.
 KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
 
-# Of a session that measured; which cases failed is in the cases.
-_SESSION_FIELDS = ("outcome", "text", "stack", "machine")
+# Of a session that measured.
+_SESSION_FIELDS = ("outcome", "outcomes", "text", "stack", "machine")
 
 # Of a compiled case, in the order in which the document has them.
 _COMPILED_FIELDS = (
@@ -140,7 +143,7 @@ def _case(
         "measured": _plain(verdict.now),
         "ceiling": {**fields_of(ceiling), "share": verdict.ceiling_share} if ceiling else None,
         **_picked(verdict, "baseline", "ratio", "ratio_interval", "ratio_error", "limit"),
-        **_picked(verdict, "detectable", "tail_ratio", "provisional", "failure", "notes"),
+        **_picked(verdict, "modes", "tail_ratio", "provisional", "failure", "notes"),
         "straggler": _plain(verdict.straggler),
         "published": _plain(verdict.reference),
         "launches": _plain(measurement.runs) if measurement else [],
@@ -163,7 +166,7 @@ def compiled_document(
         "busbw": busbw.__version__,
         "began": began.isoformat(timespec="seconds"),
         "host": host,
-        "session": _picked(session, "outcome", "text") if session else None,
+        "session": _picked(session, "outcome", "outcomes", "text") if session else None,
         "compilers": [fields_of(one) for one in compilers],
         "cases": [{"id": one.spec.id, **_picked(one, *_COMPILED_FIELDS)} for one in verdicts],
     }

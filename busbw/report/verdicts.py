@@ -16,6 +16,7 @@ from busbw.model import (
     CompiledVerdict,
     Outcome,
     Reference,
+    Summary,
     Verdict,
     bytes_text,
     payload_text,
@@ -43,6 +44,12 @@ def _share_text(share: float) -> str:
     return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
 
 
+def _range_text(shares: tuple[float, float]) -> str:
+    """How far the least and the greatest launch are from the time: ``-1+12``."""
+    least, greatest = shares
+    return f"-{abs(100 * least):.0f}+{100 * greatest:.0f}"
+
+
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
 _COLUMNS = (
     Column("median_s", "time", unit="us", text=_us_text, width=7, fits=True),
@@ -50,17 +57,17 @@ _COLUMNS = (
     Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_rate_text, width=7, fits=True),
     Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_rate_text, width=7, fits=True),
     Column("ceiling_share", "ceil", unit="%", text=_share_text, width=4),
-    Column("spread", "spread", unit="%", text=percent_text, width=6),
+    Column("range", "range", unit="%", text=_range_text, width=6, fits=True),
     Column("dispatch_s", "per call", unit="us", text=_us_text, width=8, fits=True),
     Column("baseline_s", "baseline", unit="us", text=_us_text, width=8, fits=True),
     Column("ratio", "ratio", text="{:.2f}".format, width=5, fits=True),
-    Column("detectable", "flags", text=ratio_text, width=5, fits=True),
+    Column("limit", "limit", text=ratio_text, width=5, fits=True),
     Column("outcome", "outcome", left=True, gap=2),
 )
 _OF_STRATEGIES = (Column("strategy", "strategy", width=8, fits=True), *_COLUMNS)
 # Shown where a row of the group has one.
 _OPTIONAL = frozenset(
-    {"algbw_gb_per_s", "busbw_gb_per_s", "ceiling_share", "baseline_s", "ratio", "detectable"}
+    {"algbw_gb_per_s", "busbw_gb_per_s", "ceiling_share", "baseline_s", "ratio", "limit"}
 )
 _VERBOSE = frozenset({"best_s", "dispatch_s"})
 _COMPILED_COLUMNS = (
@@ -75,7 +82,10 @@ _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 # Marks right of an outcome, explained below the tables.
 _PROVISIONAL, _EXPECTED = "*", "+"
 _LEGEND = (
-    (_PROVISIONAL, "* provisional: of fewer sessions than the limit is made for, which is wide"),
+    (
+        _PROVISIONAL,
+        "* provisional: few sessions and a wide limit; those within an hour are one",
+    ),
     (_EXPECTED, "+ expected: the baseline says so"),
 )
 
@@ -109,9 +119,9 @@ def legend(verdicts: Sequence[Verdict]) -> list[str]:
     """What the columns and marks of the tables mean that need it; nothing without a time."""
     if not any(verdict.now for verdict in verdicts):
         return []
-    lines = ["spread: of the launches, 1.4826 x median absolute deviation / median"]
-    if any(verdict.detectable for verdict in verdicts):
-        lines.append("flags: the ratio from which a loss is flagged with 95 % probability")
+    lines = ["range: from the least to the greatest launch, relative to the time"]
+    if any(verdict.limit for verdict in verdicts):
+        lines.append("limit: the ratio beyond which a case fails, once more launches confirm it")
     marks = "".join(map(_marks, verdicts))
     return lines + [text for mark, text in _LEGEND if mark in marks]
 
@@ -149,12 +159,17 @@ def _values(verdict: Verdict) -> dict[str, object]:
     rated = verdict.now if spec.workload.is_bare else None
     return {
         **attributes(spec, "strategy", "payload_bytes"),
-        **attributes(verdict.now, "median_s", "best_s", "spread", "dispatch_s"),
+        **attributes(verdict.now, "median_s", "best_s", "dispatch_s"),
+        "range": _range(verdict.now) if verdict.now else None,
         **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
-        **attributes(verdict, "ceiling_share", "ratio", "detectable"),
+        **attributes(verdict, "ceiling_share", "ratio", "limit"),
         "baseline_s": verdict.baseline.median_s if verdict.baseline else None,
         "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
+
+
+def _range(now: Summary) -> tuple[float, float]:
+    return now.best_s / now.median_s - 1, now.worst_s / now.median_s - 1
 
 
 def _marks(verdict: Verdict) -> str:

@@ -174,8 +174,7 @@ def test_what_was_skipped_was_not_compiled() -> None:
 
 def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
     found = judge_compiled_session([judged(build.compiled()), judged(OOM)])
-    assert found.outcome is SessionOutcome.FINE
-    assert found.failed_cases == 1
+    assert found.outcomes == (SessionOutcome.FAILED,)
     assert found.headline() == (
         "FAILED: 1 of 2 cases failed: 1 OUT_OF_MEMORY; 2 cases for 1 topology compiled by new"
     )
@@ -183,5 +182,5 @@ def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
 
 def test_out_of_memory_alone_is_a_session_only_where_it_is_expected() -> None:
     unexpected, expected = judged(OOM), judged(OOM, OOM_BEFORE)
-    assert judge_compiled_session([unexpected]).outcome is SessionOutcome.NO_VERDICT
+    assert SessionOutcome.NO_VERDICT in judge_compiled_session([unexpected]).outcomes
     assert judge_compiled_session([expected]).outcome is SessionOutcome.FINE

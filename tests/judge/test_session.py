@@ -16,7 +16,7 @@ from busbw.judge import (
     slower_text,
 )
 from busbw.judge.rule import Shared
-from busbw.judge.session import detectable_text
+from busbw.judge.session import limits_text, within_text
 from busbw.model import Answer, Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
 from tests import build
 
@@ -50,7 +50,7 @@ def test_where_some_were_measured_again_the_span_is_said() -> None:
 
 def test_a_failed_launch_is_a_launch() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
-    session = _session([build.verdict(Outcome.FAILED)], [measurement])
+    session = _session([build.verdict()], [measurement])
     assert SessionOutcome.FINE is session.outcome
 
 
@@ -135,8 +135,8 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         ({"drifted": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
             {"drifted": DRIFTED, "slower": ("rate",)},
-            SessionOutcome.DRIFT,
-            f"{DRIFTED}; rate; stack or machine: unknown",
+            SessionOutcome.SLOWER,
+            f"rate; stack or machine: unknown; {DRIFTED}",
         ),
     ],
 )
@@ -176,10 +176,12 @@ def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
 
 
 @pytest.mark.parametrize("machine", [SAME, SLOW])
-def test_a_slower_stack_is_slower_whatever_the_machine_does(machine: Answer) -> None:
+def test_a_slower_stack_is_told_of_whatever_the_machine_does(machine: Answer) -> None:
     found = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
-    assert found.outcome is SessionOutcome.SLOWER
-    assert found.text == f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
+    shift = (SessionOutcome.MACHINE_SHIFT,) if machine is SLOW else ()
+    assert found.outcomes == (*shift, SessionOutcome.SLOWER)
+    told = f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
+    assert found.text.endswith(f"rate; {told}")
     assert (found.stack, found.machine) == (Answer(text="rate", is_slower=True), machine)
 
 
@@ -205,15 +207,33 @@ def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
 
 def test_without_a_verdict_only_the_machine_is_told_of() -> None:
     found = _in_turn(SLOW, launches=4)
-    assert found.outcome is SessionOutcome.NO_VERDICT
+    assert found.outcomes == (SessionOutcome.MACHINE_SHIFT, SessionOutcome.NO_VERDICT)
     assert (found.stack, found.machine) == (None, SLOW)
 
 
-def test_the_gravest_answer_comes_first() -> None:
+def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     whole = {"slower": ("rate",), "drifted": DRIFTED}
-    assert SessionOutcome.DRIFT is _fine(**whole).outcome
-    assert SessionOutcome.NO_VERDICT is _fine(**whole, launches=4).outcome
-    assert SessionOutcome.NO_VERDICT is _fine(**whole, launches=4, accepted=True).outcome
+    found = _fine(**whole, launches=4)
+    assert found.outcomes == (
+        SessionOutcome.SLOWER,
+        SessionOutcome.DRIFT,
+        SessionOutcome.NO_VERDICT,
+    )
+    assert found.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
+    assert DRIFTED in found.text and "fewer than 4 launches" in found.text
+    accepted = _fine(**whole, launches=4, accepted=True)
+    assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
+
+
+def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
+    slow = build.verdict(Outcome.REGRESSED, failed=True)
+    found = _session([slow], [build.measurement(1e-3, 1e-3)], drifted=DRIFTED)
+    assert found.outcomes == (
+        SessionOutcome.FAILED,
+        SessionOutcome.DRIFT,
+        SessionOutcome.NO_VERDICT,
+    )
+    assert found.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
 
 
 @pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drifted": DRIFTED}])
@@ -226,7 +246,7 @@ def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[s
 
 def _shared(ratio: float, limit: float) -> Shared:
     off = math.log(ratio)
-    return Shared(before={}, tonight=off, off=off, limit=math.log(limit), deviation=0.01)
+    return Shared(before={}, tonight=off, off=off, limit=math.log(limit))
 
 
 def test_all_cases_together_are_slower_beyond_their_limit() -> None:
@@ -290,54 +310,43 @@ def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
     assert group.shifted is None and group.now is not None
 
 
-def _detectable(*found: tuple[int, float]) -> str:
-    return detectable_text(
+def _limits(*found: tuple[int, float]) -> str:
+    return limits_text(
         [
-            build.verdict(spec=build.spec(payload_bytes=payload), detectable=ratio)
+            build.verdict(spec=build.spec(payload_bytes=payload), ratio=1.0, limit=ratio)
             for payload, ratio in found
         ]
     )
 
 
-def test_without_a_comparison_nothing_would_have_been_flagged_and_nothing_is_said() -> None:
-    assert detectable_text([build.verdict()]) == ""
-    assert "flagged" not in _fine().text
+def test_without_a_comparison_there_is_no_limit_and_nothing_is_said() -> None:
+    assert limits_text([build.verdict()]) == limits_text([build.verdict(limit=1.1)]) == ""
+    assert "fails from" not in _fine().text
 
 
-def test_where_all_sizes_see_alike_there_is_one_figure_rounded_up() -> None:
-    assert _detectable((1024, 1.021)) == "a loss of 2.5 % would have been flagged"
-    assert _detectable((1024, 1.02), (2048, 1.025)) == "a loss of 2.5 % would have been flagged"
-    assert _detectable((1024, 1.151)) == "a loss of 16 % would have been flagged"
+def test_where_all_limits_are_alike_there_is_one_figure() -> None:
+    assert _limits((1024, 1.021)) == "a case fails from 1.02 x on"
+    assert _limits((1024, 1.02), (2048, 1.025)) == "a case fails from 1.02 x on"
 
 
-def test_where_small_sizes_see_less_both_are_said_and_the_size_that_parts_them() -> None:
-    sizes = [(1024 << power, 1.2 if power < 5 else 1.03) for power in range(10)]
-    assert _detectable(*sizes) == (
-        "a loss of 3 % from 32K up and of 20 % below would have been flagged"
-    )
-    other = [(1024 << power, 1.02 if power < 5 else 1.4) for power in range(10)]
-    assert _detectable(*other) == (
-        "a loss of 40 % from 32K up and of 2 % below would have been flagged"
+def test_else_both_ends_are_said_with_their_sizes() -> None:
+    assert _limits((1024, 1.2), (2048, 1.1), (4096, 1.03)) == (
+        "a case fails from 1.03 x (4K) to 1.2 x (1K) on"
     )
 
 
-def test_what_differs_a_little_from_size_to_size_parts_them_at_the_same_size() -> None:
-    sizes = [(1024 << power, (1.2 if power < 5 else 1.03) - 0.001 * power) for power in range(10)]
-    assert _detectable(*sizes) == (
-        "a loss of 2.5 % from 32K up and of 20 % below would have been flagged"
-    )
-
-
-def test_of_several_cases_of_one_size_it_is_the_worst() -> None:
-    assert _detectable((1024, 1.02), (1024, 1.3)) == "a loss of 30 % would have been flagged"
-
-
-def test_a_fine_session_says_what_would_have_been_flagged() -> None:
-    verdict = build.verdict(detectable=1.03)
+def test_a_fine_session_says_from_where_on_a_case_fails() -> None:
+    verdict = build.verdict(ratio=1.0, limit=1.03)
     session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert session.text == (
-        "1 case measured in 3 launches each; a loss of 3 % would have been flagged"
+    assert session.text == "1 case measured in 3 launches each; a case fails from 1.03 x on"
+
+
+def test_the_largest_loss_within_its_limit_is_named_and_not_ruled_out() -> None:
+    found = [build.verdict(Outcome.NOISY, ratio=ratio, limit=2.3) for ratio in (1.4, 1.9, 2.4, 0.9)]
+    assert within_text([*found, build.verdict(ratio=2.2, limit=2.3)]) == (
+        "within its limit, and not ruled out: jax.all_reduce.psum.float32.4K 1.90 x"
     )
+    assert within_text(found[2:]) == ""
 
 
 def test_every_reason_against_a_session_is_said() -> None:

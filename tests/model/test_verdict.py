@@ -40,7 +40,7 @@ def test_a_failure_without_exit_code_and_log_says_neither() -> None:
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
 def test_a_session_fails_unless_it_is_fine(outcome: SessionOutcome) -> None:
-    session = SessionVerdict(outcome=outcome, text="")
+    session = SessionVerdict(outcomes=(outcome,), text="")
     assert (outcome is not SessionOutcome.FINE) == session.failed
 
 

@@ -82,6 +82,17 @@ class Ran:
         cases = self.results["cases"]
         return {payload_text(c["case"]["payload_bytes"]): c["outcome"] for c in cases}
 
+    @property
+    def failures(self) -> list[str]:
+        """What JUnit says of each case that failed; the session's own item is none."""
+        assert self.junit is not None, self.text
+        return [
+            (failure.get("message") or "") + (failure.text or "")
+            for case in self.junit.iter("testcase")
+            if case.get("name") != "session"
+            for failure in case.iter("failure")
+        ]
+
     def case(self, payload: str = "1M") -> dict[str, Any]:
         """What --results says of the only case with `payload`."""
         assert self.results is not None, self.text

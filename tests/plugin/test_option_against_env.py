@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .folder import SLOW, Folder, Ran
+from .folder import SLOW, Folder
 
 PAIRS = "--launches=2"
 
@@ -14,12 +14,6 @@ PAIRS = "--launches=2"
 def reference(**fields: object) -> str:
     """The option by which the reference plays another script."""
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
-
-
-def junit_failures(ran: Ran) -> list[str]:
-    """The words of every failure in JUnit."""
-    assert ran.junit is not None
-    return [(f.get("message") or "") + (f.text or "") for f in ran.junit.iter("failure")]
 
 
 def test_a_variable_that_changes_nothing_gives_no_alarm(folder: Folder) -> None:
@@ -31,7 +25,7 @@ def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, "--payloads=1K,1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED"}
-    (words,) = junit_failures(ran)
+    (words,) = ran.failures
     assert "1.100 x the reference's time in turn" in words
     assert "seen again" in words
     assert len(ran.case()["launches"]) == 5
@@ -47,7 +41,7 @@ def test_what_is_faster_than_the_reference_has_improved(folder: Folder) -> None:
 def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> None:
     ran = folder.run(reference(cases=[{"then": "kill"}]), PAIRS, exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
-    (words,) = junit_failures(ran)
+    (words,) = ran.failures
     assert "the reference: killed in 2 of 2 launches" in words
 
 

@@ -99,7 +99,9 @@ def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> 
     assert alone.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     assert alone.case("4K")["provisional"]
     ran = folder.run(SEVEN, "--history=history", exit_code=1)
-    assert "SLOWER: fake: all 7 cases together take 1.07" in ran.text
+    assert (
+        "SLOWER: 7 of 7 cases failed: 7 REGRESSED; fake: all 7 cases together take 1.07" in ran.text
+    )
 
 
 @pytest.mark.exhaustive

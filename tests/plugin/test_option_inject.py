@@ -6,7 +6,6 @@ import pytest
 
 from .folder import SLOW, WITHOUT_CACHE, Folder
 from .test_option_against import AGAINST
-from .test_option_against_env import junit_failures
 
 PAIRS = (AGAINST, "--launches=2")
 
@@ -15,7 +14,7 @@ def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Fol
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
-    (words,) = junit_failures(ran)
+    (words,) = ran.failures
     assert "1.100 x the reference's time" in words
     assert {launch["injected"] for launch in ran.case()["launches"]} == {"delay:10%@1M"}
     assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
@@ -42,7 +41,7 @@ def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M", "--inject=delay:100us", exit_code=1)
     assert ran.outcomes == {"1K": "REGRESSED", "1M": "REGRESSED"}
-    assert len(junit_failures(ran)) == 2
+    assert len(ran.failures) == 2
 
 
 @pytest.mark.exhaustive
@@ -70,7 +69,7 @@ def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
 def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
     ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
-    (words,) = junit_failures(ran)
+    (words,) = ran.failures
     assert "needs 128.0 MiB" in words
     assert "; the reference fits" in words
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from .folder import SLOW, Folder
-from .test_option_against_env import PAIRS, junit_failures, reference
+from .test_not_green import session_failure
+from .test_option_against_env import PAIRS, reference
 
 NONE = "--time-budget=1e-9"
 SPENT = (
@@ -46,8 +47,7 @@ def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Fol
     assert ran.outcomes == {"1M": "NOISY"}
     assert len(ran.case()["launches"]) == 1
     assert SPENT in ran.text
-    (words,) = junit_failures(ran)
-    assert STANDS in words
+    assert STANDS in session_failure(ran)
 
 
 def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> None:
@@ -56,8 +56,7 @@ def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> 
     assert ran.outcomes == {"1M": "NOISY"}
     assert SPENT in ran.text
     assert "suspected, not yet seen again" in ran.text
-    (words,) = junit_failures(ran)
-    assert STANDS in words
+    assert STANDS in session_failure(ran)
 
 
 def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:

@@ -67,9 +67,8 @@ def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder)
     ran = compiled(folder, exit_code=1)
     assert list(outcomes(ran).values()) == ["PASS", "CHANGED"]
     assert "strategy: FakeRing -> FakeTree" in ran.text
-    assert ran.junit is not None
-    (failure,) = ran.junit.iter("failure")
-    assert "FakeRing -> FakeTree" in (failure.text or "")
+    (failure,) = ran.failures
+    assert "FakeRing -> FakeTree" in failure
     assert "1 changed" in compiled(folder, "--accept-compiled-changes", exit_code=0).text
 
 
@@ -135,7 +134,7 @@ def test_a_compiler_that_dies_costs_one_case(
 @pytest.mark.exhaustive
 def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
     ran = compiled(folder, "--require-baselines", exit_code=1)
-    assert "2 failed, 1 passed" in ran.text
+    assert "3 failed" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -32,13 +32,11 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
     folder.scale_baseline(1 / 3)
     ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
-    assert ran.last_line.strip("= ").startswith("1 failed, 3 passed in")
-    assert ran.junit is not None
-    (failure,) = ran.junit.iter("failure")
-    words = (failure.get("message") or "") + (failure.text or "")
+    assert ran.last_line.strip("= ").startswith("2 failed, 2 passed in")
+    (words,) = ran.failures
     assert "3.000 x the time" in words
-    assert "seen again: 3.000 x in fresh launches (limit 1.5" in words
-    assert not list(ran.junit.iter("error"))
+    assert "seen again: 3.000 x in fresh launches (limit 1.69" in words
+    assert ran.junit is not None and not list(ran.junit.iter("error"))
 
 
 def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
@@ -52,7 +50,6 @@ def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -
     assert abs(float(found["ratio"]) - 3) < 0.01
     assert float(found["ratio"]) == case["ratio"]
     assert float(found["limit"]) == case["limit"]
-    assert float(found["detectable"]) == case["detectable"]
     assert float(found["median_s"]) == case["measured"]["median_s"]
     assert float(found["best_s"]) == case["measured"]["best_s"]
     assert float(found["busbw_gb_per_s"]) == case["measured"]["busbw_gb_per_s"]
@@ -142,7 +139,7 @@ def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) 
     kinds = {payload: ran.case(payload)["failure"]["kind"] for payload in ("1K", "2K", "4K")}
     assert kinds == {"1K": "WRONG_RESULT", "2K": "NOT_A_COLLECTIVE", "4K": "UNAVAILABLE"}
     assert "rank 1, element 7: 3.0, expected 4.0" in ran.text
-    assert "3 failed, 1 passed, 1 without baseline" in ran.last_line
+    assert "4 failed, 1 without baseline" in ran.last_line
 
 
 def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:
@@ -177,7 +174,7 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
     oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
     folder.script(**SLOW, cases=oom)
     ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)
-    assert any(line.split()[:1] == ["RMn."] for line in ran.text.splitlines()), ran.text
+    assert any(line.split()[:1] == ["RMnF"] for line in ran.text.splitlines()), ran.text
 
 
 @pytest.mark.parametrize(
@@ -203,4 +200,7 @@ def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
     assert case["failure"]["message"].startswith(said)
     assert (case["measured"], case["launches"]) == (None, [])
     assert "2 failed" in ran.last_line
-    assert "NO_VERDICT: no case gave a time: 1 FAILED" in ran.text
+    assert (
+        "FAILED, NO_VERDICT: 1 of 1 case failed: 1 FAILED; no case gave a time: 1 FAILED"
+        in ran.text
+    )

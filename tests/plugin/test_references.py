@@ -144,7 +144,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     )
     judged = Judged(
         collected=measured.resolved.collected,
-        session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
+        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
         verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
         observed=measured,
     )
@@ -175,7 +175,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         baselines.save(draft, [accepted], occasion=occasion, rules=baselines.Rules(budget=0.1))
     judged = Judged(
         collected=measured.resolved.collected,
-        session=SessionVerdict(outcome=SessionOutcome.FINE, text=""),
+        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
         verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
         observed=measured,
     )

@@ -37,10 +37,8 @@ def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder)
     folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "REGRESSED", "2M": "NO_BASELINE"}
-    assert "2 failed, 1 passed, 1 without baseline" in ran.last_line
-    assert ran.junit is not None
-    messages = [one.get("message") or one.text or "" for one in ran.junit.iter("failure")]
-    assert [text.split(":")[0] for text in messages] == ["FAILED", "REGRESSED"]
+    assert "3 failed, 1 without baseline" in ran.last_line
+    assert [text.split(":")[0] for text in ran.failures] == ["FAILED", "REGRESSED"]
 
 
 def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Folder) -> None:
@@ -58,7 +56,7 @@ def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
-    assert "1 failed, 1 passed" in ran.last_line
+    assert "2 failed" in ran.last_line
 
 
 @pytest.mark.exhaustive
@@ -68,7 +66,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
-    assert "1 failed, 1 passed" in ran.last_line
+    assert "2 failed" in ran.last_line
 
 
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
@@ -76,7 +74,7 @@ def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) 
     test = "def test_collective(verdict):\n    pass\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
-    assert "1 failed, 1 passed" in ran.last_line
+    assert "2 failed" in ran.last_line
 
 
 @pytest.mark.exhaustive

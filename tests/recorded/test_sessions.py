@@ -26,7 +26,7 @@ def test_there_are_sessions_of_every_kind() -> None:
         *("INCOMPARABLE", "FAILED", "SKIPPED", "CHANGED", "COMPILE_ERROR"),
     }
     assert {one.results["session"]["outcome"] for one in measured} == {
-        *("FINE", "NO_VERDICT"),
+        *("FAILED", "FINE", "NO_VERDICT"),
     }
     assert {one.given["settings"]["paired"] for one in measured} == {True, False}
 

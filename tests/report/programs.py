@@ -46,7 +46,7 @@ def compiled_text(
     """The document of a session of these verdicts."""
     compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
-    answer = SessionVerdict(outcome=outcome, text="because")
+    answer = SessionVerdict(outcomes=(outcome,), text="because")
     document = report.compiled_document(
         verdicts, answer, compilers, began=build.BEGAN, host="laptop"
     )

@@ -19,7 +19,7 @@ from busbw.report import answer_lines, failure_lines
 from tests import build
 
 KIB = 1024
-FINE = SessionVerdict(outcome=SessionOutcome.FINE, text="measured")
+FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="measured")
 RED = {"red": True, "bold": True}
 
 
@@ -95,17 +95,17 @@ def test_of_many_kinds_the_last_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "failed_cases", "markup"),
+    ("outcomes", "markup"),
     [
-        (SessionOutcome.FINE, 0, {"green": True}),
-        (SessionOutcome.FINE, 1, {"red": True}),
-        (SessionOutcome.SLOWER, 0, {"red": True}),
+        ((SessionOutcome.FINE,), {"green": True}),
+        ((SessionOutcome.FAILED,), {"red": True}),
+        ((SessionOutcome.SLOWER, SessionOutcome.NO_VERDICT), {"red": True}),
     ],
 )
 def test_the_session_stands_last_in_its_colour(
-    outcome: SessionOutcome, failed_cases: int, markup: dict[str, bool]
+    outcomes: tuple[SessionOutcome, ...], markup: dict[str, bool]
 ) -> None:
-    session = SessionVerdict(outcome=outcome, text="all sizes", failed_cases=failed_cases)
+    session = SessionVerdict(outcomes=outcomes, text="all sizes")
     first, last = answer_lines([_slow(KIB, 3.0)], session)
     assert first.markup == RED
     assert (last.text, last.markup) == (session.headline(), markup)

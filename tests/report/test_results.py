@@ -25,7 +25,7 @@ from busbw.model import (
 )
 from tests import build
 
-FINE = SessionVerdict(outcome=SessionOutcome.FINE, text="1 cases measured")
+FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="1 cases measured")
 COMPARED = build.verdict(
     Outcome.REGRESSED,
     failed=True,
@@ -34,7 +34,7 @@ COMPARED = build.verdict(
     ratio_interval=(1.9, 2.1),
     ratio_error=0.02,
     limit=1.6,
-    detectable=1.7,
+    modes=((1e-3, 1.1e-3), (4e-3,)),
     provisional=True,
     reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
 )
@@ -83,7 +83,7 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 10
+    assert document["schema"] == 11
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
@@ -91,6 +91,7 @@ def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     assert build.plan().samples == document["plan"]["samples"]
     assert document["session"] == {
         "outcome": "FINE",
+        "outcomes": ["FINE"],
         "text": "1 cases measured",
         "stack": None,
         "machine": None,
@@ -115,9 +116,9 @@ def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
         case["ratio_interval"],
         case["ratio_error"],
         case["limit"],
-        case["detectable"],
+        case["modes"],
         case["provisional"],
-    ) == (2.0, [1.9, 2.1], 0.02, 1.6, 1.7, True)
+    ) == (2.0, [1.9, 2.1], 0.02, 1.6, [[1e-3, 1.1e-3], [4e-3]], True)
     assert case["measured"] == case["baseline"]
     assert case["baseline"]["times_s"] == [1e-3, 1.1e-3, 0.9e-3]
     assert case["published"]["source"] == "a paper"
@@ -179,9 +180,10 @@ def test_a_launch_has_what_was_injected() -> None:
 @pytest.mark.parametrize("outcome", SessionOutcome)
 def test_every_answer_of_a_session_is_written_by_its_name(outcome: SessionOutcome) -> None:
     slower = Answer(text="1.1 x", is_slower=True)
-    document = _document(session=SessionVerdict(outcome=outcome, text="why", machine=slower))
+    document = _document(session=SessionVerdict(outcomes=(outcome,), text="why", machine=slower))
     assert document["session"] == {
         "outcome": outcome.value,
+        "outcomes": [outcome.value],
         "text": "why",
         "stack": None,
         "machine": {"text": "1.1 x", "is_slower": True},

@@ -73,4 +73,4 @@ def test_a_step_that_gave_no_time_has_no_line() -> None:
 def test_the_table_shows_no_rates_of_a_step() -> None:
     lines = verdict_lines([_step()])
     assert lines[1].text.endswith(", time of a whole dense step")
-    assert _cells(lines[4].text) == ["4K", "1000.0", "15", "PASS"]
+    assert _cells(lines[4].text) == ["4K", "1000.0", "-10+10", "PASS"]

@@ -44,14 +44,14 @@ def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> Non
 
 def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
     (row,) = _rows(build.verdict())
-    assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "15", "PASS"]
+    assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "-10+10", "PASS"]
 
 
 def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
     found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5))
     head, _, row = (line.text for line in verdict_lines([found], verbose=True)[2:])
     assert head.split() == [
-        *("size", "time", "best", "algbw", "busbw", "spread", "per", "call", "outcome")
+        *("size", "time", "best", "algbw", "busbw", "range", "per", "call", "outcome")
     ]
     assert row.split()[1:3] == ["1000.0", "900.0"]
     assert row.split()[-2:] == ["50.0", "PASS"]
@@ -67,6 +67,9 @@ def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_ca
 def test_the_widest_tables_fit_80_columns(changes: dict[str, Any]) -> None:
     slow = build.summary(median_s=0.9876543, algbw_gb_per_s=12.345, busbw_gb_per_s=18.765)
     fast = build.summary(median_s=0.0654321, algbw_gb_per_s=432.109, busbw_gb_per_s=987.654)
+    slow, fast = (
+        replace(one, best_s=0.97 * one.median_s, worst_s=9 * one.median_s) for one in (slow, fast)
+    )
     for now, ceiling in ((slow, None), (fast, LINKS)):
         found = build.verdict(
             spec=build.spec(payload_bytes=2**30),
@@ -74,7 +77,7 @@ def test_the_widest_tables_fit_80_columns(changes: dict[str, Any]) -> None:
             ceiling=ceiling,
             baseline=now,
             ratio=12.34,
-            detectable=10.01,
+            limit=10.01,
             text="",
             **changes,
         )
@@ -88,33 +91,31 @@ def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detectable", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
+    ("limit", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
 )
-def test_what_would_have_been_flagged_stands_right_of_the_ratio(
-    detectable: float, text: str
-) -> None:
+def test_the_limit_stands_right_of_the_ratio(limit: float, text: str) -> None:
     head, _, row = (
-        line.text for line in verdict_lines([build.verdict(ratio=1.0, detectable=detectable)])[2:]
+        line.text for line in verdict_lines([build.verdict(ratio=1.0, limit=limit)])[2:]
     )
-    assert head.split()[-3:] == ["ratio", "flags", "outcome"]
+    assert head.split()[-3:] == ["ratio", "limit", "outcome"]
     assert row.split()[-3:] == ["1.00", text, "PASS"]
-    assert head.index("flags") + len("flags") == row.index(text) + len(text)
+    assert head.index("limit") + len("limit") == row.index(text) + len(text)
 
 
 def test_a_group_without_any_has_no_such_column_and_a_case_without_one_has_no_figure() -> None:
-    without, with_one = build.verdict(), build.verdict(detectable=1.03)
-    assert "flags" not in verdict_lines([without])[2].text
+    without, with_one = build.verdict(), build.verdict(limit=1.03)
+    assert "limit" not in verdict_lines([without])[2].text
     lines = verdict_lines([with_one, without])
-    assert "flags" in lines[2].text
+    assert "limit" in lines[2].text
     assert lines[4].text.split()[-2:] == ["1.030", "PASS"]
-    assert lines[5].text.split()[-2:] == ["15", "PASS"]
+    assert lines[5].text.split()[-2:] == ["-10+10", "PASS"]
 
 
 def test_the_columns_stand_below_their_heads() -> None:
     head, units, row = (line.text for line in verdict_lines([build.verdict()])[2:])
     assert head.index("outcome") == row.index("PASS")
     assert head.index("algbw") + len("algbw") == units.index("GB/s") + len("GB/s")
-    assert "spread" in head and "%" in units
+    assert "range" in head and "%" in units
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.NO_BASELINE])
@@ -171,9 +172,9 @@ def test_a_provisional_or_expected_outcome_has_a_mark_that_is_explained(
 def test_only_what_is_shown_is_explained() -> None:
     assert legend([]) == legend([build.verdict(Outcome.SKIPPED, now=None)]) == []
     (spread,) = legend([build.verdict()])
-    assert spread.startswith("spread: ")
-    _, flags = legend([build.verdict(detectable=1.1)])
-    assert flags.startswith("flags: ")
+    assert spread.startswith("range: ")
+    _, limit = legend([build.verdict(limit=1.1)])
+    assert limit.startswith("limit: ")
 
 
 @pytest.mark.parametrize(
@@ -218,10 +219,10 @@ def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
 
 def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
     head, units, row, last = (line.text for line in verdict_lines([_of(4096, LINKS)])[2:])
-    assert row.split() == ["4K", "1000.0", "4.000", "6.000", "75", "15", "PASS"]
+    assert row.split() == ["4K", "1000.0", "4.000", "6.000", "75", "-10+10", "PASS"]
     end = head.index("ceil") + len("ceil")
     assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
-    assert head.index("busbw") < head.index("ceil") < head.index("spread")
+    assert head.index("busbw") < head.index("ceil") < head.index("range")
     assert head.index("outcome") == row.index("PASS")
     assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
 

@@ -37,7 +37,6 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
         now=now,
         baseline=now and build.summary(busbw_gb_per_s=2 * now.busbw_gb_per_s),
         limit=1.25,
-        detectable=1.6,
         ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
         reference=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
     )
@@ -65,7 +64,7 @@ def document(
 
 def as_of(schema: int, written: dict[str, Any]) -> dict[str, Any]:
     """The document without what `schema` did not have yet, of what is read."""
-    since = {"axes": 2, "ceiling": 4, "step": 5, "detectable": 7, "host": 8}
+    since = {"axes": 2, "ceiling": 4, "step": 5, "host": 8, "modes": 11}
     later = {name for name, first in since.items() if schema < first}
     rows = [
         {

@@ -71,15 +71,14 @@ def _baseline(name: str, curve: Curve) -> list[Series]:
 
 
 def _bands(name: str, curve: Curve) -> list[Band]:
-    """From the baseline down to what would have been flagged, or to the limit where that is all."""
-    is_known = any(one.verdict.detectable for one in curve.cells)
+    """From the baseline down to the limit."""
     points = []
     for one in curve.cells:
-        ratio = one.verdict.detectable if is_known else one.verdict.limit
+        ratio = one.verdict.limit
         if one.baseline is not None and ratio is not None and ratio > 1:
             points.append((one.case.payload_bytes, one.baseline / ratio, one.baseline))
-    what = "loss too small to be flagged" if is_known else "loss within the limit"
-    return [Band(name=f"{name}: {what}", group=name, points=tuple(points))] if points else []
+    what = f"{name}: loss within the limit"
+    return [Band(name=what, group=name, points=tuple(points))] if points else []
 
 
 def _marks(name: str, curve: Curve) -> list[Mark]:

@@ -19,8 +19,8 @@ def answers(found: SessionVerdict | None) -> list[Part]:
     """The session's, then those for the stack and for the machine where a reference tells."""
     if found is None:
         return [Answer(word=_NO_VERDICT, text="the session's own test did not run", is_good=False)]
-    is_good = not found.failed and not found.failed_cases
-    parts: list[Part] = [Answer(word=found.word, text=found.text, is_good=is_good)]
+    word = ", ".join(one.value for one in found.outcomes)
+    parts: list[Part] = [Answer(word=word, text=found.text, is_good=not found.failed)]
     for name, one in (("The stack", found.stack), ("The machine", found.machine)):
         if one is not None:
             word = {True: "is slower.", False: "is not slower.", None: "is unknown."}[one.is_slower]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from busbw import wire
@@ -116,13 +115,15 @@ def _check_schema(document: Mapping[str, Any], newest: int) -> None:
 def _answer(
     document: Mapping[str, Any], verdicts: Sequence[Verdict | CompiledVerdict]
 ) -> SessionVerdict | None:
-    """The session's, which knows how many cases failed."""
+    """The session's; a document of before may have one word only, that of a session as a whole."""
     found = document.get("session")
     if found is None:
         return None
-    failed = sum(one.failed for one in verdicts)
-    answer = read(SessionVerdict, found, "session")
-    return replace(answer, failed_cases=failed)
+    session = object_at(found, "session")
+    words = session.get("outcomes", [session.get("outcome")])
+    if "outcomes" not in session and any(one.failed for one in verdicts):
+        words = ["FAILED", *(word for word in words if word != "FINE")]
+    return read(SessionVerdict, {**session, "outcomes": words}, "session")
 
 
 def _verdict(row: Mapping[str, Any], at: str) -> Verdict:
@@ -140,7 +141,7 @@ def _verdict(row: Mapping[str, Any], at: str) -> Verdict:
     rates = _RATES if case is not None and case.workload.is_bare else ()
     _check_summary(verdict.now, rates, f"{at}.measured")
     _check_summary(verdict.baseline, rates, f"{at}.baseline")
-    for name in ("ratio", "limit", "detectable"):
+    for name in ("ratio", "limit"):
         check_number(getattr(verdict, name), f"{at}.{name}")
     if verdict.ceiling is not None:
         check_number(verdict.ceiling.bytes_per_s, f"{at}.ceiling.bytes_per_s")

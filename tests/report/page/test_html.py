@@ -167,7 +167,7 @@ def test_both_themes_are_there_and_every_colour_of_the_page_is_one_of_theirs() -
 
 
 def test_the_answer_of_a_session_is_the_first_that_is_read() -> None:
-    answer = SessionVerdict(outcome=SessionOutcome.DRIFT, text="slower since March")
+    answer = SessionVerdict(outcomes=(SessionOutcome.DRIFT,), text="slower since March")
     found = _page(replace(session(verdict(4096, 6.0)), answer=answer))
     title, said, *_ = found.all("header")[0].children
     assert title.whole_text == "All-reduce on AMD EPYC, 4 ranks"
