@@ -112,17 +112,7 @@ class _Machine:
             in_turn=bool(series.stack),
             cases=tuple(self._case(one, shared) for one in cases),
             stack_changes=tuple(self._stack_changes(self.found.merged.get(series, ()))),
-            shared=tuple(
-                LevelChange(
-                    night=self.since(one.began),
-                    began=one.began,
-                    log_ratio=one.log_ratio,
-                    nights=one.sessions,
-                    changes=one.changes,
-                    reason=one.reason,
-                )
-                for one in shared
-            ),
+            shared=tuple(map(self._change, shared)),
         )
 
     def _stack_changes(self, sessions: Sequence[EarlierSession]) -> Iterable[StackChange]:
@@ -140,10 +130,23 @@ class _Machine:
             spread=one.spread,
         )
         changed = [*one.changes, *shared]
-        begins = {self.since(change.began) for change in changed}
+        steps = [change for change in changed if change.monthly is None]
+        rises = [self._change(change) for change in changed if change.monthly is not None]
+        begins = {self.since(change.began) for change in steps}
         levels = _levels(list(found.times_s.items()), begins, self.least)
-        changes = self._changes(levels, changed)
+        changes = sorted([*self._changes(levels, steps), *rises], key=lambda one: one.night)
         return replace(found, levels=tuple(levels), changes=tuple(changes))
+
+    def _change(self, one: history.LevelChange) -> LevelChange:
+        return LevelChange(
+            night=self.since(one.began),
+            began=one.began,
+            log_ratio=one.log_ratio,
+            nights=one.sessions,
+            changes=one.changes,
+            monthly=one.monthly,
+            reason=one.reason,
+        )
 
     def _nights(self, one: CaseHistory) -> tuple[CaseNight | None, ...]:
         nights: list[CaseNight | None] = [None] * len(self.at)

@@ -193,6 +193,9 @@ def _change_text(change: LevelChange) -> str:
     """When, by how much, over how many sessions, what changed there, and why it is accepted."""
     way = "slower" if change.log_ratio > 0 else "faster"
     loss = change_text(math.expm1(change.log_ratio))
+    if change.monthly is not None:
+        rising = change_text(math.expm1(change.monthly))
+        way = f"{way}, steadily, by {rising} a month"
     there = ", ".join(change.changes) or "nothing that is known"
     accepted = f"; accepted: {change.reason}" if change.reason else ""
     return (
@@ -220,6 +223,7 @@ def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
         {
             "at": moment_text(one.began),
             "ratio": math.exp(one.log_ratio),
+            "monthly_ratio": None if one.monthly is None else math.exp(one.monthly),
             "sessions": one.sessions,
             "changes": list(one.changes),
             "reason": one.reason,

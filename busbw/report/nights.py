@@ -58,8 +58,9 @@ class Level:
 class LevelChange:
     """A level that changed at `night`, by `log_ratio` in log time, for `nights` so far.
 
-    `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``. `reason` says why
-    somebody accepts it, empty where nobody has.
+    `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``. `monthly` is how much of
+    it is in a month, where it is a steady change. `reason` says why somebody accepts it, empty
+    where nobody has.
     """
 
     night: int
@@ -67,6 +68,7 @@ class LevelChange:
     log_ratio: float
     nights: int
     changes: tuple[str, ...] = ()
+    monthly: float | None = None
     reason: str = ""
 
     @property
@@ -76,7 +78,9 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """Such as ``+8.1 % since 2026-03-04``."""
+        """Such as ``+8.1 % since 2026-03-04``, or ``+1.5 % a month since 2026-03-04``."""
+        if self.monthly is not None:
+            return f"{_percent(math.exp(self.monthly))} a month since {self.began:%Y-%m-%d}"
         return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
 
     @property
