@@ -295,6 +295,23 @@ SUBJECTS = (
         for name, deviation in (("0.5/0.5", 0.005), ("1/1", 0.01))
         for frameworks in (_BOTH, _BOTH[:1])
     ),
+    # Not looked at while the numbers of the rule were chosen.
+    *(
+        _quiet(
+            name,
+            noise,
+            _q(1, _RED, "said", _unchanged),
+            _q(3, _RED, "said", _unchanged),
+            _q(3, "+5 % in one", "said", _one, 0.05),
+            _q(10, _RED, "said", _unchanged),
+            _q(10, "+5 % in one", "said", _one, 0.05),
+        )
+        for name, noise in (
+            ("stalls of 1 %", Noise(launch=0.01, stalls=True)),
+            ("one session of fifty +10 %", Noise(spells=0.02)),
+            ("what is shared wanders, 1 %", Noise(shared=0.01, wanders=0.8)),
+        )
+    ),
     Subject(
         name="3 cases, CPU",
         noise=Noise(session=0.02, launch=0.02),

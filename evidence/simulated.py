@@ -52,7 +52,9 @@ class Noise:
     the same deviation; `alike` the correlation of sizes next to each other; `differ` the deviation
     of the logarithm of a case's own noise. One case, drawn for each device, has a slow mode that
     takes `slow` times as long, in the share `slow_share` of its launches. All cases get slower by
-    `drift` from one session to the next.
+    `drift` from one session to the next. `stalls`: launches are slower than the session by an
+    exponential time, and never faster. In the share `spells` of its sessions a case takes 10 %
+    longer. What all share `wanders`: so much of it is that of the session before.
     """
 
     session: float = 0.005
@@ -65,6 +67,9 @@ class Noise:
     slow: float = 1.0
     slow_share: float = 0.3
     drift: float = 0.0
+    stalls: bool = False
+    spells: float = 0.0
+    wanders: float = 0.0
 
 
 # By case, how much slower it is than it was, in log time.
@@ -83,6 +88,7 @@ class Device:
             for case in cases
         }
         self.sessions = 0
+        self._common = self.random.gauss(0.0, 1.0) if noise.wanders else 0.0
         self.past: list[rule.Night] = [past(self._draw(LAUNCHES))]
         self._known: rule.Past | None = None
 
@@ -122,7 +128,9 @@ class Device:
     ) -> dict[Case, tuple[float, ...]]:
         """The launches of one session in seconds: 20 us and 80 GB/s, and the noise."""
         noise, gauss = self.noise, self.random.gauss
-        shared = noise.shared * gauss(0.0, 1.0) + noise.drift * self.sessions
+        drawn = math.sqrt(1 - noise.wanders**2) * gauss(0.0, 1.0)
+        self._common = noise.wanders * self._common + drawn
+        shared = noise.shared * self._common + noise.drift * self.sessions
         self.sessions += 1
         found, own = {}, 0.0
         for case in self.cases:
@@ -131,9 +139,10 @@ class Device:
             own = fresh if new else noise.alike * own + math.sqrt(1 - noise.alike**2) * fresh
             level = math.log(20e-6 + case.payload_bytes / 80e9) + shared + loss(case)
             level += times * noise.session * self._own[case] * own
+            level += math.log(1.1) if noise.spells and self.random.random() < noise.spells else 0.0
             deviation = times * noise.launch * self._own[case]
             found[case] = tuple(
-                math.exp(level + deviation * self._standard() + self._mode(case, always_slow))
+                math.exp(level + deviation * self._launch() + self._mode(case, always_slow))
                 for _ in range(launches)
             )
         return found
@@ -143,6 +152,9 @@ class Device:
             return 0.0
         slow = always_slow or self.random.random() < self.noise.slow_share
         return math.log(self.noise.slow) if slow else 0.0
+
+    def _launch(self) -> float:
+        return self.random.expovariate(1.0) if self.noise.stalls else self._standard()
 
     def _standard(self) -> float:
         """Of deviation 1."""
