@@ -20,7 +20,7 @@ from .store import (
     read_published,
 )
 from .timed import TIMED, Document
-from .updates import Change, Rules, Saved, prune, rebase, save
+from .updates import Change, Refusal, Rules, Saved, prune, rebase, save
 
 __all__ = [
     "TIMED",
@@ -33,6 +33,7 @@ __all__ = [
     "Draft",
     "FoundBaseline",
     "Occasion",
+    "Refusal",
     "Rules",
     "Saved",
     "all_at",

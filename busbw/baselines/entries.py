@@ -55,7 +55,8 @@ class Accepted:
 
     No times: it was out of memory. With `append` the level did not change, and the session joins
     those that are stored; without it the session replaces them. `memory_limit_bytes` is the
-    session's artificial limit, if it had one.
+    session's artificial limit, if it had one. `why` says in a word or two why it is stored; with
+    `takes_loss` also if it loses more than the budget.
     """
 
     key: EnvironmentKey
@@ -63,6 +64,8 @@ class Accepted:
     times_s: tuple[float, ...]
     append: bool = False
     memory_limit_bytes: int | None = None
+    why: str = ""
+    takes_loss: bool = False
 
 
 def baseline_of(case: Case, entry: Entry) -> Baseline:

@@ -35,7 +35,8 @@ MOST_UPDATES = 50
 class Change:
     """One baseline before and after; None: there was none, or it was removed.
 
-    `lost`: it lost more than the budget, and somebody accepted that with a reason.
+    `lost`: it lost more than the budget, and somebody accepted that with a reason. `why` says in a
+    word or two why it was written.
     """
 
     path: Path
@@ -43,25 +44,27 @@ class Change:
     before: Baseline | None
     after: Baseline | None
     lost: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """A baseline that was not written: `wanted` lies beyond what `stored` may lose."""
+    """A baseline that was not written: `wanted` lies beyond what `stored` may lose.
+
+    `why` says why today's times were to be stored.
+    """
 
     path: Path
     case: Case
     stored: Baseline
     wanted: Baseline
     budget: float
+    why: str = ""
 
     @property
     def text(self) -> str:
-        """The case, its level, its pin, the budget, and the option that accepts it."""
-        return (
-            f"{self.case.name}: the baseline was not written: {self._loss}; "
-            '--accept-regression "why" accepts it'
-        )
+        """The case, its level, its pin, and the budget."""
+        return f"{self.case.name}: the baseline was not written: {self._loss}"
 
     @property
     def _loss(self) -> str:
@@ -88,12 +91,11 @@ class Saved:
 class Rules:
     """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
 
-    `accept_regression` also writes what loses more, and pins it. `only_new` keeps existing entries
-    as they are.
+    What was accepted although it loses more is written, and pinned. `only_new` keeps existing
+    entries as they are.
     """
 
     budget: float
-    accept_regression: bool = False
     only_new: bool = False
 
 
@@ -131,13 +133,13 @@ def _merged(
     step = joined(old, new, append=one.append, budget=rules.budget)
     before = baseline_of(case, old) if old else None
     after = baseline_of(case, step.entry)
-    if step.lost and not rules.accept_regression:
+    if step.lost and not one.takes_loss:
         assert before is not None
         return document, Refusal(
-            path=path, case=case, stored=before, wanted=after, budget=rules.budget
+            path=path, case=case, stored=before, wanted=after, budget=rules.budget, why=one.why
         )
     others = tuple(entry for entry in document.entries if not _replaced(entry, step.entry, one))
-    change = Change(path=path, case=case, before=before, after=after, lost=step.lost)
+    change = Change(path=path, case=case, before=before, after=after, lost=step.lost, why=one.why)
     return replace(document, entries=(*others, step.entry)), change
 
 

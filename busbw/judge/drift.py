@@ -24,25 +24,31 @@ _MOST_NAMED = 3
 class Drift:
     """A level that lies `log_ratio` above the accepted one, since the session that `began` then.
 
-    `case` is None for what all cases share. `changes` are what changed with that session, such as
-    ``jaxlib 0.10.1 -> 0.10.2``. `than` says what the first level is.
+    `case` is None for what all cases of a framework share. `changes` are what changed with that
+    session, such as ``jaxlib 0.10.1 -> 0.10.2``. `than` says what the first level is. `is_over`:
+    tonight it is back at that.
     """
 
+    framework: str
     case: Case | None
     log_ratio: float
     began: datetime
     sessions: int
     changes: tuple[str, ...]
     than: str = "accepted"
+    is_over: bool = False
 
     @property
     def text(self) -> str:
         """What is slower, by how much, since when, and what changed then."""
-        name = "all cases together" if self.case is None else self.case.name
+        name = f"all cases of {self.framework}" if self.case is None else self.case.name
         verb = "are" if self.case is None else "is"
+        loss = change_text(math.expm1(self.log_ratio))
+        if self.is_over:
+            return f"{name} {verb} back, after being {loss} slower since {self.began:%Y-%m-%d}"
         text = (
-            f"{name} {verb} {change_text(math.expm1(self.log_ratio))} slower than {self.than} "
-            f"since {self.began:%Y-%m-%d}, {plural(self.sessions, 'session')} ago"
+            f"{name} {verb} {loss} slower than {self.than} since {self.began:%Y-%m-%d}, "
+            f"{plural(self.sessions, 'session')} ago"
         )
         return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"
 
@@ -53,12 +59,12 @@ def drifts(
     """What has drifted over `sessions` and `today`; the shared part first."""
     several = [*sessions, today]
     shared = [
-        _drift(None, one.rise, {**one.before, len(sessions): one.tonight}, several)
-        for one in tonight.shared.values()
+        _drift(name, None, one.rise, {**one.before, len(sessions): one.tonight}, several)
+        for name, one in tonight.shared.items()
         if one.rise
     ]
     cases = [
-        _drift(case, one.rise, {**one.usual.own, len(sessions): one.own}, several)
+        _drift(case.framework, case, one.rise, {**one.usual.own, len(sessions): one.own}, several)
         for case, one in tonight.limits.items()
         if one.rise
     ]
@@ -74,6 +80,7 @@ def drift_text(found: Sequence[Drift]) -> str:
 
 
 def _drift(
+    framework: str,
     case: Case | None,
     rise: float,
     series: Mapping[int, float],
@@ -90,11 +97,13 @@ def _drift(
         rise = statistics.fmean(values[begin:]) - statistics.fmean(values[:begin])
     now, before = sessions[at[begin]], sessions[at[begin] - 1]
     return Drift(
+        framework=framework,
         case=case,
         log_ratio=rise,
         began=now.began,
         sessions=len(values) - begin,
         changes=now.changes_since(before),
+        is_over=values[-1] - statistics.fmean(values[:begin]) < rise / 2,
     )
 
 

@@ -41,7 +41,8 @@ def machine_answer(
     tonight = levels.tonight(today.times_s, policy)
     shared = tonight.shared.get(framework)
     few = len(tonight.limits) < policy.rule.least_cases
-    drifted = [replace(one, than="at first") for one in drifts(earlier, today, tonight)]
+    risen = drifts(earlier, today, tonight)
+    drifted = [replace(one, than="at first") for one in risen if not one.is_over]
     known = None if few or shared is None else shared
     text = f"{framework}: {_together(known, len(earlier), policy)}"
     return Answer(

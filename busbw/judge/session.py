@@ -129,12 +129,12 @@ class Circumstances:
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline, `lost` says why measuring ended early;
     `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
-    latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
-    update takes both. Sizes next to each other differ `noisier` times as much as usual; a NOISY
-    case with a limit below `blind` was judged all the same. `machine` is what a locked reference
-    says of the machine, None without one, and `stack_changes` are what tonight's stack has other
-    than it. `expecting`: cases are compared with baselines. `accepting`: a measurement becomes the
-    baseline where there is none.
+    latency or bandwidth lost, `drifted` which levels rose since they were accepted, `over` which of
+    them are back; `accepted`: an update takes both. Sizes next to each other differ `noisier` times
+    as much as usual; a NOISY case with a limit below `blind` was judged all the same. `machine` is
+    what a locked reference says of the machine, None without one, and `stack_changes` are what
+    tonight's stack has other than it. `expecting`: cases are compared with baselines. `accepting`:
+    a measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -145,6 +145,7 @@ class Circumstances:
     fallen_back: tuple[str, ...] = ()
     lost: str = ""
     suspected: tuple[str, ...] = ()
+    over: str = ""
     slower: tuple[str, ...] = ()
     drifted: str = ""
     noisier: float = 1.0
@@ -183,7 +184,7 @@ def judge_session(
     }
     found = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
     more = [limits_text(verdicts)] if found.outcomes[0] in _JUDGED else []
-    more += [within_text(verdicts), answers]
+    more += [within_text(verdicts), about.over, answers]
     accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
     more += [f"accepted: {accepted}"] if accepted else []
     text = "; ".join(filter(None, (found.text, *more)))
@@ -307,7 +308,9 @@ def _reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> Iterator[str]:
     yield from _without_times(verdicts, measurements, about)
-    short = [m.case.name for m in measurements if 0 < m.launches < about.launches]
+    failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
+    whole = [m for m in measurements if m.case not in failed]
+    short = [m.case.name for m in whole if 0 < m.launches < about.launches]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {about.launches} launches, first {short[0]}"

@@ -24,6 +24,7 @@ from busbw.model import (
     Outcome,
     SessionOutcome,
     Spec,
+    Verdict,
     moment_text,
 )
 
@@ -90,6 +91,7 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
         if settings.update_baselines:
             wanted, notes = _wanted(judged, measured)
             saved = _save(measured, wanted, draft)
+            notes += [_refused(one, settings.accept_regression) for one in saved.refusals]
         if settings.rebase:
             cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
             occasion = _occasion(measured, settings.rebase)
@@ -97,11 +99,17 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
         if settings.prune_baselines:
             occasion = _occasion(measured, "pruned")
             changes += baselines.prune(draft, _asked(measured), occasion=occasion)
-    refused = [refusal.text for refusal in saved.refusals]
-    found = Written(judged=judged, changes=(*saved.changes, *changes), notes=(*notes, *refused))
-    if refused:
+    found = Written(judged=judged, changes=(*saved.changes, *changes), notes=tuple(notes))
+    if saved.refusals and not settings.accept_regression:
         return found, pytest.ExitCode.TESTS_FAILED
     return _with_locks(found, measured, wanted), None
+
+
+def _refused(refusal: baselines.Refusal, reason: str) -> str:
+    """What was not written, and what would accept it."""
+    if reason:
+        return f"{refusal.text}; it is {refusal.why}: -k with its name accepts it"
+    return f'{refusal.text}; --accept-regression "why" accepts it'
 
 
 def _with_locks(
@@ -134,7 +142,6 @@ def _save(
         occasion=_occasion(measured, settings.accept_regression),
         rules=baselines.Rules(
             budget=judge.POLICIES[device].budget,
-            accept_regression=bool(settings.accept_regression),
             only_new=settings.update_baselines == "new",
         ),
     )
@@ -169,6 +176,7 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted
         if outcome is Outcome.NOISY:
             notes.append(f"{job.case.name}: the baseline was not written: NOISY")
             continue
+        why, takes_loss = _reason(judged, spec, job)
         found.append(
             baselines.Accepted(
                 key=job.key,
@@ -176,9 +184,31 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted
                 times_s=_times_s(measurement),
                 append=not _is_new_level(judged, spec, job, policy.budget),
                 memory_limit_bytes=settings.memory_limit_bytes,
+                why=why,
+                takes_loss=takes_loss,
             )
         )
     return found, notes
+
+
+# What a reason accepts of a case by itself.
+_LOST = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)
+
+
+def _reason(judged: Judged, spec: Spec, job: TimedJob) -> tuple[str, bool]:
+    """Why a case is stored, and whether the reason that was given accepts that it lost.
+
+    It does for what is worse by itself, as a part of what moved, or named; and not for a case that
+    happens to be slower tonight.
+    """
+    outcome, settings = judged.verdicts[spec].outcome, judged.settings
+    why = outcome.value
+    if job.case in judged.moved:
+        why = "moved with others" if outcome is Outcome.PASS else f"{why}, moved with others"
+    elif settings.names_cases and outcome is Outcome.PASS:
+        why = f"{why}, named"
+    accepts = outcome in _LOST or job.case in judged.moved or settings.names_cases
+    return why, bool(settings.accept_regression) and accepts
 
 
 def _is_new_level(judged: Judged, spec: Spec, job: TimedJob, budget: float) -> bool:
@@ -188,17 +218,24 @@ def _is_new_level(judged: Judged, spec: Spec, job: TimedJob, budget: float) -> b
     with a reason, a loss or a gain beyond the budget. Without a reason such a loss is refused.
     """
     verdict, stored = judged.verdicts[spec], job.stored.baseline
-    if job.case in judged.moved:
+    named = judged.settings.names_cases and judged.settings.accept_regression
+    if job.case in judged.moved or (named and _is_beyond(job, verdict, budget)):
         return True
     if verdict.outcome not in (Outcome.REGRESSED, Outcome.IMPROVED):
         return verdict.outcome is not Outcome.PASS
     if stored is None or stored.pinned_s is None or verdict.now is None:
         return True
-    now_s, pinned_s = verdict.now.median_s, stored.pinned_s
     if verdict.outcome is Outcome.IMPROVED:
-        return baselines.beyond(pinned_s, now_s, budget)
-    lost = baselines.beyond(now_s, pinned_s, budget)
-    return lost or bool(judged.settings.accept_regression)
+        return baselines.beyond(stored.pinned_s, verdict.now.median_s, budget)
+    return _is_beyond(job, verdict, budget) or bool(judged.settings.accept_regression)
+
+
+def _is_beyond(job: TimedJob, verdict: Verdict, budget: float) -> bool:
+    """Whether today lies beyond what the pinned level may lose."""
+    stored = job.stored.baseline
+    if stored is None or stored.pinned_s is None or verdict.now is None:
+        return False
+    return baselines.beyond(verdict.now.median_s, stored.pinned_s, budget)
 
 
 def _times_s(measurement: Measurement) -> tuple[float, ...]:

@@ -52,6 +52,22 @@ def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
     return {"busbw": "; ".join(hints)} if hints else {}
 
 
+def of_keyword(keyword: str, selected: Sequence[tuple[str, str]]) -> str:
+    """Of a payload that is part of others', as 4K is of 64K, how to name it alone; or "".
+
+    `selected` has dtype and payload of each case.
+    """
+    others = dict.fromkeys(size for _, size in selected if size != keyword)
+    alone = dict.fromkeys(f"{dtype}-{keyword}" for dtype, size in selected if size == keyword)
+    if not (_SIZE.fullmatch(keyword) and others and alone):
+        return ""
+    named = " or ".join(alone)
+    return (
+        f"busbw: -k {keyword} selects {', '.join(others)}, too; "
+        f'-k "{named}" selects {keyword} alone'
+    )
+
+
 def check_paths(paths: Sequence[str]) -> None:
     """Raise ValueError for a size among the paths of tests: lists were written with spaces."""
     for path in paths:

@@ -137,7 +137,8 @@ def judged(measured: Measured, skip: str) -> Judged:
             lost=measured.lost,
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
-            drifted=judge.drift_text(drifted),
+            drifted=judge.drift_text([one for one in drifted if not one.is_over]),
+            over=judge.drift_text([one for one in drifted if one.is_over]),
             blind=_blind(resolved, policy),
             noisier=max((one.noisier for one in tonight.values()), default=1.0),
             accepted=resolved.settings.update_baselines == "all",
@@ -151,7 +152,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         verdicts=verdicts,
         observed=measured,
         groups=groups,
-        moved=_moved(measured, drifted, slower=bool(slower)),
+        moved=_moved(measured, drifted, tonight),
     )
 
 
@@ -204,12 +205,26 @@ def _drifted(
     )
 
 
-def _moved(measured: Measured, drifted: Sequence[judge.Drift], *, slower: bool) -> frozenset[Case]:
-    """The cases that drifted, or all of them: where they share it, or a reason accepts it."""
-    accepts = bool(slower and measured.resolved.settings.accept_regression)
-    if accepts or any(one.case is None for one in drifted):
-        return frozenset(job.case for _, job in _jobs(measured))
-    return frozenset(one.case for one in drifted if one.case is not None)
+def _moved(
+    measured: Measured,
+    drifted: Sequence[judge.Drift],
+    tonight: Mapping[EnvironmentKey, judge.Tonight],
+) -> frozenset[Case]:
+    """The cases that drifted, by themselves or with all of their framework.
+
+    A reason also accepts those of a framework that is slower as a whole.
+    """
+    there = [one for one in drifted if not one.is_over]
+    frameworks = {one.framework for one in there if one.case is None}
+    if measured.resolved.settings.accept_regression:
+        parts = (one.shared.items() for one in tonight.values())
+        frameworks |= {name for part in parts for name, shared in part if shared.is_slower}
+    cases = {one.case for one in there if one.case is not None}
+    return frozenset(
+        job.case
+        for _, job in _jobs(measured)
+        if job.case in cases or job.case.framework in frameworks
+    )
 
 
 def given_up(

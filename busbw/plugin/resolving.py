@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,8 +85,18 @@ def resolved(
         stored_frameworks=frozenset()
         if settings.against is not None
         else baselines.frameworks_at(settings.baselines, environment.key),
-        notes=tuple(dict.fromkeys(nearest)),
+        notes=(*dict.fromkeys(nearest), *_joined(levels.values())),
     )
+
+
+def _joined(levels: Iterable[judge.Levels]) -> Iterator[str]:
+    """That sessions of an hour count as one, where there are such."""
+    several = [len(one.parts) for level in levels for one in level.sessions if one.parts]
+    if several:
+        yield (
+            "earlier sessions that began within an hour of each other count as one: "
+            f"{sum(several)} are {len(several)} here"
+        )
 
 
 def _plan(settings: Settings) -> Plan:

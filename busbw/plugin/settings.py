@@ -61,6 +61,7 @@ class Settings:
     """What the user asked for, checked.
 
     `locks_reference`: with new baselines the stack is locked that they were measured with.
+    `names_cases`: `-k` selects which.
     `processes` run every program together, each with its part of the `ranks`; `agents` start them.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `asked` is the grid, including them;
@@ -88,6 +89,7 @@ class Settings:
     baselines: Path
     update_baselines: str
     accept_regression: str
+    names_cases: bool
     prune_baselines: bool
     rebase: str
     require_baselines: bool
@@ -153,6 +155,7 @@ def _settings(config: pytest.Config) -> Settings:
         baselines=root,
         update_baselines=updates_of(config.getoption("update_baselines"), UPDATES),
         accept_regression=_accept_regression(config),
+        names_cases=bool(config.getoption("keyword", default="")),
         prune_baselines=config.getoption("prune_baselines"),
         rebase=_reason(config, "rebase"),
         require_baselines=_require_baselines(config),

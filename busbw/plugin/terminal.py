@@ -16,8 +16,9 @@ import pytest
 
 from busbw import judge, report, stats
 from busbw.driver import Job, Progress
-from busbw.model import CompiledVerdict, Compiler, Verdict, plural
+from busbw.model import CompiledVerdict, Compiler, CompileSpec, Verdict, payload_text, plural
 
+from . import hints
 from .compilers import FAMILIES, CompileSettings, missing
 from .session import (
     SESSION,
@@ -41,8 +42,12 @@ def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
     """What will be measured, if anything is; the device is not known before the probe."""
+    specs = [spec for spec in map(spec_of, items) if spec is not None]
+    timed = [spec.spec if isinstance(spec, CompileSpec) else spec for spec in specs]
+    named = [(spec.dtype, payload_text(spec.payload_bytes)) for spec in timed]
+    hint = hints.of_keyword(config.getoption("keyword", ""), named)
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    return [_header(config)] if shown and any(map(spec_of, items)) else []
+    return [*filter(None, (_header(config), hint))] if shown and specs else []
 
 
 def _header(config: pytest.Config) -> str:
@@ -232,7 +237,10 @@ class _Section:
         return programs or timed
 
     def _write_changes(self, written: Written) -> None:
-        changes = [(str(c.path), c.case, c.before, c.after) for c in written.changes]
+        changes = [
+            (str(c.path), c.case, c.before, c.after, f"{c.why}, re-pinned" if c.lost else c.why)
+            for c in written.changes
+        ]
         self._tables(report.change_tables(changes))
         compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
         for text in report.compiled_change_lines(compiled):

@@ -47,6 +47,7 @@ _CHANGES = (
     Column("case", width=16, left=True),
     Column("before", left=True),
     Column("after", text="-> {}".format, left=True),
+    Column("why", left=True, gap=2),
 )
 _CURVE_TITLE = "latency + payload / bandwidth, fitted to all payloads:"
 _CURVE_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=True, gap=2))
@@ -167,25 +168,28 @@ def measured_table(found: Sequence[tuple[Case, Summary]], launches: int) -> Tabl
 
 
 def change_tables(
-    changes: Sequence[tuple[str, Case, Baseline | None, Baseline | None]],
+    changes: Sequence[tuple[str, Case, Baseline | None, Baseline | None, str]],
 ) -> list[Table]:
-    """A table for each file; None: there was no baseline, or it was removed."""
+    """A table for each file, with why each was written; None: there was none, or it was removed."""
     return [
         Table(
             title=TextLine(f"baselines written: {path}"),
             columns=_CHANGES,
-            rows=rows_of(_values(case, before, after) for _, case, before, after in group),
+            rows=rows_of(_values(*change[1:]) for change in group),
             indent=4,
         )
         for path, group in itertools.groupby(changes, key=lambda change: change[0])
     ]
 
 
-def _values(case: Case, before: Baseline | None, after: Baseline | None) -> dict[str, object]:
+def _values(
+    case: Case, before: Baseline | None, after: Baseline | None, why: str
+) -> dict[str, object]:
     return {
         "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
         "before": _baseline_text(case, before),
         "after": _baseline_text(case, after),
+        "why": why or None,
     }
 
 
@@ -236,13 +240,21 @@ def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
 
 
 def _figures(group: CurveGroup) -> str:
-    latency = seconds_text(group.now.latency_s, digits=3)
+    latency = _latency_text(group.now)
     bandwidth = rate_text(group.now.bandwidth_bytes_per_s)
     if group.before is not None:
-        latency = f"{seconds_text(group.before.latency_s, digits=3)} -> {latency}"
+        before = _latency_text(group.before)
+        latency = latency if before == latency else f"{before} -> {latency}"
         bandwidth = f"{rate_text(group.before.bandwidth_bytes_per_s)} -> {bandwidth}"
     error = f"fit error {100 * group.now.rms_log_error:.0f} %"
     return f"latency {latency}, bandwidth {bandwidth} ({error})"
+
+
+def _latency_text(curve: CurveFigures) -> str:
+    """A curve through times in proportion to the payload has none that can be seen."""
+    return (
+        seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
+    )
 
 
 def compiled_change_lines(

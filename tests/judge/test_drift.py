@@ -149,7 +149,12 @@ def test_today_counts_and_a_case_that_was_not_measured_today_is_not_said() -> No
 
 def _drift(**changes: object) -> Drift:
     ordinary = Drift(
-        case=build.case(), log_ratio=math.log(1.034), began=FIRST, sessions=5, changes=("a 1 -> 2",)
+        framework="jax",
+        case=build.case(),
+        log_ratio=math.log(1.034),
+        began=FIRST,
+        sessions=5,
+        changes=("a 1 -> 2",),
     )
     return replace(ordinary, **changes)  # type: ignore[arg-type]
 
@@ -160,9 +165,18 @@ def test_the_words_have_the_loss_the_night_and_what_changed_there() -> None:
         "5 sessions ago; what changed there: a 1 -> 2"
     )
     assert _drift(case=None, changes=()).text == (
-        "all cases together are 3.4 % slower than accepted since 2026-01-02, "
+        "all cases of jax are 3.4 % slower than accepted since 2026-01-02, "
         "5 sessions ago; what changed there: nothing that is known"
     )
+
+
+def test_a_night_that_is_back_is_told_as_such_and_has_not_drifted() -> None:
+    device = Device(seed=1)
+    sessions = [device.night(at, 1.002**at if at < 39 else 1.0) for at in range(40)]
+    (shared,) = _drifts(sessions)
+    assert shared.is_over and not _drifts(sessions[:-1])[0].is_over
+    back = "all cases of jax are back, after being 3.4 % slower since 2026-01-02"
+    assert _drift(case=None, is_over=True).text == back
 
 
 def test_three_are_named_and_the_others_counted() -> None:

@@ -26,6 +26,7 @@ def settings(root: Path, **changes: Any) -> Settings:
         "update_baselines": "all",
         "locks_reference": False,
         "accept_regression": "",
+        "names_cases": False,
         "rebase": "",
         "prune_baselines": False,
         "memory_limit_bytes": None,
@@ -97,24 +98,72 @@ def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
     assert written.changes == ()
 
 
+WHY: dict[str, Any] = {"accept_regression": "why"}
+NAMED = {**WHY, "names_cases": True}
+NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
+
+# By outcome and time over the pinned one, what becomes of a stored session of 1 ms: another joins
+# it, replaces it, is refused, or is left; plainly, with a reason, named, =new and =improved.
+TABLE = {
+    (Outcome.PASS, 1.05): ("joins", "joins", "joins", "left", "left"),
+    (Outcome.PASS, 1.6): ("refused", "left", "replaces", "left", "left"),
+    (Outcome.IMPROVED, 0.9): ("joins", "joins", "joins", "left", "joins"),
+    (Outcome.IMPROVED, 0.5): ("replaces", "replaces", "replaces", "left", "replaces"),
+    (Outcome.REGRESSED, 1.2): ("joins", "replaces", "replaces", "left", "left"),
+    (Outcome.REGRESSED, 3.0): ("refused", "replaces", "replaces", "left", "left"),
+    (Outcome.NOISY, 1.1): ("left", "left", "left", "left", "left"),
+    (Outcome.NOISY, 1.4): ("left", "left", "left", "left", "left"),
+    (Outcome.FAILED, 1.0): ("left", "left", "left", "left", "left"),
+    (Outcome.SKIPPED, 1.0): ("left", "left", "left", "left", "left"),
+}
+
+
 @pytest.mark.parametrize(
-    ("outcome", "now_s", "changes", "sessions"),
+    ("outcome", "ratio", "asked", "becomes"),
     [
-        (Outcome.PASS, 1.05e-3, {}, 2),
-        (Outcome.PASS, 1.05e-3, {"accept_regression": "why"}, 2),
-        (Outcome.IMPROVED, 0.9e-3, {}, 2),
-        (Outcome.IMPROVED, 0.5e-3, {}, 1),
-        (Outcome.REGRESSED, 1.2e-3, {}, 2),
-        (Outcome.REGRESSED, 1.2e-3, {"accept_regression": "why"}, 1),
+        (outcome, ratio, asked, becomes)
+        for (outcome, ratio), row in TABLE.items()
+        for asked, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
     ],
 )
-def test_what_chance_can_give_joins_what_is_stored_and_anything_else_replaces_it(
-    tmp_path: Path, outcome: Outcome, now_s: float, changes: dict[str, Any], sessions: int
+def test_what_becomes_of_a_stored_session(
+    tmp_path: Path, outcome: Outcome, ratio: float, asked: dict[str, Any], becomes: str
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
-    write(judged(tmp_path, outcome=outcome, times_s=(now_s,), **changes))
-    assert _sessions(tmp_path)[-1] == (now_s,)
-    assert len(_sessions(tmp_path)) == sessions
+    now_s = round(1e-3 * ratio, 9)
+    written, exit_code = accepted(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
+    sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
+    assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
+    assert (exit_code is pytest.ExitCode.TESTS_FAILED) == (becomes == "refused")
+    assert all(change.why for change in written.changes)
+
+
+def test_a_reason_accepts_no_case_that_only_happens_to_be_slower(tmp_path: Path) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    (note,) = write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1.6e-3,), **WHY)).notes
+    assert "30.0 % above the 1 ms pinned" in note
+    assert note.endswith("; it is PASS: -k with its name accepts it")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "moved", "changes", "why", "lost"),
+    [
+        (Outcome.REGRESSED, False, WHY, "REGRESSED", True),
+        (Outcome.PASS, True, WHY, "moved with others", True),
+        (Outcome.REGRESSED, True, WHY, "REGRESSED, moved with others", True),
+        (Outcome.PASS, False, NAMED, "PASS, named", True),
+        (Outcome.NO_BASELINE, False, {}, "NO_BASELINE", False),
+    ],
+)
+def test_a_change_says_why_it_was_written_and_whether_it_lost(
+    tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], why: str, lost: bool
+) -> None:
+    if lost:
+        write(judged(tmp_path, times_s=(1e-3,)))
+    now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
+    now = replace(now, moved=frozenset({build.case()} if moved else ()))
+    (change,) = write(now).changes
+    assert (change.why, change.lost) == (why, lost)
 
 
 def test_what_drifted_replaces_what_is_stored_although_it_passed(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     assert ran.results is not None and ran.results["session"]["outcome"] == "DRIFT"
     night = nightly.days_ago(3)[:10]
     said = (
-        rf"DRIFT: all cases together are 1\.[6-9]\d* % slower than accepted since {night}, "
+        rf"DRIFT: all cases of fake are 1\.[6-9]\d* % slower than accepted since {night}, "
         r"4 sessions ago; what changed there: fake 0\.9 -> 1"
     )
     assert re.search(said, ran.text), ran.text
@@ -179,7 +179,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     _drifted(folder)
     ran = folder.updated(SEVEN, "--history=history")
     assert "FINE: 7 cases measured" in ran.text
-    assert "; accepted: all cases together are 1." in ran.text
+    assert "; accepted: all cases of fake are 1." in ran.text
     (path,) = folder.baseline_files
     entries = json.loads(path.read_text())["entries"]
     assert {len(entry["sessions"]) for entry in entries} == {1}
@@ -193,7 +193,7 @@ def test_a_drift_is_not_accepted_by_an_update_of_what_is_new(folder: Folder) -> 
     _drifted(folder)
     before = [path.read_bytes() for path in folder.baseline_files]
     ran = folder.run(SEVEN, "--history=history", "--update-baselines=new", exit_code=1)
-    assert "note: no baseline was written: DRIFT: all cases together" in ran.text
+    assert "note: no baseline was written: DRIFT: all cases of fake" in ran.text
     assert [path.read_bytes() for path in folder.baseline_files] == before
 
 

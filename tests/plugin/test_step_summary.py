@@ -77,7 +77,7 @@ def test_a_level_that_changed_is_shown_with_its_night_and_what_changed_then(
     folder.script(**TPU, cases=[{"slower": 1.05}])
     folder.run(SEVEN, "--history=history", exit_code=1)
     lines = _summary(folder, "results.json", _history(folder))
-    assert lines[2].startswith("**DRIFT**: all cases together are ")
+    assert lines[2].startswith("**DRIFT**: all cases of fake are ")
     assert lines[4] == "None of 7 changed: 7 PASS."
     head, _, machine, *_, row = lines[lines.index("</details>") + 2 :]
     assert head.startswith("### Levels that changed since ")

@@ -46,16 +46,19 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
     case = build.case(payload_bytes=2**20)
     lines = change_lines(
         [
-            ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3)),
-            ("a.json", case, build.baseline(1e-3), build.baseline()),
-            ("b.json", case, build.baseline(), build.baseline(1e-3)),
+            ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
+            ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
+            ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
         ]
     )
     assert [line for line in lines if line.startswith("baselines")] == [
         "baselines written: a.json",
         "baselines written: b.json",
     ]
-    assert "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 session, pinned 2 ms)" in lines[2]
+    assert (
+        "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 session, pinned 2 ms)  NO_BASELINE"
+        in lines[2]
+    )
     assert "float32 1M" in lines[2]
     assert (
         "1 ms (1.573 GB/s busbw, 1 launch of 1 session, pinned 1 ms) -> out of memory" in lines[3]
@@ -64,7 +67,7 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
 
 
 def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
-    lines = change_lines([("a.json", build.case(), None, build.baseline(1e-3, 2e-3))])
+    lines = change_lines([("a.json", build.case(), None, build.baseline(1e-3, 2e-3), "PASS")])
     assert "none -> 1.5 ms" in lines[-1]
 
 
