@@ -1,6 +1,6 @@
 """The same programs compiled for chips that need not be attached. Only with --topology."""
 
 
-def test_compiled(compiled):
+def test_compiled(busbw_compiled):
     """It compiles, fits in memory, and has the same collective and algorithm as its baseline."""
-    assert not compiled.failed
+    assert not busbw_compiled.failed

@@ -17,6 +17,7 @@ from .store import (
     find_published,
     frameworks_at,
     frameworks_below,
+    other_ranks,
     read_published,
 )
 from .timed import TIMED, Document
@@ -48,6 +49,7 @@ __all__ = [
     "frameworks_at",
     "frameworks_below",
     "has_compiled",
+    "other_ranks",
     "prune",
     "read_json",
     "read_published",

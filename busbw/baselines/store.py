@@ -82,6 +82,23 @@ def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     return _frameworks((root / key.folder).glob("*.*.*.json"))
 
 
+def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
+    """By the numbers of ranks of this kind of device that have baselines, the day of the newest.
+
+    Empty where `key` itself has some. Raises BaselineError for a file that cannot be read.
+    """
+    if frameworks_at(root, key):
+        return {}
+    found: dict[int, str] = {}
+    for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
+        if _frameworks([path]):
+            contents = contents_of(path)
+            days = [found.get(contents.key.ranks, ""), *(one.date for one in contents.baselines)]
+            found[contents.key.ranks] = max(days)
+    found.pop(key.ranks, None)
+    return found
+
+
 def frameworks_below(root: Path) -> frozenset[str]:
     """The frameworks that have baselines on any key below `root`."""
     return _frameworks(root.glob("*/*/*.*.*.json"))

@@ -1,8 +1,8 @@
 """The folder of the history: a file for each year and machine, appended to under a lock.
 
 A session's lines are written with one call and flushed to the disk before it is said that they are
-there. A session that is killed meanwhile can leave a torn last line: the next one removes it, and
-says so. Lines that are whole are never changed.
+there. A session that is killed meanwhile can leave a torn last line: the next one moves it to a
+file beside, and says so. What is a whole line stays, also where its newline is lost.
 """
 
 from __future__ import annotations
@@ -84,8 +84,12 @@ def _append(path: Path, content: bytes) -> tuple[str, ...]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
     try:
         end = os.fstat(descriptor).st_size
-        whole = _whole_bytes(descriptor, end)
-        if whole < end:
+        rest = _rest(descriptor, end)
+        whole, notes = end, tuple[str, ...]()
+        if rest and _is_line(rest):
+            content = b"\n" + content
+        elif rest:
+            whole, notes = end - len(rest), (_moved(path, rest),)
             os.ftruncate(descriptor, whole)
         try:
             _write(descriptor, content)
@@ -96,7 +100,7 @@ def _append(path: Path, content: bytes) -> tuple[str, ...]:
             raise
     finally:
         os.close(descriptor)
-    return (_torn(path, end - whole),) if whole < end else ()
+    return notes
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -105,15 +109,37 @@ def _write(descriptor: int, content: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def _whole_bytes(descriptor: int, end: int) -> int:
-    """How many of the first `end` bytes are whole lines."""
+def _rest(descriptor: int, end: int) -> bytes:
+    """What of the first `end` bytes stands after the last newline."""
     begin = max(0, end - _TAIL_BYTES)
-    tail = os.pread(descriptor, end - begin, begin)
-    return begin + tail.rfind(b"\n") + 1
+    return os.pread(descriptor, end - begin, begin).rpartition(b"\n")[2]
 
 
-def _torn(path: Path, count: int) -> str:
-    return f"{path}: a torn last line of {count} bytes, of a session that was killed, is removed"
+def _is_line(text: bytes) -> bool:
+    """Whether it is a whole line, whose newline somebody's editor took away."""
+    try:
+        parsed(text, "the last line")
+    except wire.WireError:
+        return False
+    return True
+
+
+def _moved(path: Path, torn: bytes) -> str:
+    """Move the torn line to a file beside it, and say so. Raises HistoryError for more than one."""
+    if torn.count(b'"session"') > 1 or len(torn) == _TAIL_BYTES:
+        raise HistoryError(
+            f"{path}: after the last newline stand {len(torn)} bytes, which are no single line; "
+            "give each session's case a line of its own"
+        )
+    beside = path.with_name(f"{path.name}.torn")
+    with beside.open("ab") as file:
+        file.write(torn + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return (
+        f"{path}: a torn last line of {len(torn)} bytes, of a session that was killed, is moved "
+        f"to {beside.name}"
+    )
 
 
 def check(root: Path) -> None:
@@ -159,7 +185,7 @@ def _read_folder(folder: Path, since: int = 0) -> Read:
 
 def _read_file(path: Path) -> Read:
     lines, is_torn = _whole_lines(path)
-    note = f"{path}: the last line is torn; the next session that measures here removes it"
+    note = f"{path}: the last line is torn; the next session that measures here moves it away"
     return Read(lines=tuple(line for _, line in lines), notes=(note,) if is_torn else ())
 
 
@@ -174,6 +200,8 @@ def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
     with _errors(path):
         content = path.read_bytes()
     *whole, torn = content.split(b"\n")
+    if torn and _is_line(torn):
+        whole, torn = [*whole, torn], b""
     lines = []
     for number, text in enumerate(whole, 1):
         try:

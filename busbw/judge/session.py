@@ -129,12 +129,12 @@ class Circumstances:
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline, `lost` says why measuring ended early;
     `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
-    latency or bandwidth lost, `drifted` which levels rose since they were accepted, `over` which of
-    them are back; `accepted`: an update takes both. Sizes next to each other differ `noisier` times
-    as much as usual; a NOISY case with a limit below `blind` was judged all the same. `machine` is
-    what a locked reference says of the machine, None without one, and `stack_changes` are what
-    tonight's stack has other than it. `expecting`: cases are compared with baselines. `accepting`:
-    a measurement becomes the baseline where there is none.
+    latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
+    update takes both. `asides` are said and change nothing. Sizes next to each other differ
+    `noisier` times as much as usual; a NOISY case with a limit below `blind` was judged all the
+    same. `machine` is what a locked reference says of the machine, None without one, and
+    `stack_changes` are what tonight's stack has other than it. `expecting`: cases are compared with
+    baselines. `accepting`: a measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -145,7 +145,7 @@ class Circumstances:
     fallen_back: tuple[str, ...] = ()
     lost: str = ""
     suspected: tuple[str, ...] = ()
-    over: str = ""
+    asides: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()
     drifted: str = ""
     noisier: float = 1.0
@@ -184,7 +184,7 @@ def judge_session(
     }
     found = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
     more = [limits_text(verdicts)] if found.outcomes[0] in _JUDGED else []
-    more += [within_text(verdicts), about.over, answers]
+    more += [within_text(verdicts), *about.asides, answers]
     accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
     more += [f"accepted: {accepted}"] if accepted else []
     text = "; ".join(filter(None, (found.text, *more)))

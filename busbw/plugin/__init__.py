@@ -11,10 +11,10 @@ from .benchmark import (
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
 from .items import (
     SessionItem,
-    compiled,
+    busbw_compiled,
+    busbw_verdict,
     pytest_report_teststatus,
     pytest_runtest_makereport,
-    verdict,
 )
 from .options import pytest_addoption
 from .phases import pytest_runtestloop, pytest_sessionfinish
@@ -23,7 +23,8 @@ from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 
 __all__ = [
     "SessionItem",
-    "compiled",
+    "busbw_compiled",
+    "busbw_verdict",
     "pytest_addoption",
     "pytest_benchmark_group_stats",
     "pytest_benchmark_update_json",
@@ -38,5 +39,4 @@ __all__ = [
     "pytest_runtestloop",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
-    "verdict",
 ]

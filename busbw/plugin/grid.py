@@ -35,8 +35,9 @@ from .settings import Settings, how_to_get
 # pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
 # It has none either for which fixture a name means at a node: hence `_fixturemanager`.
 
-# The fixtures that are parametrized: one reads what was measured, one what was compiled.
-MEASURED, COMPILED = "verdict", "compiled"
+# The fixtures that are parametrized: one reads what was measured, one what was compiled. Nobody
+# has one of that name by accident.
+MEASURED, COMPILED = "busbw_verdict", "busbw_compiled"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,7 +47,13 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     Training steps are collected only when asked for: other sessions take no longer than before.
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
-    read = _read_by(collector, name, obj)
+    try:
+        read = _read_by(collector, name, obj)
+    except _ShadowedError as error:
+        known = collector.config.stash.get(SESSION, None)
+        refused = known if isinstance(known, Refused) else Refused(error=f"busbw: {error}")
+        collector.config.stash[SESSION] = refused
+        return _refused(collector.config, refused)
     if not read:
         return None
     collected = begun(collector.config)
@@ -68,6 +75,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     return [] if nothing or other in read else None
 
 
+class _ShadowedError(Exception):
+    """A fixture of somebody else has the name of one of ours."""
+
+
 def _read_by(collector: pytest.Collector, name: str, obj: object) -> frozenset[str]:
     """Which of our fixtures the test `obj` has as parameters; none if it is no test."""
     if not (inspect.isfunction(obj) and isinstance(collector, (pytest.Module, pytest.Class))):
@@ -76,7 +87,14 @@ def _read_by(collector: pytest.Collector, name: str, obj: object) -> frozenset[s
         return frozenset()
     there = {MEASURED, COMPILED}.intersection(inspect.signature(obj).parameters)
     marks = [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
-    return frozenset(one for one in there if _is_ours(collector, one, marks))
+    read = frozenset(one for one in there if not any(one in _parametrized(m) for m in marks))
+    for one in read:
+        if not _is_ours(collector, one, marks):
+            raise _ShadowedError(
+                f"{collector.nodeid}::{name} reads another fixture {one} than busbw's, so that "
+                "nothing would be measured; only one that asks for busbw's may take its name"
+            )
+    return read
 
 
 def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[pytest.Mark]) -> bool:

@@ -37,7 +37,7 @@ RUN_WITHOUT_XDIST = (
 
 
 @pytest.fixture
-def verdict(request: pytest.FixtureRequest) -> Verdict:
+def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
     spec: Spec = request.param
     judged = judged_of(request.config)
@@ -62,7 +62,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 
 
 @pytest.fixture
-def compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
+def busbw_compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
     """The CompiledVerdict of the parameter's CompileSpec; everything is compiled before."""
     spec: CompileSpec = request.param
     judged = judged_of(request.config)
@@ -119,7 +119,7 @@ def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
     }
 
 
-def _read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
+def read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
     """`found`, or NO_VERDICT if a test was skipped before it read its own verdict."""
     unread = [item for item in items if spec_of(item) and VERDICT not in item.stash]
     if not unread:
@@ -139,7 +139,7 @@ class SessionItem(pytest.Item):
         judged = judged_of(self.config)
         if judged is None:
             pytest.fail("nothing was measured or compiled", pytrace=False)
-        found = _read_by_all(judged.session, self.session.items)
+        found = read_by_all(judged.session, self.session.items)
         self.config.stash[SESSION] = replace(judged, session=found)
         self.stash[VERDICT] = found
         if found.failed:

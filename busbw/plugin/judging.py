@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from busbw import judge
+from busbw import baselines, judge
 from busbw.model import (
     Case,
     CompiledVerdict,
@@ -21,6 +21,7 @@ from busbw.model import (
     SessionVerdict,
     Spec,
     Verdict,
+    plural,
 )
 
 from . import accepting, references
@@ -124,6 +125,8 @@ def judged(measured: Measured, skip: str) -> Judged:
     groups = judge.groups_of_cases(list(verdicts.values()), policy, in_turn=resolved.paired)
     verdicts = judge.with_injections(_located(verdicts, groups), measured.measurements)
     drifted, slower = _drifted(measured, tonight), _slower(measured, tonight, groups)
+    elsewhere = _other_ranks(resolved)
+    required = bool(elsewhere) and resolved.settings.require_baselines
     session = judge.judge_session(
         list(verdicts.values()),
         list(measured.measurements.values()),
@@ -133,12 +136,15 @@ def judged(measured: Measured, skip: str) -> Judged:
             accepting=_accepting(resolved.settings),
             asked_to_skip=skip,
             missing=_missing(resolved, verdicts),
-            fallen_back=_fallen_back(resolved),
+            fallen_back=(*_fallen_back(resolved), *([elsewhere] if required else [])),
             lost=measured.lost,
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
             drifted=judge.drift_text([one for one in drifted if not one.is_over]),
-            over=judge.drift_text([one for one in drifted if one.is_over]),
+            asides=(
+                judge.drift_text([one for one in drifted if one.is_over]),
+                "" if required else elsewhere,
+            ),
             blind=_blind(resolved, policy),
             noisier=max((one.noisier for one in tonight.values()), default=1.0),
             accepted=resolved.settings.update_baselines == "all",
@@ -281,6 +287,22 @@ def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str,
         if verdict.outcome is Outcome.SKIPPED and spec.framework in out_of_reach
     }
     return tuple(text for name, text in skipped.items() if name in resolved.stored_frameworks)
+
+
+def _other_ranks(resolved: Resolved) -> str:
+    """Such as ``8 ranks here until 2026-11-20, 7 today``, where nobody asked for other ranks.
+
+    That is where this kind of device has baselines of another number of ranks, and none of today's.
+    """
+    settings, key = resolved.settings, resolved.environment.key
+    asked = settings.ranks or settings.asked.mesh or settings.agents or settings.processes > 1
+    if asked or resolved.paired or not resolved.jobs:
+        return ""
+    found = baselines.other_ranks(settings.baselines, key)
+    if not found:
+        return ""
+    ranks, day = max(found.items(), key=lambda one: one[1])
+    return f"{plural(ranks, 'rank')} here until {day}, {key.ranks} today"
 
 
 def _fallen_back(resolved: Resolved) -> tuple[str, ...]:

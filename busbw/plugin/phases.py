@@ -8,7 +8,7 @@ everything else. Each phase has a file with its name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,6 +22,7 @@ from .accepting import accepted
 from .agents import transport_of
 from .appending import appended
 from .compilers import CompileSettings
+from .items import read_by_all
 from .reporting import with_page, with_results
 from .session import (
     SESSION,
@@ -142,10 +143,22 @@ class _Loop:
         self._config.stash[SESSION] = replace(found, notes=(*self._notes, *found.notes))
 
 
+def _is_red(found: object, items: Sequence[pytest.Item]) -> bool:
+    """Whether promises were made, and not measured, not read, or not kept."""
+    if not any(map(spec_of, items)):
+        return False
+    return not isinstance(found, Judged) or read_by_all(found.session, items).failed
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Write the results and, on request, baselines; nothing after an interrupt."""
     judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
-    if under_xdist(session.config) or not isinstance(judged, Judged):
+    if under_xdist(session.config) or session.config.option.collectonly:
+        return
+    if exitstatus == pytest.ExitCode.OK and _is_red(judged, session.items):
+        # Somebody's own hook ran the tests, or none, and says that all is well.
+        session.exitstatus = exitstatus = failed
+    if not isinstance(judged, Judged):
         return
     measured = judged.observed if isinstance(judged.observed, Measured) else None
     is_there = bool(judged.compiled) or (measured is not None and bool(measured.measurements))

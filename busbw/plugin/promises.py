@@ -57,6 +57,14 @@ class _Promises:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """One error for all, where an ini file asks pytest-xdist for several processes."""
+        if config.getoption("numprocesses", None):
+            raise pytest.UsageError(
+                "busbw: it measures alone on the machine, and pytest-xdist is asked for several "
+                "processes at once (-n, perhaps in addopts); -n0 turns that off"
+            )
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Skip what is next to the folder and those above, such as all of site-packages."""

@@ -91,7 +91,9 @@ def resolved(
 
 def _joined(levels: Iterable[judge.Levels]) -> Iterator[str]:
     """That sessions of an hour count as one, where there are such."""
-    several = [len(one.parts) for level in levels for one in level.sessions if one.parts]
+    sessions = (one for level in levels for one in level.sessions)
+    moments = [len({part.began for part in one.parts}) for one in sessions]
+    several = [count for count in moments if count > 1]
     if several:
         yield (
             "earlier sessions that began within an hour of each other count as one: "

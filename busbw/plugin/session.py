@@ -303,5 +303,5 @@ def under_xdist(config: pytest.Config) -> bool:
 def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
     """The spec whose verdict a perf item reads; None for any other item."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    found = parameters.get("verdict", parameters.get("compiled"))
+    found = parameters.get("busbw_verdict", parameters.get("busbw_compiled"))
     return found if isinstance(found, (Spec, CompileSpec)) else None

@@ -186,8 +186,18 @@ def _asked(
     )
 
 
+# What is accepted is said of these, when they are given empty, too.
+_SAYING_MORE = ("baselines", "fail_above", "launches")
+
+
 def _text(config: pytest.Config, option: Option) -> str:
     given = config.getoption(option.name)
+    is_empty = given is not None and not str(given).strip()
+    if is_empty and not option.default and option.name not in _SAYING_MORE:
+        raise ValueError(
+            f"{flag(option.name)}: it is given empty, as by a variable that is not set; "
+            "leave it out for the default"
+        )
     text = str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
     return one_of(option.name, text, option.choices, option.names) if option.choices else text
 

@@ -72,22 +72,46 @@ def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
         history.read_all(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("cut", [1, 40, 300])
-def test_a_torn_last_line_is_said_and_removed_by_the_next_session(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("cut", [2, 40, 300])
+def test_a_torn_last_line_is_said_and_moved_away_by_the_next_session(
+    tmp_path: Path, cut: int
+) -> None:
     path, _ = history.append(tmp_path, KEY, session(_FIRST))
     os.truncate(path, path.stat().st_size - cut)
     found = history.read(tmp_path, KEY)
     assert [one.session for one in found.lines] == [_FIRST]
     assert found.notes == (
-        f"{path}: the last line is torn; the next session that measures here removes it",
+        f"{path}: the last line is torn; the next session that measures here moves it away",
     )
-    torn = len(path.read_bytes().rpartition(b"\n")[2])
+    torn = path.read_bytes().rpartition(b"\n")[2]
     _, notes = history.append(tmp_path, KEY, session(_SECOND))
     assert notes == (
-        f"{path}: a torn last line of {torn} bytes, of a session that was killed, is removed",
+        f"{path}: a torn last line of {len(torn)} bytes, of a session that was killed, is moved to "
+        f"{path.name}.torn",
     )
+    assert path.with_name(f"{path.name}.torn").read_bytes() == torn + b"\n"
     assert _names(tmp_path) == [_FIRST, _SECOND, _SECOND]
     assert history.read(tmp_path, KEY).notes == ()
+
+
+def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - 1)
+    assert history.read(tmp_path, KEY).lines == tuple(session(_FIRST))
+    assert history.read(tmp_path, KEY).notes == ()
+    _, notes = history.append(tmp_path, KEY, session(_SECOND))
+    assert notes == () and path.read_bytes().startswith(whole)
+    assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
+
+
+def test_lines_without_any_newline_are_refused_and_not_one_is_lost(tmp_path: Path) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    joined = path.read_bytes().replace(b"\n", b" ")
+    path.write_bytes(joined)
+    with pytest.raises(HistoryError, match="which are no single line; give each"):
+        history.append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes() == joined
 
 
 def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:

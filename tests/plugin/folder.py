@@ -148,9 +148,10 @@ class Folder:
         """Let permissions hold in the sessions that follow, whoever runs this test."""
         self._before = (sys.executable, str(_LAUNCHER))
 
-    def run(self, *options: str, exit_code: int) -> Ran:
+    def run(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """One small session with the fake back end and no cache; its exit code is checked."""
-        return self.pytest(*FAKE, *WITHOUT_CACHE, *options, exit_code=exit_code)
+        given = (*FAKE, *WITHOUT_CACHE, *options)
+        return self.pytest(*given, exit_code=exit_code, reports=reports)
 
     def pytest(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """A session with these options and no others but those of the reports."""

@@ -28,7 +28,7 @@ def filled(folder: Folder) -> dict[Path, bytes]:
 def test_where_the_third_file_does_not_fit_none_is_written(folder: Folder) -> None:
     before = filled(folder)
     (large,) = before
-    ran = folder.run("--update-baselines", *THREE, "--junitxml=", "--results=", exit_code=1)
+    ran = folder.run("--update-baselines", *THREE, reports=False, exit_code=1)
     assert f"ERROR: no baseline was written: {large}: File too large" in ran.text
     assert "baselines written" not in ran.text
     assert "FINE: " in ran.text
@@ -38,7 +38,7 @@ def test_where_the_third_file_does_not_fit_none_is_written(folder: Folder) -> No
 @pytest.mark.exhaustive
 def test_where_all_fit_all_are_written(folder: Folder) -> None:
     folder.fill_disk(LEFT)
-    folder.run("--update-baselines", *THREE, "--junitxml=", "--results=", exit_code=0)
+    folder.run("--update-baselines", *THREE, reports=False, exit_code=0)
     assert len(folder.baseline_files) == 3
 
 
@@ -62,7 +62,7 @@ def test_where_an_update_does_not_fit_nothing_is_pruned_either(folder: Folder) -
     before = contents(folder)
     folder.fill_disk(64)
     asked = ("--update-baselines", "--prune-baselines", "--payloads=1M", "--launches=2")
-    ran = folder.run(*asked, "--junitxml=", "--results=", exit_code=1)
+    ran = folder.run(*asked, reports=False, exit_code=1)
     assert "ERROR: no baseline was written: " in ran.text
     assert contents(folder) == before
 
@@ -96,7 +96,7 @@ def test_upkeep_that_does_not_fit_is_an_error_and_leaves_the_file(
     path.write_text(text.replace('"pinned_us": ', '"pinned_us": 1'))
     before = contents(folder)
     folder.fill_disk(64)
-    asked = (*options, "--payloads=1K", "--launches=2", "--junitxml=", "--results=")
-    ran = folder.run(*asked, exit_code=1)
+    asked = (*options, "--payloads=1K", "--launches=2")
+    ran = folder.run(*asked, reports=False, exit_code=1)
     assert "ERROR: no baseline was written: " in ran.text
     assert contents(folder) == before

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import Folder
 
 # Three lines of a terminal, however many words are accepted.
@@ -109,3 +111,20 @@ def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
     ran = folder.pytest("--update-baselines", "perf", exit_code=4, reports=False)
     assert "--update-baselines: takes 'perf' as its value; write pytest perf" in ran.sentence
     assert "passed" not in ran.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    sweep(
+        [
+            *("hosts", "agents", "listen", "processes", "ranks", "mesh", "axes", "results", "page"),
+            *("history", "topology", "libtpu", "memory-limit", "inject", "secret-file"),
+            *("stack-cache", "host-env", "host-python"),
+        ],
+        in_gate=3,
+    ),
+)
+def test_an_option_that_is_given_empty_is_a_usage_error(folder: Folder, name: str) -> None:
+    """As ``--hosts=$UNSET`` is, which would measure no network."""
+    ran = folder.run(f"--{name}=", exit_code=4, reports=False)
+    assert f"busbw: --{name}: it is given empty" in ran.sentence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.sweep import sweep
@@ -285,3 +287,19 @@ def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
     assert "FINE" not in ran.text
     said = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
     assert f"FAILED: {said}; 2 cases measured in " in ran.text
+
+
+def test_fewer_ranks_than_yesterday_are_said_and_fail_where_baselines_are_required(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    day = json.loads(folder.baseline_files[0].read_text())["entries"][0]["sessions"][0]["date"]
+    folder.script(**{**TPU, "ranks": 7})
+    said = f"8 ranks here until {day}, 7 today"
+    assert f"; {said}" in folder.run(exit_code=0).text
+    assert said not in folder.run("--ranks=7", exit_code=0).text
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.results is not None
+    assert ran.results["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
+    assert said in session_failure(ran)

@@ -255,7 +255,7 @@ def test_a_torn_line_is_said(folder: Folder) -> None:
     (path,) = (folder.path / "history").rglob("*.jsonl")
     path.write_bytes(path.read_bytes() + b'{"schema": 1, "sess')
     ran = folder.run("--history=history", exit_code=0)
-    assert "a torn last line of 19 bytes, of a session that was killed, is removed" in ran.text
+    assert "a torn last line of 19 bytes, of a session that was killed, is moved to 20" in ran.text
     assert len(_lines(folder)) == 2
 
 

@@ -68,5 +68,5 @@ def test_a_folder_instead_of_a_file_is_a_usage_error(folder: Folder) -> None:
 
 
 def test_without_it_no_file_is_written(folder: Folder) -> None:
-    ran = folder.run("--results=", exit_code=0)
+    ran = folder.run(reports=False, exit_code=0)
     assert ran.results is None

@@ -104,7 +104,8 @@ def test_where_the_promises_are_deselected_nothing_is_said_or_measured(beside: F
 
 
 def test_a_fixture_that_changes_ours_reads_ours(folder: Folder) -> None:
-    changed = "import pytest\n\n@pytest.fixture\ndef verdict(verdict):\n    return verdict\n"
+    ours = "busbw_verdict"
+    changed = f"import pytest\n\n@pytest.fixture\ndef {ours}({ours}):\n    return {ours}\n"
     (folder.path / "perf" / "conftest.py").write_text(changed)
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 

@@ -58,9 +58,9 @@ def test_what_other_tests_failed_of_is_shown_where_pytest_shows_it(folder: Folde
 
 def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Folder) -> None:
     path = folder.path / "perf" / "test_own.py"
-    path.write_text("def test_own(verdict):\n    assert verdict.now is None\n")
+    path.write_text("def test_own(busbw_verdict):\n    assert busbw_verdict.now is None\n")
     ran = folder.run("perf/test_own.py", exit_code=1)
-    assert "assert verdict.now is None" in ran.text.split("= FAILURES =")[1]
+    assert "assert busbw_verdict.now is None" in ran.text.split("= FAILURES =")[1]
 
 
 def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(

@@ -62,7 +62,7 @@ def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
 @pytest.mark.exhaustive
 def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
     regressed(folder)
-    test = "import pytest\n\n\ndef test_collective(verdict):\n    pytest.skip('busy')\n"
+    test = "import pytest\n\n\ndef test_collective(busbw_verdict):\n    pytest.skip('busy')\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -71,7 +71,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
 
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
     regressed(folder)
-    test = "def test_collective(verdict):\n    pass\n"
+    test = "def test_collective(busbw_verdict):\n    pass\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
     assert "2 failed" in ran.last_line

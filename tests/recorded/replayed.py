@@ -148,6 +148,8 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
         accept_regression=said.get("accept_regression"),
         memory_limit_bytes=said.get("memory_limit_bytes"),
         fail_above=None,
+        names_cases=False,
+        ranks=4,
         absent_frameworks=tuple(said.get("absent_frameworks", ())),
         writes_baselines=False,
         **more,

@@ -1,0 +1,65 @@
+"""Fixtures and hooks of somebody's own conftest, by accident or in order to be green."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import SLOW, Folder
+
+SHADOW = """
+import pytest
+
+@pytest.fixture
+def {name}():
+    return type("Verdict", (), {{"failed": False}})()
+"""
+PROTOCOL = "def pytest_runtest_protocol(item, nextitem):\n    return True\n"
+LOOP = "def pytest_runtestloop(session):\n    return True\n"
+
+
+def _conftest(folder: Folder, text: str) -> None:
+    (folder.path / "perf" / "conftest.py").write_text(text)
+
+
+def _slower(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.script(**SLOW, cases=[{"slower": 5}])
+
+
+@pytest.mark.parametrize("name", ["verdict", "compiled"])
+def test_an_ordinary_name_of_a_fixture_is_in_nobody_s_way(folder: Folder, name: str) -> None:
+    _slower(folder)
+    _conftest(folder, SHADOW.format(name=name))
+    assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
+
+
+def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
+    _slower(folder)
+    _conftest(folder, SHADOW.format(name="busbw_verdict"))
+    ran = folder.run(exit_code=4)
+    assert "test_collective reads another fixture busbw_verdict than busbw's" in ran.text
+    assert "passed" not in ran.text
+
+
+@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
+    folder: Folder, conftest: str
+) -> None:
+    _slower(folder)
+    _conftest(folder, conftest)
+    ran = folder.run(exit_code=1)
+    assert "1 REGRESSED: fake 1M 5.0" in ran.text
+
+
+@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
+    folder: Folder, conftest: str
+) -> None:
+    folder.with_baselines()
+    _conftest(folder, conftest)
+    assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
+
+
+def test_collecting_alone_is_green(folder: Folder) -> None:
+    assert "test_collective[" in folder.run("--collect-only", "-q", exit_code=0).text
