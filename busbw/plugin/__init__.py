@@ -8,6 +8,7 @@ from .benchmark import (
     pytest_benchmark_update_json,
     pytest_collection_modifyitems,
 )
+from .exit_code import pytest_deselected, pytest_itemcollected, pytest_sessionstart
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
 from .items import (
     SessionItem,
@@ -31,12 +32,15 @@ __all__ = [
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_deselected",
     "pytest_generate_tests",
+    "pytest_itemcollected",
     "pytest_pycollect_makeitem",
     "pytest_report_collectionfinish",
     "pytest_report_teststatus",
     "pytest_runtest_makereport",
     "pytest_runtestloop",
     "pytest_sessionfinish",
+    "pytest_sessionstart",
     "pytest_terminal_summary",
 ]

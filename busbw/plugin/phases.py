@@ -8,7 +8,7 @@ everything else. Each phase has a file with its name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -22,7 +22,7 @@ from .accepting import accepted
 from .agents import transport_of
 from .appending import appended
 from .compilers import CompileSettings
-from .items import read_by_all
+from .exit_code import runs_tests, set_exit_code, unkept
 from .reporting import with_page, with_results
 from .session import (
     SESSION,
@@ -143,21 +143,16 @@ class _Loop:
         self._config.stash[SESSION] = replace(found, notes=(*self._notes, *found.notes))
 
 
-def _is_red(found: object, items: Sequence[pytest.Item]) -> bool:
-    """Whether promises were made, and not measured, not read, or not kept."""
-    if not any(map(spec_of, items)):
-        return False
-    return not isinstance(found, Judged) or read_by_all(found.session, items).failed
-
-
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Write the results and, on request, baselines; nothing after an interrupt."""
     judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
-    if under_xdist(session.config) or session.config.option.collectonly:
+    if not runs_tests(session):
         return
-    if exitstatus == pytest.ExitCode.OK and _is_red(judged, session.items):
+    why = unkept(session) if exitstatus == pytest.ExitCode.OK else ""
+    if why:
         # Somebody's own hook ran the tests, or none, and says that all is well.
-        session.exitstatus = exitstatus = failed
+        exitstatus = failed
+        set_exit_code(session, exitstatus, why)
     if not isinstance(judged, Judged):
         return
     measured = judged.observed if isinstance(judged.observed, Measured) else None
@@ -166,7 +161,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
         return
     written, exit_code = accepted(judged)
     written = with_page(appended(with_results(written)))
-    session.exitstatus = exit_code or exitstatus
-    if written.errors and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = failed
+    if written.errors and not exit_code:
+        exit_code = failed
+    set_exit_code(session, exit_code or exitstatus, why)
     session.config.stash[SESSION] = written

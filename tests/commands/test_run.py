@@ -92,6 +92,13 @@ def test_in_an_empty_folder_it_measures_records_and_compares(bare: Folder, insta
     assert third.code == 0 and f"{name} PASS" in third.text
 
 
+def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
+    (bare.path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
+    said = run(*SMALL)
+    assert said.code == 4
+    assert said.text.count("ERROR") == 1 and "-n0 turns that off" in said.text
+
+
 @pytest.mark.exhaustive
 def test_a_regression_ends_it_with_1_and_what_cannot_be_with_4(bare: Folder) -> None:
     assert run(*SMALL, "--update-baselines").code == 0
@@ -153,7 +160,8 @@ def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder
     assert "busbw/perf" not in said.text
     (folder.path / "test_theirs.py").write_text("def test_theirs(): pass\n")
     said = run("test_theirs.py")
-    assert said.code == 0 and "1 passed" in said.text and "busbw: " not in said.text
+    assert said.code == 1 and "1 passed" in said.text
+    assert said.text.endswith("ERROR: busbw: no test that was run reads a verdict of busbw\n")
 
 
 @pytest.mark.parametrize("options", [("--version",), ("--help",), ("--", "--", "nowhere.py")])

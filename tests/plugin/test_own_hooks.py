@@ -63,3 +63,68 @@ def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
 
 def test_collecting_alone_is_green(folder: Folder) -> None:
     assert "test_collective[" in folder.run("--collect-only", "-q", exit_code=0).text
+
+
+OTHER = """
+import pytest
+
+class Other(pytest.Item):
+    def runtest(self):
+        pass
+
+"""
+REPLACED = (
+    OTHER
+    + """
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    session.items[:] = [Other.from_parent(session, name="other")]
+"""
+)
+GREEN = """
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session):
+    yield
+    session.exitstatus = 0
+"""
+EXIT = """
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    pytest.exit("all is well", returncode=0)
+"""
+UNCONFIGURE = """
+def pytest_sessionstart(session):
+    session.config.session = session
+
+def pytest_unconfigure(config):
+    config.session.exitstatus = 0
+"""
+
+
+def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder) -> None:
+    folder.with_baselines()
+    _conftest(folder, REPLACED)
+    ran = folder.run(exit_code=1)
+    assert "1 passed" in ran.text
+    assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
+
+
+@pytest.mark.parametrize("conftest", [GREEN, EXIT, UNCONFIGURE], ids=["set", "exit", "unconfigure"])
+def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: str) -> None:
+    _slower(folder)
+    _conftest(folder, conftest)
+    assert "ERROR: busbw: " in folder.run(exit_code=1).text
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures-per-test"])
+def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
+    folder.run(option, exit_code=0)
+
+
+def test_deselecting_all_promises_beside_other_tests_is_green(folder: Folder) -> None:
+    (folder.path / "perf" / "test_own.py").write_text("def test_own():\n    pass\n")
+    assert "1 passed" in folder.run("-k", "own", exit_code=0).text
