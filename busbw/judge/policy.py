@@ -115,7 +115,7 @@ class Rule:
     prior_alone: float
     prior_shared: float
     factor: float = 4.07
-    factor_of_one: float = 0.5
+    factor_of_one: float = 0.57
     most_factor: float = 6.7
     factor_shared: float = 3.5
     by_neighbours: bool = False
