@@ -14,7 +14,8 @@ WIDTH = 98
 
 def percent(share: float) -> str:
     """A share as per cent; decimals only near the ends, where they matter."""
-    value = 100 * share
+    # A bound that is 0 may come as a rounding error.
+    value = 100 * share if share > 1e-12 else 0.0
     if 0 < value < 1:
         return f"{value:.1g} %"
     decimals = 1 if 1 <= value < 10 or 90 < value < 100 else 0

@@ -5,26 +5,23 @@ Numbers in, numbers out: how a curve moved is said in `shape`.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 LEAST_SIZES = 4
 LEAST_SPAN = 16
 
-# The half payload is searched from 1/64 of the smallest size to 64 times the largest, first in
-# steps of a factor 4: beyond that, one of the two parts is below the resolution of the clock.
-_MARGIN = 64
-_STEP = 4.0
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_NARROWINGS = 24
-
 # From the smallest size to the largest the fitted time must grow by this many times the fit's
 # error, and by 5 %, else the bandwidth is unknown.
 _LEAST_GROWTH_ERRORS = 3.0
 _LEAST_GROWTH = 0.05
+
+# With this many times the largest size as half payload all sizes take about the same time.
+_FLAT = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,11 +51,10 @@ def fit(points: Mapping[int, float]) -> Curve | None:
     The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel
     Computing 20, 1994): t = latency + S / bandwidth, which he also writes (h + S) / bandwidth
     with the half payload h = latency x bandwidth, at which half of the time is latency. For a
-    given h the logarithm of the bandwidth is just a location of log(t / (h + S)), so only one
-    parameter has to be searched for, and neither part can become negative.
-
-    Errors are those of log time: 10 % have the same weight at every size. The sum of absolute
-    errors is least, so that an outlier (caches bend the curve of a CPU) moves it little.
+    given h the logarithm of the bandwidth is just a location of log(t / (h + S)), and the curve of
+    the least sum of absolute errors, which an outlier moves little (caches bend the curve of a
+    CPU), passes through two of the points. No h below 0 is tried, so that no part is negative.
+    Errors are those of log time: 10 % have the same weight at every size.
 
     None for fewer than 4 sizes or a span below a factor of 16, and where the time grows so little
     over all sizes that the fit's own error could be that growth: the bandwidth is unknown then.
@@ -66,11 +62,10 @@ def fit(points: Mapping[int, float]) -> Curve | None:
     payloads = sorted(points)
     if len(payloads) < LEAST_SIZES or payloads[-1] < LEAST_SPAN * payloads[0]:
         return None
-    log_times = [math.log(points[payload]) for payload in payloads]
-    half_bytes = _least(lambda half: _absolute(half, payloads, log_times), payloads)
-    gaps = _gaps(half_bytes, payloads, log_times)
-    log_transfer = statistics.median(gaps)
-    errors = [gap - log_transfer for gap in gaps]
+    ends = (0.0, _FLAT * payloads[-1])
+    halves = [*ends, *_through_two([(payload, points[payload]) for payload in payloads])]
+    half_bytes = min(halves, key=lambda half: math.fsum(map(abs, _errors(half, points)[1])))
+    log_transfer, errors = _errors(half_bytes, points)
     rms = math.sqrt(statistics.fmean(error * error for error in errors))
     growth = math.log((half_bytes + payloads[-1]) / (half_bytes + payloads[0]))
     if growth < max(_LEAST_GROWTH_ERRORS * rms, _LEAST_GROWTH):
@@ -82,27 +77,15 @@ def fit(points: Mapping[int, float]) -> Curve | None:
     )
 
 
-def _gaps(half_bytes: float, payloads: Sequence[int], log_times: Sequence[float]) -> list[float]:
-    """log(t / (h + S)) by size; on the curve all are the same, the log of the seconds per byte."""
-    return [time - math.log(half_bytes + size) for size, time in zip(payloads, log_times)]
+def _errors(half_bytes: float, points: Mapping[int, float]) -> tuple[float, list[float]]:
+    """log(t / (h + S)) in the middle, which is log(1 / bandwidth), and the rest of it by size."""
+    logs = [math.log(time_s / (half_bytes + size)) for size, time_s in points.items()]
+    middle = statistics.median(logs)
+    return middle, [one - middle for one in logs]
 
 
-def _absolute(half_bytes: float, payloads: Sequence[int], log_times: Sequence[float]) -> float:
-    gaps = _gaps(half_bytes, payloads, log_times)
-    middle = statistics.median(gaps)
-    return math.fsum(abs(gap - middle) for gap in gaps)
-
-
-def _least(loss: Callable[[float], float], payloads: Sequence[int]) -> float:
-    """The half payload of the least loss: the best of a coarse grid, narrowed by golden section."""
-    lowest, highest = payloads[0] / _MARGIN, payloads[-1] * _MARGIN
-    count = math.ceil(math.log(highest / lowest, _STEP)) + 1
-    best = min((lowest * _STEP**power for power in range(count)), key=loss)
-    low, high = math.log(best / _STEP), math.log(best * _STEP)
-    for _ in range(_NARROWINGS):
-        inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        if loss(math.exp(inner)) <= loss(math.exp(outer)):
-            high = outer
-        else:
-            low = inner
-    return min(0.0, math.exp((low + high) / 2), key=loss)
+def _through_two(points: Sequence[tuple[int, float]]) -> Iterator[float]:
+    """The half payload of each curve through two points of which the larger takes longer."""
+    for (size, time_s), (larger, longer_s) in itertools.combinations(points, 2):
+        if longer_s > time_s and time_s * larger > longer_s * size:
+            yield (time_s * larger - longer_s * size) / (longer_s - time_s)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from busbw import stats
 from busbw.model import Case, EarlierSession, change_text, plural
 
 from . import rule
@@ -90,7 +91,7 @@ def _drift(
     at, values = list(series), list(series.values())
     begin = min(range(1, len(values)), key=lambda split: _rest_of_step(values, split))
     slope = rise / (len(values) - 1)
-    line = _squares([value - slope * number for number, value in enumerate(values)])
+    line = stats.squares_of([value - slope * number for number, value in enumerate(values)])
     if line < _rest_of_step(values, begin):
         begin = 1
     else:
@@ -108,10 +109,4 @@ def _drift(
 
 
 def _rest_of_step(values: Sequence[float], split: int) -> float:
-    return _squares(values[:split]) + _squares(values[split:])
-
-
-def _squares(values: Sequence[float]) -> float:
-    """About their mean."""
-    mean = statistics.fmean(values)
-    return math.fsum((value - mean) ** 2 for value in values)
+    return stats.squares_of(values[:split]) + stats.squares_of(values[split:])

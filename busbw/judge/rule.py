@@ -44,7 +44,7 @@ class Launches:
         return cls(
             median=math.log(statistics.median(times_s)),
             fastest=min(logs),
-            squares=_squares(logs),
+            squares=stats.squares_of(logs),
             freedom=len(logs) - 1,
         )
 
@@ -529,16 +529,10 @@ def rise(
     middle = (count - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(count))
     slope = math.fsum((at - middle) * value for at, value in enumerate(values)) / squares
-    rest = _squares([value - slope * at for at, value in enumerate(values)])
+    rest = stats.squares_of([value - slope * at for at, value in enumerate(values)])
     error = math.sqrt((freedom * expected + rest) / (freedom + count - 2) / squares)
     whole = slope * (count - 1)
     return whole if whole > math.log1p(rule.rise) and slope > errors * error else 0.0
-
-
-def _squares(values: Sequence[float]) -> float:
-    """About their mean."""
-    mean = statistics.fmean(values)
-    return math.fsum((value - mean) ** 2 for value in values)
 
 
 # What a case is called.

@@ -29,7 +29,7 @@ from busbw.model import (
 from .curve import Curve, fit
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
-from .shape import LocatedRegression, SizeShift, locate, shift_of_curve
+from .shape import Shape, SizeShift, locate, shift_of_curve
 
 # Limits that differ by less are told in one figure.
 _ALIKE = 1.5
@@ -48,8 +48,8 @@ class SizeGroup:
     case: Case
     before: Curve | None
     now: Curve | None
-    located: LocatedRegression | None
-    shifted: LocatedRegression | None
+    located: Shape | None
+    shifted: Shape | None
 
 
 def groups_of_cases(
@@ -72,14 +72,13 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
     before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
     compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
     sizes = _sizes(compared)
-    tail = [v.spec.payload_bytes for v in compared if v.tail_ratio is not None]
     case = verdicts[0].case
     assert case is not None
     return SizeGroup(
         case=case,
         before=before,
         now=now,
-        located=locate(before, sizes, tail=tail) if sizes else None,
+        located=locate(before, sizes) if sizes else None,
         shifted=shift_of_curve(
             before,
             sizes,

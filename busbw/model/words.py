@@ -134,15 +134,13 @@ class RegressionShape(str, enum.Enum):
     """What a regression looks like over the payloads; `busbw.judge` decides which.
 
     `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
-    about the same factor. `sizes`: these and no others, or no such shape for sure. `tail`: only
-    the slow samples.
+    about the same factor. `sizes`: these and no others, or no such shape for sure.
     """
 
     LATENCY = "latency"
     BANDWIDTH = "bandwidth"
     ALL = "all"
     SIZES = "sizes"
-    TAIL = "tail"
 
 
 def payload_text(payload_bytes: int) -> str:

@@ -20,13 +20,16 @@ class Variance:
     freedom: float
 
 
+def squares_of(values: Sequence[float]) -> float:
+    """The sum of squares of at least one value about their mean."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
 def variance_of(values: Sequence[float]) -> Variance:
     """The sample variance of at least two values, about their mean."""
-    mean = math.fsum(values) / len(values)
     freedom = len(values) - 1
-    return Variance(
-        value=math.fsum((value - mean) ** 2 for value in values) / freedom, freedom=freedom
-    )
+    return Variance(value=squares_of(values) / freedom, freedom=freedom)
 
 
 def successive_variance(values: Sequence[float]) -> Variance:

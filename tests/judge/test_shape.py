@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from busbw.judge import Curve, fit
-from busbw.judge.shape import LocatedRegression, SizeShift, locate, shift_of_curve
+from busbw.judge.shape import Shape, SizeShift, locate, shift_of_curve
 from busbw.model import KIB, MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
@@ -17,7 +17,7 @@ LATENCY, BANDWIDTH = RegressionShape.LATENCY, RegressionShape.BANDWIDTH
 ALL, LIST = RegressionShape.ALL, RegressionShape.SIZES
 
 
-def _located(located: LocatedRegression | None) -> LocatedRegression:
+def _located(located: Shape | None) -> Shape:
     assert located is not None
     return located
 
@@ -59,8 +59,11 @@ def test_the_order_of_the_sizes_changes_nothing() -> None:
 
 
 def test_many_payloads_are_named_by_the_first_and_the_last() -> None:
-    located = _located(locate(CURVE, [], tail=SIZES))
-    assert "9 payloads from 1K to 64M" in located.text
+    sizes = shifts(lambda size: 1.1 if size < SIZES[7] else 0.5, error=0.01)
+    located = _located(locate(CURVE, sizes))
+    assert (
+        located.text == "7 payloads from 1K to 4M are slower, 1.1 to 1.1 x the time (7 of 9 sizes)"
+    )
 
 
 def test_where_no_size_is_judged_slower_nothing_is_located() -> None:
@@ -75,29 +78,22 @@ def test_few_sizes_are_all_slower_or_listed(curve: Curve | None) -> None:
     assert _located(locate(curve, shifts(at(0.15, MIB), [MIB]))).text == "1M is slower, by 15 %"
 
 
+def test_one_size_on_a_noisy_machine_is_not_all_of_them() -> None:
+    sizes = shifts(lambda size: 2.2 if size == MIB else 1.05, SIZES[3:8], error=0.15)
+    assert _located(locate(CURVE, sizes)).text == "1M is slower, to 2.2 x (1 of 5 sizes)"
+
+
 def test_only_the_sizes_that_are_judged_slower_are_listed() -> None:
     """The step of 64M is larger in units of its error, but its policy asks for more."""
     loud = SizeShift(
         payload_bytes=64 * MIB, log_ratio=0.02, standard_error=0.001, significant=False
     )
     located = _located(locate(None, [*shifts(at(0.1, KIB), error=0.01)[:-1], loud]))
-    assert located.payloads == (KIB,)
+    assert located.text == "1K is slower, by 10 % (1 of 9 sizes)"
 
 
 def test_equal_launches_without_any_spread_are_located_too() -> None:
     assert _located(locate(CURVE, shifts(at(0.15, *SIZES), error=0.0))).kind is ALL
-
-
-def test_where_only_the_slow_samples_moved_it_is_the_tail() -> None:
-    located = _located(locate(CURVE, shifts(at(0.0)), tail=(16 * KIB, 4 * KIB)))
-    assert (located.kind, located.payloads) == (RegressionShape.TAIL, (4 * KIB, 16 * KIB))
-    assert located.text == "at 4K, 16K only the slow samples (p90) are slower"
-
-
-def test_a_tail_beside_slower_sizes_is_said_after_them() -> None:
-    located = _located(locate(CURVE, shifts(at(0.15, MIB)), tail=(4 * KIB,)))
-    assert located.kind is LIST
-    assert located.text.endswith("; at 4K only the slow samples (p90) are slower")
 
 
 def test_a_shift_says_that_no_single_payload_shows_it() -> None:
