@@ -1,17 +1,17 @@
-"""Collectives done by hand on lists of numbers, each in the plainest way there is.
+"""Collectives done by hand, and what `busbw.collectives` says of the same ones.
 
-What a rank holds is a flat buffer; nothing here knows how `busbw.collectives` finds its values.
+What a rank holds is a flat buffer; `known` knows nothing of how values are found there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, Draw
 from busbw.collectives.base import Blocks
 
-Buffer = list[float]
+from .known import KNOWN, Buffer, Reduce
 
 # Elements of a block: no multiple of any period, so that a cut period is compared too.
 LENGTH = 131
@@ -36,44 +36,11 @@ def simulated(name: str, reduce_op: str, held: Sequence[Buffer], rounds: int = 1
     """What all ranks hold after the collective has been run that number of times over `held`."""
     result = list(held)
     for _ in range(rounds):
-        result = _ROUNDS[name](result, _REDUCE[reduce_op])
+        result = KNOWN[name].once(result, _REDUCE[reduce_op])
     return result
 
 
-def _all_reduce(held: list[Buffer], reduce: Callable[[Sequence[float]], float]) -> list[Buffer]:
-    return [[reduce(at_once) for at_once in zip(*held)]] * len(held)
-
-
-def _all_gather(held: list[Buffer], _: Callable[[Sequence[float]], float]) -> list[Buffer]:
-    return [[one for buffer in held for one in buffer]] * len(held)
-
-
-def _reduce_scatter(held: list[Buffer], reduce: Callable[[Sequence[float]], float]) -> list[Buffer]:
-    whole = [reduce(at_once) for at_once in zip(*held)]
-    size = len(whole) // len(held)
-    return [whole[rank * size : (rank + 1) * size] for rank in range(len(held))]
-
-
-def _all_to_all(held: list[Buffer], _: Callable[[Sequence[float]], float]) -> list[Buffer]:
-    size = len(held[0]) // len(held)
-    return [
-        [one for buffer in held for one in buffer[rank * size : (rank + 1) * size]]
-        for rank in range(len(held))
-    ]
-
-
-def _permute(held: list[Buffer], _: Callable[[Sequence[float]], float]) -> list[Buffer]:
-    return [held[-1], *held[:-1]]
-
-
-_ROUNDS = {
-    "all_reduce": _all_reduce,
-    "all_gather": _all_gather,
-    "reduce_scatter": _reduce_scatter,
-    "all_to_all": _all_to_all,
-    "permute": _permute,
-}
-_REDUCE: dict[str, Callable[[Sequence[float]], float]] = {
+_REDUCE: dict[str, Reduce] = {
     "sum": math.fsum,
     "max": max,
     "min": min,

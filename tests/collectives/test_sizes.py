@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
 from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS, Draw
 
+from .known import KNOWN
+
 RANKS = (2, 3, 4, 8, 64)
 PAYLOAD = 2**10 * 3
 
-# What nccl-tests divides S/t by, PERFORMANCE.md.
-BUS_FACTORS = {
-    "all_reduce": lambda n: Fraction(2 * (n - 1), n),
-    "all_gather": lambda n: Fraction(n - 1, n),
-    "reduce_scatter": lambda n: Fraction(n - 1, n),
-    "all_to_all": lambda n: Fraction(n - 1, n),
-    "permute": lambda n: Fraction(1),
-}
+
+def test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere() -> None:
+    assert {name: one.name for name, one in COLLECTIVES.items()} == {name: name for name in KNOWN}
 
 
-def test_every_collective_is_found_by_its_own_name() -> None:
-    assert {name: collective.name for name, collective in COLLECTIVES.items()} == {
-        name: name for name in BUS_FACTORS
-    }
-
-
-@pytest.mark.parametrize("name", BUS_FACTORS)
+@pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize("ranks", RANKS)
 def test_the_bus_factor_is_that_of_nccl_tests(name: str, ranks: int) -> None:
-    assert COLLECTIVES[name].bus_factor(ranks) == pytest.approx(float(BUS_FACTORS[name](ranks)))
+    assert COLLECTIVES[name].bus_factor(ranks) == float(KNOWN[name].bus_factor(ranks))
 
 
-@pytest.mark.parametrize(
-    ("name", "input_parts", "output_parts"),
-    [
-        ("all_reduce", Fraction(1), Fraction(1)),
-        ("all_gather", Fraction(1, 4), Fraction(1)),
-        ("reduce_scatter", Fraction(1), Fraction(1, 4)),
-        ("all_to_all", Fraction(1), Fraction(1)),
-        ("permute", Fraction(1), Fraction(1)),
-    ],
-)
-def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(
-    name: str, input_parts: Fraction, output_parts: Fraction
-) -> None:
-    collective = COLLECTIVES[name]
-    assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * input_parts
-    assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * output_parts
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(name: str) -> None:
+    collective, known = COLLECTIVES[name], KNOWN[name]
+    assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * known.INPUT_OF_FOUR
+    assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * known.OUTPUT_OF_FOUR
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
@@ -57,7 +35,7 @@ def test_the_payload_is_the_larger_of_input_and_output(name: str, ranks: int) ->
     collective, payload = COLLECTIVES[name], 64 * PAYLOAD
     sizes = (collective.input_bytes(payload, ranks), collective.output_bytes(payload, ranks))
     assert max(sizes) == payload
-    assert collective.parts(ranks) == (1 if name in ("all_reduce", "permute") else ranks)
+    assert collective.parts(ranks) in (1, ranks)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

@@ -108,6 +108,37 @@ def test_a_collective_is_one_file_and_one_lowering(tmp_path: Path) -> None:
     assert copy.untouched()
 
 
+@needs("jax")
+@pytest.mark.exhaustive
+def test_a_rooted_collective_is_one_and_passes_the_tests_of_all_with_a_file_of_what_is_known(
+    tmp_path: Path,
+) -> None:
+    copy = _copied(tmp_path, "rooted")
+    asked = ("--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
+    assert copy.outcomes(*MEASURED, *asked) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
+    assert copy.untouched()
+    tests = tmp_path / "tests" / "collectives"
+    shutil.copytree(ROOT / "tests" / "collectives", tests)
+    (tests.parent / "__init__.py").touch()
+    without = _pytest(tmp_path)
+    assert "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere" in without
+    shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "known" / "broadcast.py")
+    assert "failed" not in _pytest(tmp_path)
+
+
+def _pytest(folder: Path) -> str:
+    """What pytest says of the tests of all collectives in a copy."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/collectives", "-q", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    ).stdout
+
+
 @pytest.mark.exhaustive
 def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "collective")
