@@ -200,10 +200,9 @@ def _usual(
 
 def missing() -> Mapping[Device, str]:
     """The classes of device without an installed compiler, and how to install it."""
-    extras = {Device.TPU: "tpu", Device.GPU: "compilers"}
     folders = [Path(folder) for folder in sys.path if folder]
     return {
-        device: f'no compiler for {device.value.upper()}s: pip install "busbw[{extras[device]}]"'
+        device: f'no compiler for {device.value.upper()}s: pip install "busbw[compilers]"'
         for device, names in _PACKAGES.items()
         if not any((folder / name).is_dir() for folder in folders for name in names)
     }

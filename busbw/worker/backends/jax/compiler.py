@@ -145,7 +145,7 @@ def _missing(device: Device) -> str:
     if device is Device.TPU:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
-        return 'libtpu is not installed: pip install "busbw[tpu]"'
+        return 'libtpu is not installed: pip install "busbw[compilers]"'
     if not package_versions(*_FOR_GPUS).keys().isdisjoint(_FOR_GPUS):
         return ""
     return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
