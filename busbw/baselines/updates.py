@@ -73,9 +73,11 @@ class Refusal:
         pin = f"{seconds_text(pinned_s)} pinned on {self.stored.pinned_date}"
         if level_s is None:
             return f"it is out of memory where there was a time, {pin}"
+        ratio = level_s / pinned_s
+        loss = f"{100 * (ratio - 1):.1f} % above" if ratio < 2 else f"{ratio:.3g} x"
         return (
-            f"its level would be {seconds_text(level_s)}, {100 * (level_s / pinned_s - 1):.1f} % "
-            f"above the {pin}; the budget is {100 * self.budget:g} %"
+            f"its level would be {seconds_text(level_s)}, {loss} the {pin}; "
+            f"the budget is {100 * self.budget:g} %"
         )
 
 

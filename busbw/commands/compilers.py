@@ -135,7 +135,7 @@ def _lines(found: Releases) -> list[str]:
     return [
         f"jax {found.jax}, jaxlib {found.jaxlib}: {asks}",
         f"installed: {found.installed or 'none'}",
-        f"meant to fit: {', '.join(fitting) or 'none that pip finds'}",
-        f"others that pip finds: {', '.join(others) or 'none'}",
+        f"these fit, of what pip finds: {', '.join(fitting) or 'none'}",
+        f"these do not: {', '.join(others) or 'none'}",
         f"compare them: python -m pytest perf/ --topology=v5e:2x4 --libtpu={example}",
     ]

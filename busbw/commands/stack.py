@@ -100,7 +100,7 @@ def _lines(found: list[_Found], built: dict[str, Built]) -> Iterator[str]:
         yield "no stack is locked: pytest perf/ --update-baselines locks what it measured"
     named = {one.lock.digest for one in found}
     for digest in sorted(built.keys() - named):
-        yield f"{digest}  of no lock here: {built[digest].folder}; stack prune removes it"
+        yield f"{digest}  belongs to no lock here: {built[digest].folder}; stack prune removes it"
 
 
 def _build(options: argparse.Namespace, cache: Path) -> int:

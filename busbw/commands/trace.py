@@ -58,7 +58,7 @@ def add_to(commands: Commands) -> None:
         type=parsed(metrics.parse_payload),
         default=traces.MOST_BYTES,
         metavar="SIZE",
-        help="how much of a recording is read, unpacked; what is larger is taken for damaged "
+        help="how much of a recording is read, unpacked; a larger one is refused as damaged "
         f"(default: {payload_text(traces.MOST_BYTES)}, a million events of 1 KiB)",
     )
     _add_labels(parser)

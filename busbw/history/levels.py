@@ -30,7 +30,7 @@ _MOST = 2 / 3
 # No time is known better than to a thousandth.
 _LEAST_VARIANCE = 1e-6
 
-# What the other cases say of the noise of one counts as so many sessions of its own.
+# What the other cases say of the noise of one counts as this many sessions of its own.
 _OTHERS = 8
 
 _MONTH = timedelta(days=365.25 / 12)

@@ -317,7 +317,7 @@ def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
     if terms.fail_above is not None:
         parts[0] += " by --fail-above"
     elif limit.part:
-        parts.append(f"others share {math.exp(limit.part):.3f} x")
+        parts.append(f"shared with others: {math.exp(limit.part):.3f} x")
     sessions, full = len(limit.usual.own), terms.policy.full_sessions
     if sessions < full:
         parts.append(f"provisional: {sessions} of {plural(full, 'session')}")

@@ -31,10 +31,10 @@ def machine_answer(
     (`nights` is None), and with too few cases to compare them together unless one of them rose.
     """
     if nights is None:
-        return Answer(text=f"{framework}: unknown without --history", is_slower=None)
+        return Answer(text=f"unknown without --history ({framework})", is_slower=None)
     earlier = merged(nights, policy.session_apart)
     if not earlier:
-        text = f"{framework}: unknown: this reference has no earlier night here"
+        text = f"unknown, this reference has no earlier night here ({framework})"
         return Answer(text=text, is_slower=None)
     cases = dict.fromkeys(case for one in earlier for case in one.times_s)
     levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
@@ -44,7 +44,7 @@ def machine_answer(
     risen = drifts(earlier, today, tonight)
     drifted = [replace(one, than="at first") for one in risen if not one.is_over]
     known = None if few or shared is None else shared
-    text = f"{framework}: {_together(known, len(earlier), policy)}"
+    text = f"{_together(known, len(earlier), policy)} ({framework})"
     return Answer(
         text="; ".join(filter(None, (text, drift_text(drifted)))),
         is_slower=True if drifted else None if known is None else known.is_slower,
@@ -57,7 +57,7 @@ def _together(shared: Shared | None, nights: int, policy: Policy) -> str:
         return f"unknown from fewer than {policy.rule.least_cases} cases"
     return (
         f"the reference takes {math.exp(shared.off):.3f} x the time of its "
-        f"{plural(nights, 'earlier night')} (limit {math.exp(shared.limit):.3f} x)"
+        f"{plural(nights, 'earlier night')}, limit {math.exp(shared.limit):.3f} x"
     )
 
 

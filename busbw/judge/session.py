@@ -271,7 +271,7 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
     without = len(measurements) - len(timed)
     more = f", {without} without a time" if without else ""
     compared = sum(verdict.ratio is not None for verdict in verdicts)
-    more += f", {compared} of them compared" if 0 < compared < len(timed) else ""
+    more += f", {compared or 'none'} of them compared" if compared < len(timed) else ""
     return f"{plural(len(timed), 'case')} measured in {_launches(timed)} each{more}"
 
 

@@ -155,7 +155,7 @@ def program(python: str, option: str) -> str:
     """The absolute path of an interpreter. Raises ValueError if it is none."""
     found = shutil.which(os.path.expanduser(python))
     if found is None:
-        raise ValueError(f"{option}: {python!r} is no program that can be run")
+        raise ValueError(f"{option}: {python!r} is not an executable program")
     return os.path.abspath(found)
 
 

@@ -62,7 +62,7 @@ def test_what_no_lock_names_is_removed(machine: Machine, tmp_path: Path) -> None
     assert _stack(machine, root, "build").code == 0
     assert _stack(machine, root, "prune").out == "0 bytes freed\n"
     stacks.path_of(root, KEY, "jax").write_text(replace(lock, python="3.10.1").text)
-    assert f"{lock.digest}  of no lock here: " in _stack(machine, root, "list").out
+    assert f"{lock.digest}  belongs to no lock here: " in _stack(machine, root, "list").out
     answer = _stack(machine, root, "prune")
     assert f"removed {machine.cache / 'stacks' / lock.digest}\n" in answer.out
     assert answer.out.endswith(" freed\n")

@@ -38,14 +38,14 @@ def _fine(**about: Any) -> SessionVerdict:
 def test_a_session_with_all_its_launches_is_fine_and_says_how_many() -> None:
     session = _fine()
     assert SessionOutcome.FINE is session.outcome
-    assert session.text == "1 case measured in 3 launches each"
+    assert session.text == "1 case measured in 3 launches each, none of them compared"
     assert not session.failed
 
 
 def test_where_some_were_measured_again_the_span_is_said() -> None:
     measured = [build.measurement(*(1e-3,) * 3), build.measurement(*(1e-3,) * 9)]
     session = _session([build.verdict()] * 2, measured)
-    assert session.text == "2 cases measured in 3 to 9 launches each"
+    assert session.text == "2 cases measured in 3 to 9 launches each, none of them compared"
 
 
 def test_a_failed_launch_is_a_launch() -> None:
@@ -164,7 +164,7 @@ def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) 
     found = _in_turn(machine)
     assert (found.outcome, found.failed) == (SessionOutcome.FINE, False)
     told = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
-    assert found.text == f"1 case measured in 3 launches each; {told}"
+    assert found.text == f"1 case measured in 3 launches each, none of them compared; {told}"
     same = Answer(text="nothing slower", is_slower=False)
     assert (found.stack, found.machine) == (same, machine)
 

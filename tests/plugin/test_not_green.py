@@ -156,7 +156,7 @@ def test_a_machine_at_another_speed_within_what_it_may_be_is_green(
     ran = folder.run(SEVEN, exit_code=0)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"
-    assert f"others share {factor:.1f}" in ran.case("4K")["text"] or factor < 1
+    assert f"shared with others: {factor:.1f}" in ran.case("4K")["text"] or factor < 1
     assert ran.case("4K")["ratio"] == pytest.approx(factor, rel=0.01)
 
 

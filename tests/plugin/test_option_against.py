@@ -60,7 +60,7 @@ def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> Non
 def test_what_is_no_program_is_a_usage_error(folder: Folder, text: str) -> None:
     ran = folder.run(f"--against={text}", exit_code=4)
     program = text.removeprefix("fake=")
-    assert f"--against: {program!r} is no program that can be run" in ran.sentence
+    assert f"--against: {program!r} is not an executable program" in ran.sentence
 
 
 @pytest.mark.parametrize("writing", ["--update-baselines", "--rebase=why", "--prune-baselines"])

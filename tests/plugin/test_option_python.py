@@ -45,7 +45,7 @@ def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> N
     (folder.path / "text").write_text("no program")
     for python in ("/nowhere/python", str(folder.path / "text"), ""):
         ran = folder.run(f"--python=fake={python}", exit_code=4)
-        assert f"--python: {python!r} is no program that can be run" in ran.sentence
+        assert f"--python: {python!r} is not an executable program" in ran.sentence
 
 
 def test_a_program_that_is_no_python_is_a_usage_error_when_it_is_asked(folder: Folder) -> None:

@@ -104,9 +104,9 @@ def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
     ratios = sorted(ratio for ratio, _ in found)
     shown = _named([case.case.name for _, case in found])
     if len(ratios) == 1:
-        return f"{shown} takes {ratio_text(ratios[0])} x the time of before"
+        return f"{shown} takes {ratio_text(ratios[0])} x the time it took before"
     span = f"{ratio_text(ratios[0])} to {ratio_text(ratios[-1])}"
-    return f"{shown} take {span} x the time of before"
+    return f"{shown} take {span} x the time they took before"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -150,7 +150,7 @@ _COLUMNS = (
     Column("level_s", "level", text=seconds_text),
     Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
     Column("newest_s", "newest", text=seconds_text),
-    Column("ratio", "over first", text=ratio_text),
+    Column("ratio", "vs first", text=ratio_text),
     Column("changes", "changes"),
 )
 
@@ -163,7 +163,7 @@ def _trends(machine: MachineNights) -> tuple[Part, ...]:
         title=TextLine("All cases, with their nights from the oldest to the newest"),
         columns=_COLUMNS,
         rows=tuple(_row(one, several=len(machine.series) > 1) for one in cases),
-        notes=("over first: the newest time over the median of the case's first nights",),
+        notes=("vs first: the newest time over the median of the case's first nights",),
         missing="-",
     )
     return (Trends(table=table, cases=cases),)

@@ -132,7 +132,7 @@ def _unchanged(verdicts: Sequence[Verdict]) -> str:
     worst = max(one.ratio or 0.0 for one in judged)
     return (
         f"Nothing: {plural(len(judged), 'case')} compared, the slowest "
-        f"{ratio_text(worst)} x the time of before."
+        f"takes {ratio_text(worst)} x its baseline."
     )
 
 

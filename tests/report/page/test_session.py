@@ -129,7 +129,7 @@ def test_more_reasons_than_a_reader_wants_are_counted() -> None:
     ("ratio", "said"),
     [
         (None, "There was nothing to compare with: no case has a baseline."),
-        (1.043, "Nothing: 1 case compared, the slowest 1.043 x the time of before."),
+        (1.043, "Nothing: 1 case compared, the slowest takes 1.043 x its baseline."),
     ],
 )
 def test_nothing_that_changed_is_said_too(ratio: float | None, said: str) -> None:
