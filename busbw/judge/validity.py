@@ -38,6 +38,7 @@ from .policy import ABOVE_HARDWARE, Policy
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
     """FAILED for a dead or wrong launch, and for out of memory in some launches only.
 
+    SKIPPED for a case that no launch measured because its program is of another dtype.
     `whose` is a prefix of the text, such as ``the reference: ``.
     """
     failures, launches = measurement.failures, measurement.launches
@@ -46,9 +47,12 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
         return Verdict(
             spec=spec, outcome=Outcome.FAILED, failed=True, text=f"{whose}it was not measured"
         )
+    if {f.kind for f in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
+        text = f"{whose}{hard[0].message}"
+        return Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
     if hard:
         kind = hard[0].kind.value.lower().replace("_", " ")
-        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].message}"
+        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].first_line}"
         return _failed(spec, text, hard[0])
     if failures and measurement.runs:
         text = (
