@@ -183,7 +183,7 @@ def _outcome(session: CaseSession) -> Outcome | None:
     """
     if session.times_s or session.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return session.outcome
-    if session.failure is None:
+    if session.failure in (None, FailureKind.OTHER_DTYPE):
         return None
     is_memory = session.failure is FailureKind.OUT_OF_MEMORY
     return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED

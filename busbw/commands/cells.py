@@ -10,21 +10,23 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw import inputs, stats, traces
 from busbw.collectives.replica_groups import GroupSize
 from busbw.metrics import parse_payload
-from busbw.model import LEAST_S, MIB, payload_text, seconds_text
+from busbw.model import LEAST_S, MIB, payload_text, plural, seconds_text
 from busbw.report import Problem, Times, TraceCell, Unknown
 from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
 
 # The complete one first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
 _XPLANE, _ = FORMATS
+# Devices of a sentence.
+_SHOWN = 8
 # Folder names of the TPU v2 table's project.
 _TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(?P<scale>-?\d+)")
 
@@ -92,11 +94,13 @@ class _SessionRead:
 
     found: list[RecordedCollective] = field(default_factory=list)
     there: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
     enqueued: int = 0
 
     def add(self, trace: Trace) -> None:
         self.found += traces.collectives(trace)
         self.there += traces.ranks_of(trace)
+        self.hosts.update(trace.hosts)
         self.enqueued += traces.only_enqueued(trace)
 
 
@@ -108,13 +112,15 @@ _Sort = tuple[str, "int | None", "GroupSize | None"]
 class Gathering:
     """Sessions are added one by one; at the end it gives the cells.
 
-    `size_limit` is how many bytes of a recording are read, unpacked.
+    `size_limit` is how many bytes of a recording are read, unpacked. What lacks devices or hosts
+    that it names itself is read if `partial`.
     """
 
     labels: Labels
     kinds: Sequence[str]
     ranks: int | None = None
     size_limit: int = traces.MOST_BYTES
+    partial: bool = False
     files: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -133,7 +139,7 @@ class Gathering:
         cut: list[str] = []
         for (kind, payload_bytes, _), of_sort in by_sort.items():
             try:
-                self._add(session, kind, payload_bytes, of_sort, read.there)
+                self._add(session, kind, payload_bytes, of_sort, read)
             except CutError as error:
                 cut.append(str(error))
             except ValueError as error:
@@ -148,17 +154,23 @@ class Gathering:
         kind: str,
         recorded: int | None,
         found: Sequence[RecordedCollective],
-        there: Sequence[str],
+        read: _SessionRead,
     ) -> None:
         payload_bytes = recorded or self.labels.payload(session.names)
         if payload_bytes is None:
             raise ValueError(
                 "the recording does not say the payload; give --payload or --payload-from"
             )
-        paired = traces.iterations(found, there=there)
+        size = payload_text(payload_bytes)
+        what = f"{kind} of {size}"
+        paired = traces.iterations(found, there=() if self.partial else read.there)
+        absent = _absent(found, read, session)
+        if absent and not self.partial:
+            raise CutError(f"{what}: {absent}; --partial reads the rest")
+        notes = [*filter(None, [absent]), *_ends(found)]
+        self.warnings += [f"{session.folder}: {what}: {text}" for text in notes]
         if not paired:
-            size = payload_text(payload_bytes)
-            raise ValueError(f"of {kind} of {size} only the warm-up was recorded")
+            raise ValueError(f"of {what} only the warm-up was recorded")
         if statistics.median(one.slowest_s for one in paired) < LEAST_S:
             raise ValueError(
                 f"half of {kind} took less than a picosecond: the recording is damaged"
@@ -268,6 +280,46 @@ class Gathering:
             )
             cells.append(cell)
         return cells
+
+
+def _absent(found: Sequence[RecordedCollective], read: _SessionRead, session: Session) -> str:
+    """What lacks these collectives by the recording itself; "" for nothing.
+
+    Replica groups say how many devices take part, else all do that have a plane. A file that names
+    one host alone may have any name.
+    """
+    having = {one.rank for one in found}
+    idle = set(read.there) - having
+    said = found[0].groups.ranks if found[0].groups else len(having | idle)
+    lacking = _listed(idle) if said > len(having) else []
+    unseen = said - len(having | idle)
+    lacking += [f"{plural(unseen, 'device')} without any record"] if unseen > 0 else []
+    if len(read.hosts) > len(session.hosts):
+        lacking += [f"host {one}" for one in sorted(read.hosts - set(session.hosts))]
+    there = f"{said} devices take part, and it holds those of {', '.join(_listed(having))}"
+    return f"by the recording itself {there}; missing: {', '.join(lacking)}" if lacking else ""
+
+
+def _listed(ranks: Collection[str]) -> list[str]:
+    """The first of them, ``a/9`` before ``a/10``, and how many more there are."""
+    more = [f"{len(ranks) - _SHOWN} more"] if len(ranks) > _SHOWN else []
+    return [*sorted(ranks, key=lambda rank: (len(rank), rank))[:_SHOWN], *more]
+
+
+def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
+    """Of each program whose last launch holds fewer than every other one, that it may be cut."""
+    launches: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in found:
+        if one.rank == found[0].rank:
+            launches[one.program][one.call] += 1
+    for program, counts in launches.items():
+        *others, last = counts.values()
+        if others and last < min(others):
+            name = program.partition("(")[0] or "a program"
+            yield (
+                f"the last launch of {name} holds {last}, the others {min(others)} or more: "
+                "the recording may end within it"
+            )
 
 
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:

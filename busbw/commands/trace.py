@@ -61,6 +61,11 @@ def add_to(commands: Commands) -> None:
         help="how much of a recording is read, unpacked; a larger one is refused as damaged "
         f"(default: {payload_text(traces.MOST_BYTES)}, a million events of 1 KiB)",
     )
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="read a recording that lacks devices or hosts that it names itself",
+    )
     _add_labels(parser)
     _add_figures(parser)
 
@@ -132,6 +137,7 @@ def run(options: argparse.Namespace) -> int:
         kinds=options.collective,
         ranks=options.ranks,
         size_limit=options.size_limit,
+        partial=options.partial,
     )
     files = [file for path in options.paths for file in _files_in(path, gathering.note)]
     if options.json != _STDOUT:

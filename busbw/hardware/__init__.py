@@ -4,7 +4,7 @@ Imports the model and the collectives. Where no trusted figure is known there is
 ceiling is better than an invented one. What was measured is judged elsewhere.
 """
 
-from .ceiling import ceiling_of
+from .ceiling import bound_of, ceiling_of
 from .chips import CHIPS
 from .topologies import GPUS, USUAL_TOPOLOGIES, topology_of, wraps
 
@@ -12,6 +12,7 @@ __all__ = [
     "CHIPS",
     "GPUS",
     "USUAL_TOPOLOGIES",
+    "bound_of",
     "ceiling_of",
     "topology_of",
     "wraps",

@@ -19,6 +19,11 @@ keep on themselves, which is where it binds.
 **In the switch.** A switch that adds up sends each rank S bytes and takes S from it, so t >= S / L
 and busbw <= 2 (n-1)/n L: twice what links allow without. That is an all-reduce: to gather, each
 rank still takes (n-1)/n S bytes, and to scatter sums it sends as many, which is L again.
+
+**Whatever the shape.** With links of L on each of c chips C is at most c L, in any shape and by any
+algorithm, for each group of a collective along an axis too, and for all-to-all and permute, which
+send less. GPUs may have every switch on the way add up. Between hosts they have their cards
+besides, which in no GPU of the table carry more than its links: L + L at most.
 """
 
 from __future__ import annotations
@@ -30,10 +35,11 @@ from busbw.collectives import COLLECTIVES
 from busbw.model import MIB, Case, Ceiling, EnvironmentKey, extents_of, rate_text
 
 from .chips import Chip, Confidence, Fabric, chip_of
-from .topologies import wraps
+from .topologies import kind_of_type, wraps
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB
+_TORUS = (Fabric.TORUS_2D, Fabric.TORUS_3D)
 
 
 def ceiling_of(
@@ -49,11 +55,35 @@ def ceiling_of(
         return None
     if case.axes or not COLLECTIVES[case.collective].passes_all_links:
         return None
-    if chip.fabric in (Fabric.TORUS_2D, Fabric.TORUS_3D):
+    if chip.fabric in _TORUS:
         found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
     else:
         found = _of_switch(chip, chip.link_bytes_per_s, key, case)
     return _with_memory(found, chip, case) if found is not None else None
+
+
+def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
+    """The most that all links of the chips can give `case`, of whatever shape they are.
+
+    Twice the figure where that is not trusted, and where GPUs are on several hosts. None for an
+    unknown chip, and within one chip, where nothing passes a link.
+    """
+    chip = chip_of(key.device_kind) or chip_of(kind_of_type(key.device_kind))
+    each = (chip.link_bytes_per_s or chip.doubted_bytes_per_s) if chip is not None else None
+    chips = math.ceil(case.group_size / chip.devices) if chip is not None else 0
+    if chip is None or each is None or chips < 2:
+        return None
+    torus = chip.fabric in _TORUS
+    doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not torus)
+    share = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if torus else 2)
+    most_bytes_per_s = share * each * (2 if doubled else 1)
+    links = f"all {chip.links} links of {rate_text(each / chip.links)} of every chip at once"
+    return Ceiling(
+        bytes_per_s=most_bytes_per_s,
+        most_bytes_per_s=most_bytes_per_s,
+        text=f"{links}, whatever the shape{', doubled for what is not known' if doubled else ''}",
+        sure=True,
+    )
 
 
 def _of_torus(

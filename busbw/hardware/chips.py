@@ -36,7 +36,8 @@ class Chip:
 
     `device_kind` is what JAX calls it, `devices` how many devices JAX makes of one chip.
     `link_bytes_per_s` is what one chip can send, all links together, one direction; None where no
-    trusted figure is known. `reduces_in_switch` says that its switch can add up what passes.
+    trusted figure is known, but `doubted_bytes_per_s` of which the order of magnitude holds.
+    `reduces_in_switch` says that its switch can add up what passes.
     """
 
     device_kind: str
@@ -50,6 +51,7 @@ class Chip:
     confidence: Confidence
     source: str
     doubt: str = ""
+    doubted_bytes_per_s: float | None = None
     reduces_in_switch: bool = False
 
 
@@ -64,9 +66,10 @@ def _chip(
     devices: int = 1,
     fabric: Fabric = Fabric.SWITCH,
     doubt: str = "",
+    doubted: float | None = None,
     reduces_in_switch: bool = False,
 ) -> Chip:
-    """`memory` in GiB and GB/s, `links` as how many and GB/s of all together."""
+    """`memory` in GiB and GB/s, `links` as how many and GB/s of all together, `doubted` in GB/s."""
     return Chip(
         device_kind=device_kind,
         vendor_name=vendor_name,
@@ -79,6 +82,7 @@ def _chip(
         confidence=confidence,
         source=source,
         doubt=doubt,
+        doubted_bytes_per_s=None if doubted is None else doubted * _GB_PER_S,
         reduces_in_switch=reduces_in_switch,
     )
 
@@ -96,6 +100,7 @@ CHIPS = (
         confidence=Confidence.LOW,
         source="secondary pages",
         doubt="public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
+        doubted=4 * 496 / 8,
     ),
     _chip(
         "TPU v3",
@@ -106,7 +111,9 @@ CHIPS = (
         fabric=Fabric.TORUS_2D,
         confidence=Confidence.LOW,
         source=_CLOUD + "v3",
-        doubt="no trusted figure of its links; that of its memory is",
+        doubt="no trusted figure of its links, 340 TB/s of all-reduce in a pod of 1024 chips; "
+        "that of its memory is",
+        doubted=340e3 / 1024,
     ),
     _chip(
         "TPU v4",

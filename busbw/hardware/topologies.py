@@ -230,6 +230,13 @@ _OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"
 _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
+def kind_of_type(accelerator_type: str) -> str:
+    """JAX's name of the TPU that clouds call, with its size, such as ``v5litepod-8``; else ""."""
+    name = accelerator_type.partition("-")[0]
+    generation = SLICES.get(_OTHERS.get(name, name))
+    return generation.device_kind if generation is not None else ""
+
+
 def known_topologies() -> tuple[str, ...]:
     """Every name that `topology_of` takes, of GPUs those of one host with 8 ranks."""
     slices = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]

@@ -142,6 +142,9 @@ def _judge(
     spec: Spec, measurement: Measurement, stored: StoredReference | None, terms: Terms, nearest: str
 ) -> Ruling:
     found = broken(spec, measurement)
+    if found is not None and found.outcome is Outcome.SKIPPED and stored is not None:
+        text = f"{found.text}; its baseline of {stored.baseline.date} was measured"
+        found = replace(found, outcome=Outcome.FAILED, failed=True, text=text)
     if found is not None:
         return Ruling(verdict=found)
     baseline = stored.baseline if stored is not None else None

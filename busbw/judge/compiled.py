@@ -71,7 +71,7 @@ def _failure(
         outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
     else:
         outcome = Outcome.FAILED
-        text = f"{failure.kind.value.lower().replace('_', ' ')}: {failure.message}"
+        text = f"{failure.kind.value.lower().replace('_', ' ')}: {failure.first_line}"
     return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import metrics
-from busbw.hardware import ceiling_of
+from busbw.hardware import bound_of, ceiling_of
 from busbw.model import (
     Case,
     Ceiling,
@@ -38,6 +38,7 @@ from .policy import ABOVE_HARDWARE, Policy
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
     """FAILED for a dead or wrong launch, and for out of memory in some launches only.
 
+    SKIPPED for a case that no launch measured because its program is of another dtype.
     `whose` is a prefix of the text, such as ``the reference: ``.
     """
     failures, launches = measurement.failures, measurement.launches
@@ -46,9 +47,12 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
         return Verdict(
             spec=spec, outcome=Outcome.FAILED, failed=True, text=f"{whose}it was not measured"
         )
+    if {f.kind for f in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
+        text = f"{whose}{hard[0].message}"
+        return Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
     if hard:
         kind = hard[0].kind.value.lower().replace("_", " ")
-        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].message}"
+        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].first_line}"
         return _failed(spec, text, hard[0])
     if failures and measurement.runs:
         text = (
@@ -101,21 +105,24 @@ def with_ceiling(
     The best launch is compared with it, not the median: the bound holds for every launch, and every
     one would go into a baseline. Above what any algorithm can reach the case is FAILED, whatever
     it was, and has no time; if the figures are not sure that is a note, and so is a rate that only
-    another algorithm or the switch can reach. If `paired`, a reference above it fails the case,
-    too: nothing can be compared with it. What has no time keeps its outcome.
+    another algorithm or the switch can reach. Where no ceiling is known, or none that is sure, it
+    is FAILED above what all links can give in any shape. If `paired`, a reference above it fails
+    the case, too: nothing can be compared with it. What has no time keeps its outcome.
     """
     case = verdict.case
-    ceiling = None if case is None else ceiling_of(key, case, _chosen(runs))
-    if case is None or ceiling is None:
+    if case is None:
         return verdict
+    ceiling = ceiling_of(key, case, _chosen(runs))
+    bounds = [bound_of(key, case) if ceiling is None or not ceiling.sure else None, ceiling]
     held = replace(verdict, ceiling=ceiling)
     sides = [("", verdict.now), *([(WHOSE, verdict.baseline)] if paired else [])]
     for whose, side in sides:
         rate = _best_bytes_per_s(case, side)
-        if _above(rate, ceiling.most_bytes_per_s):
-            return _impossible(held, ceiling, rate, whose)
+        for bound in bounds:
+            if bound is not None and _above(rate, bound.most_bytes_per_s):
+                return _impossible(held, bound, rate, whose)
     rate = _best_bytes_per_s(case, verdict.now)
-    if _above(rate, ceiling.bytes_per_s):
+    if ceiling is not None and _above(rate, ceiling.bytes_per_s):
         return _noted(held, _above_one_way(ceiling, rate))
     return held
 
@@ -151,7 +158,7 @@ def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> 
         text=f"{text}: an error of measurement, not a record",
         case=verdict.case,
         reference=verdict.reference,
-        ceiling=ceiling,
+        ceiling=verdict.ceiling,
         notes=verdict.notes,
     )
 

@@ -241,6 +241,11 @@ class Failure:
     process_bytes: int | None = None
 
     @property
+    def first_line(self) -> str:
+        """The sentence of its message, without what may stand below: a program's text."""
+        return self.message.partition("\n")[0].removesuffix(":")
+
+    @property
     def last_line(self) -> str:
         """The last line of its log, which usually says why a process ended."""
         return self.log.splitlines()[-1] if self.log else "nothing in its log"

@@ -34,7 +34,10 @@ class Capability(str, enum.Enum):
 
 
 class FailureKind(str, enum.Enum):
-    """Why a request gave no Run."""
+    """Why a request gave no Run.
+
+    `OTHER_DTYPE`: the compiler has no such collective of this dtype and takes a wider one.
+    """
 
     UNAVAILABLE = "UNAVAILABLE"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -43,6 +46,7 @@ class FailureKind(str, enum.Enum):
     TIMEOUT = "TIMEOUT"
     WRONG_RESULT = "WRONG_RESULT"
     NOT_A_COLLECTIVE = "NOT_A_COLLECTIVE"
+    OTHER_DTYPE = "OTHER_DTYPE"
     WRONG_WORLD = "WRONG_WORLD"
     COMPILE_ERROR = "COMPILE_ERROR"
 

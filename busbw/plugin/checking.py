@@ -56,6 +56,19 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
 
 
+def check_tpu(settings: Settings, specs: Sequence[Spec], executor: driver.Executor) -> None:
+    """Check that --device=tpu is not asked for in vain. Raises pytest.UsageError as the probe does.
+
+    Where the kernel shows no chip the frameworks are probed before the wait, too: they decide, and
+    would find a TPU that the kernel does not show. The session that is measuring loses what one
+    start of a worker takes: it lays out no payload, and has no chip that it could take from
+    the other. Where a chip is shown nothing is probed without the lock: opening one that is in use
+    fails, or disturbs whoever uses it.
+    """
+    if settings.device is Device.TPU and settings.agents is None and not tpu.has_chips():
+        machine.machine_of(settings, specs, executor)
+
+
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     """Check that a TPU slice is not measured from one of its hosts alone."""
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)

@@ -97,6 +97,7 @@ class _Loop:
                 judged = self._compiled(settings.compile, compiled)
             else:
                 collected = checking.checked(self._asked, specs)
+                checking.check_tpu(settings, specs, self._executor)
                 with driver.alone(settings.device_wait_s, self._say_waiting):
                     measured = self._measured(collected, specs)
                 judged = judging.judged(measured, self._skip)

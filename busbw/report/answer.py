@@ -37,6 +37,8 @@ _WORST = (
 )
 _MOST_SIZES = 4
 _MOST_LINES = 8
+# Of the sentences of a line: all of each is with the case.
+_MOST_CHARACTERS = 750
 
 
 def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> list[TextLine]:
@@ -130,7 +132,9 @@ def _line(group: Sequence[AnyVerdict], label: str) -> str:
         (text, _sizes([_spec(one).payload_bytes for one in alike]))
         for text, alike in itertools.groupby(group, key=lambda one: one.text)
     ]
-    return f"{head} {_listed([f'{sizes}: {text}' for text, sizes in texts], '; ')}"
+    most = _MOST_CHARACTERS // min(len(texts), _MOST_SIZES)
+    cut = [(text if len(text) <= most else f"{text[:most]}...", sizes) for text, sizes in texts]
+    return f"{head} {_listed([f'{sizes}: {text}' for text, sizes in cut], '; ')}"
 
 
 def _sizes(payloads: Sequence[int]) -> str:

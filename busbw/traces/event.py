@@ -112,7 +112,8 @@ class Trace:
     """What one host recorded.
 
     `recorded` includes the events that were not kept; `is_cut` says that the profiler has probably
-    left out later ones. `planes` has the names of empty planes, too.
+    left out later ones. `planes` has the names of empty planes, too, `hosts` those that the
+    recording itself says it is of.
     """
 
     events: tuple[Event, ...]
@@ -120,6 +121,7 @@ class Trace:
     recorded: int = 0
     is_cut: bool = False
     planes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

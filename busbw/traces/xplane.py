@@ -118,6 +118,7 @@ def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     return Trace(
         events=tuple(_events(content, planes, keep, kept)),
         host=host or "+".join(hosts),
+        hosts=tuple(hosts),
         recorded=sum(line.recorded for plane in planes for line in plane.lines),
         planes=tuple(plane.name for plane in planes),
     )

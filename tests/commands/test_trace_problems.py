@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from busbw import commands
+from tests.traces.written import Line, Made, plane, sized, space
 
 from .asked import of_2019, of_today, put, trace
 
@@ -167,3 +169,77 @@ def test_a_usage_error_ends_with_2_and_says_what_is_accepted(
     answer = trace(*options)
     assert (answer.code, answer.out) == (2, "")
     assert sentence in answer.errors[-1]
+
+
+def _named(devices: Sequence[Sequence[float]], groups: str) -> bytes:
+    """A recording whose all-reduce names its replica groups."""
+    text = f"%all-reduce.1 = f32[1024]{{0}} all-reduce(f32[1024]{{0}} %x), replica_groups={groups}"
+    return of_today(devices, long_name=text)
+
+
+def _with_idle(content: bytes, *idle: int) -> bytes:
+    return content + space(*(plane(f"/device:TPU:{one}", []) for one in idle))
+
+
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        (_named(GOOD[:1], "{{0,1}}"), "missing: 1 device without any record"),
+        (_named(GOOD[:1], "[1,2]<=[2]"), "missing: 1 device without any record"),
+        (_named(GOOD, "[4,2]<=[8]"), "those of a/0, a/1; missing: 6 devices without any record"),
+        (_with_idle(_named(GOOD[:1], "{}"), 1, 2, 3), "those of a/0; missing: a/1, a/2, a/3"),
+        (_with_idle(of_today(GOOD), 2), "those of a/0, a/1; missing: a/2"),
+        (
+            _with_idle(of_today([GOOD[0]] * 12), *range(12, 30)),
+            "a/7, 4 more; missing: a/12, a/13, a/14, a/15, a/16, a/17, a/18, a/19, 10 more",
+        ),
+        (of_today(GOOD) + sized(4, "a") + sized(4, "b"), "those of a/0, a/1; missing: host b"),
+    ],
+)
+def test_devices_and_hosts_that_the_recording_names_and_lacks_are_said_unless_that_is_asked_for(
+    tmp_path: Path, content: bytes, missing: str
+) -> None:
+    put(tmp_path, a_xplane=content)
+    answer = trace(tmp_path, "--payload=4K")
+    assert (answer.code, answer.out) == (1, "")
+    assert missing in answer.errors[0] and answer.errors[0].endswith("; --partial reads the rest")
+    partly = trace(tmp_path, "--payload=4K", "--partial")
+    assert (partly.code, partly.err, len(partly.table)) == (0, "", 2)
+    assert f"{missing}\n" in partly.out
+
+
+def test_idle_devices_beside_as_many_as_the_groups_name_are_not_missed(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=_with_idle(_named(GOOD, "{{0,1}}"), 2, 3))
+    answer = trace(tmp_path)
+    assert (answer.code, answer.err, "warning" in answer.out) == (0, "", False)
+
+
+def test_the_devices_of_all_hosts_together_are_those_that_the_groups_name(tmp_path: Path) -> None:
+    put(tmp_path, a_xplane=_named(GOOD, "[1,4]<=[4]"), b_xplane=_named(GOOD, "[1,4]<=[4]"))
+    assert trace(tmp_path).code == 0
+    (tmp_path / "plugins/profile/2019-10-14_15:56:32/b.xplane.pb").unlink()
+    answer = trace(tmp_path)
+    assert answer.code == 1
+    assert "4 devices take part, and it holds those of a/0, a/1" in answer.err
+
+
+@pytest.mark.parametrize(("last", "said"), [(1, True), (3, False)])
+def test_a_last_launch_with_fewer_collectives_than_every_other_one_is_said(
+    tmp_path: Path, last: int, said: bool
+) -> None:
+    events = [
+        Made(
+            name="all-reduce.1",
+            offset_ps=10**9 * (10 * call + at),
+            duration_ps=10**8,
+            stats={"run_id": call},
+        )
+        for call, count in enumerate([3, 3, last], 1)
+        for at in range(count)
+    ]
+    planes = [plane(f"/device:TPU:{one}", [Line(name="XLA Ops", events=events)]) for one in (0, 1)]
+    put(tmp_path, a_xplane=space(*planes))
+    answer = trace(tmp_path, "--payload=1M")
+    assert answer.code == 0
+    text = "the last launch of a program holds 1, the others 3 or more: the recording may end"
+    assert (text in answer.out) is said

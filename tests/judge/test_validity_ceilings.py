@@ -67,9 +67,10 @@ def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
     ("key", "changes"),
     [
         (CPU, {}),
-        (replace(H100, hosts=2), {}),
+        (replace(H100, device_kind="NVIDIA T4"), {}),
+        # Both ranks on one chip, where nothing passes a link.
+        (EnvironmentKey(device_kind="TPU v2", ranks=2), {}),
         (POD, {"case": None}),
-        (replace(POD, mesh=""), {}),
     ],
 )
 def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
@@ -177,6 +178,43 @@ def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
     verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
     found = judge.with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
     assert (found.outcome, found.notes) == (Outcome.PASS, ())
+
+
+@pytest.mark.parametrize(
+    ("key", "most_gb_per_s"),
+    [
+        # Twice 4 links of 496 Gbit/s on each of 4 chips, for 8 ranks.
+        (EnvironmentKey(device_kind="TPU v2", ranks=8), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x2"), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="v2-8", ranks=8), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="TPU v4", ranks=4), 270.0),
+        (EnvironmentKey(device_kind="v5litepod-16", ranks=16), 200.0),
+        (replace(POD, mesh=""), 200.0),
+        (EnvironmentKey(device_kind="TPU7x", ranks=8, mesh="2x2"), 7 / 8 * 4 / 3 * 2 * 600),
+        (replace(H100, hosts=2, ranks=16), 2 * 15 / 16 * 2 * 450),
+        (V100, 2 * 7 / 8 * 2 * 150),
+    ],
+)
+def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
+    key: EnvironmentKey, most_gb_per_s: float
+) -> None:
+    assert _held(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
+    found = _held(key, most_gb_per_s * ABOVE)
+    assert (found.outcome, found.failed, found.now) == (Outcome.FAILED, True, None)
+    assert "the most that the hardware allows by any algorithm (" in found.text
+    assert "links of" in found.text and "of every chip at once, whatever the shape" in found.text
+
+
+def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
+    before = _measured(replace(POD, mesh=""), 150.0)
+    assert judge.with_ceiling(before, replace(POD, mesh=""), _runs({})) == before
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
+def test_no_collective_exceeds_all_links_together(collective: str) -> None:
+    case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
+    verdict = build.verdict(case=case, now=judge.summary_of(case, [1e-9]))
+    assert judge.with_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
 
 
 def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:

@@ -19,6 +19,7 @@ A100: dict[str, Any] = {
 }
 H100 = A100 | {"device_kind": "NVIDIA H100 80GB HBM3"}
 POSSIBLE, IMPOSSIBLE = 100, 400
+TPU: dict[str, Any] = {"device": "tpu", "device_kind": "TPU v5 lite", "ranks": 8, "gb_per_s": 100}
 
 
 def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
@@ -44,19 +45,40 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
         ({}, ()),
         (A100 | {"device_kind": "NVIDIA T4"}, ()),
         # A mesh that was asked for is not the shape of the slice, which this script does not tell.
-        ({"device": "tpu", "device_kind": "TPU v5 lite", "ranks": 8}, ("--mesh=2x4",)),
+        (TPU, ("--mesh=2x4",)),
     ],
 )
 def test_where_no_ceiling_is_known_nothing_is_said_of_one(
     folder: Folder, script: dict[str, Any], options: tuple[str, ...]
 ) -> None:
-    folder.script(**script, gb_per_s=1e5)
+    folder.script(**({"gb_per_s": 1e5} | script))
     ran = folder.run(*options, exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     assert ran.case()["ceiling"] is None
     assert not any(line.startswith("ceiling") for line in ran.text.splitlines())
     assert "of ceiling" not in ran.text
     assert "ceiling_share" not in properties(ran)
+
+
+@pytest.mark.parametrize(
+    "kind", ["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]
+)
+def test_what_no_link_of_the_chip_allows_is_an_error_whatever_the_slices_shape(
+    folder: Folder, kind: str
+) -> None:
+    folder.script(
+        device="gpu" if "NVIDIA" in kind else "tpu",
+        device_kind=kind,
+        ranks=8,
+        latency_s=1e-9,
+        gb_per_s=1e6,
+        clocks=["device", "host"],
+    )
+    ran = folder.run("--payloads=64K:256K", exit_code=1)
+    assert set(ran.outcomes.values()) == {"FAILED"}
+    text = ran.case("64K")["text"]
+    assert "links of" in text and "of every chip at once, whatever the shape" in text
+    assert text.endswith("an error of measurement, not a record")
 
 
 def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder) -> None:

@@ -48,6 +48,18 @@ def test_a_session_that_is_fine_waits(folder: Folder) -> None:
     assert "another session has been measuring on this machine" in ran.sentence
 
 
+def test_a_tpu_that_is_not_there(busy: Folder) -> None:
+    assert said(busy, "--device=tpu").endswith("no TPU to measure on (fake: not in the script)")
+
+
+def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    with driver.alone(0):
+        ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine" in ran.sentence
+    assert folder.run("--device=tpu", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
 def test_a_mesh_that_the_asked_ranks_do_not_make(busy: Folder) -> None:
     assert said(busy, "--mesh=2x4", "--ranks=4").endswith("--ranks=4 asks for 4")
 

@@ -142,6 +142,36 @@ def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) 
     assert "4 failed, 1 without baseline" in ran.last_line
 
 
+def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"payload_bytes": 2**10, "then": "other_dtype"}])
+    ran = folder.run("--payloads=1K:2K", "--history=history", exit_code=0)
+    assert ran.outcomes == {"1K": "SKIPPED", "2K": "NO_BASELINE"}
+    assert ran.case("1K")["text"] == "the made-up compiler computes this in float32"
+    assert "the made-up compiler computes this in float32" in ran.text
+    alone = folder.run("--payloads=1K", exit_code=1)
+    assert "NO_VERDICT: no case gave a time: 1 SKIPPED" in alone.text
+
+
+def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_failed(
+    folder: Folder,
+) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.script(cases=[{"then": "other_dtype"}])
+    ran = folder.run("--payloads=1K", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED"}
+    assert "in float32; its baseline of " in ran.case("1K")["text"]
+
+
+def test_what_was_compiled_instead_is_shown_once_and_on_no_long_line(folder: Folder) -> None:
+    folder.script(cases=[{"then": "not_a_collective"}])
+    ran = folder.run("--payloads=1K:64K", exit_code=1)
+    assert set(ran.outcomes.values()) == {"FAILED"}
+    assert ran.text.count("made-up(%x), all of it") == 1
+    assert max(map(len, ran.text.splitlines())) < 900
+
+
 def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:
     endings = ((2**10, "kill"), (2**11, "segfault"), (2**12, "exit"), (2**13, "hang"))
     folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in endings])

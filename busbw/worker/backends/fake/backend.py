@@ -15,7 +15,7 @@ The all-reduce of a training step takes its `share_of_step`, by default a half. 
 last `hidden` of 1; without that key the recording holds no computing. Injected work takes
 `injected_more` times what was asked for.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
-out_of_memory, wrong_result, not_a_collective or unavailable. ``"probe": "exit"`` and
+out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
 """
 
@@ -64,7 +64,11 @@ _MOST_ITERATIONS = 126
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
     "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
-    "not_a_collective": (FailureKind.NOT_A_COLLECTIVE, "expected 1 all-reduce, got none"),
+    "not_a_collective": (
+        FailureKind.NOT_A_COLLECTIVE,
+        "expected 1 all-reduce, got %made-up(...):\n%made-up = f32[4]{0} made-up(%x), all of it",
+    ),
+    "other_dtype": (FailureKind.OTHER_DTYPE, "the made-up compiler computes this in float32"),
     "unavailable": (FailureKind.UNAVAILABLE, "no such algorithm here"),
 }
 

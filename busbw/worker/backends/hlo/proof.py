@@ -6,17 +6,20 @@ expected ranks, and none anywhere else; and nothing else that reads or writes th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES, AbstractCollective, replica_groups
-from busbw.model import Case, Clock, Compiled, Device, Placement, Proof
+from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, replica_groups
+from busbw.model import Case, Clock, Compiled, Device, FailureKind, Placement, Proof
 
-from ..base import Optimized, not_a_collective
+from ..base import MeasuringError, Optimized, not_a_collective
 from .text import COLLECTIVES as KINDS
 from .text import Instruction, Module, algorithm_of, read
 
-_SHOWN = 300
+# Characters of an instruction, and of what is said of it in a sentence.
+_SHOWN, _SHOWN_FIRST = 300, 100
+_ELEMENT = re.compile(r"([a-z]+\d+)\[")
 
 # Operations that start a collective which is waited for later, alone or within a computation.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start"}
@@ -44,6 +47,7 @@ class Wanted:
     With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
     each collective comes with a second one, on this many bytes; the compiler may merge all of
     those. A program that `computes` may read and write the payload: only copies are counted.
+    `may_widen`: the compiler may compute all of them in float32, of which no time is one of this.
     """
 
     case: Case
@@ -52,6 +56,7 @@ class Wanted:
     copied_first: bool = False
     part_bytes: int = 0
     computes: bool = False
+    may_widen: bool = False
 
     @property
     def collective(self) -> AbstractCollective:
@@ -108,6 +113,7 @@ def wanted(
         and collective.in_place_on_gpus
         and case.placement == Placement.OUT_OF_PLACE.value,
         part_bytes=part_bytes,
+        may_widen=device is Device.CPU,
     )
 
 
@@ -158,15 +164,23 @@ def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
 
 
 def find(text: str, wanted: Wanted) -> Proved:
-    """The proved program's parts. Raises MeasuringError NOT_A_COLLECTIVE as `prove` does."""
+    """The proved program's parts.
+
+    Raises MeasuringError NOT_A_COLLECTIVE as `prove` does, and OTHER_DTYPE where all is right but
+    that each collective is of float32, of as many elements.
+    """
     module = read(text)
     looped = wanted.case.clock is not Clock.DISPATCH
     rounds = module.loop_bodies() if looped else (module.entry,)
     there = [one for name in rounds for one in module.reached(name) if one.collective]
     found = _without_parts(there, wanted) if wanted.part_bytes else there
     _check_number(module, found, wanted)
+    widened = wanted.may_widen and all(_is_widened(one, wanted) for one in found)
     for one in found:
-        _check_one(one, wanted)
+        _check_one(one, wanted, widened=widened)
+    if widened:
+        text = f"XLA's CPU compiler computes this {wanted.case.dtype} {wanted.kind} in float32"
+        raise MeasuringError(FailureKind.OTHER_DTYPE, text)
     around = [one for name in rounds for one in _going_over(module, name, wanted)]
     # A TPU may hold a small payload in its own memory while the collective runs.
     copies = [
@@ -176,9 +190,7 @@ def find(text: str, wanted: Wanted) -> Proved:
         and not (wanted.copied_first and _is_copied_for(one, found))
     ]
     if copies and wanted.strict:
-        raise not_a_collective(
-            f"the payload is copied between collectives: {copies[0].text[:_SHOWN]}"
-        )
+        raise not_a_collective(f"the payload is copied between collectives: {_shown(copies[0])}")
     return Proved(
         collectives=tuple(there),
         around=tuple(around),
@@ -209,14 +221,21 @@ def _check_number(module: Module, found: list[Instruction], wanted: Wanted) -> N
     odd = next((one for one in everywhere if one not in right), None)
     kinds = dict(Counter(one.collective for one in everywhere))
     got = f"{kinds or 'none'}, {len(right)} of them there"
-    shown = f", such as {odd.text[:_SHOWN]}" if odd is not None else ""
+    shown = f", such as {_shown(odd)}" if odd is not None else ""
     raise not_a_collective(f"expected {wanted.text()}, XLA compiled {got}{shown}")
 
 
-def _check_one(one: Instruction, wanted: Wanted) -> None:
+def _is_widened(one: Instruction, wanted: Wanted) -> bool:
+    """Whether it is of float32 and of as many elements as a narrower dtype of the case has."""
+    each, dtype = DTYPES[wanted.case.dtype].size_bytes, DTYPES["float32"].size_bytes
+    floats = set(_ELEMENT.findall(one.text.partition(f" {one.op}(")[0])) == {"f32"}
+    return each < dtype and floats and one.result_bytes * each == wanted.result_bytes * dtype
+
+
+def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
     case = wanted.case
-    if one.result_bytes != wanted.result_bytes:
-        raise not_a_collective(f"expected {wanted.text()}, XLA compiled {one.text[:_SHOWN]}")
+    if one.result_bytes != wanted.result_bytes and not widened:
+        raise not_a_collective(f"expected {wanted.text()}, XLA compiled {_shown(one)}")
     if wanted.pairs:
         right = set(replica_groups.pairs_of(one.text) or ()) == wanted.pairs
     else:
@@ -224,9 +243,15 @@ def _check_one(one: Instruction, wanted: Wanted) -> None:
         right = groups is not None and set(groups) == set(case.groups)
     if not right:
         raise not_a_collective(
-            f"expected {wanted.text()} in groups {_braced(case.groups)}, "
-            f"XLA compiled {one.text[:_SHOWN]}"
+            f"expected {wanted.text()} in groups {_braced(case.groups)[:_SHOWN_FIRST]}, "
+            f"XLA compiled {_shown(one)}"
         )
+
+
+def _shown(one: Instruction) -> str:
+    """Its name and what it gives; its own line, which may be long, on a line below."""
+    given = one.text.partition(f" {one.op}(")[0]
+    return f"{given[:_SHOWN_FIRST]} {one.op}(...):\n{one.text[:_SHOWN]}"
 
 
 def _braced(groups: tuple[tuple[int, ...], ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import FailureKind, Proof
+from busbw.model import Device, FailureKind, Proof
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.proof import Wanted
@@ -179,6 +179,52 @@ def test_a_half_wide_payload_that_is_summed_in_full_width_is_refused() -> None:
     message = _refused(programs.CPU_CHAIN, dtype="bfloat16", payload_bytes=2048)
     assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
     assert "f32[1024]{0} all-reduce(" in message
+
+
+BFLOAT16: dict[str, Any] = {"dtype": "bfloat16", "payload_bytes": 2048}
+
+
+def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
+    """What is raised of a CPU's program of two all-reduces."""
+    case = build.case(**changes)
+    with pytest.raises(MeasuringError) as caught:
+        proof.prove(text, proof.wanted(case, 2, device=Device.CPU))
+    return caught.value
+
+
+def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None:
+    found = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
+    assert found.kind is FailureKind.OTHER_DTYPE
+    assert str(found) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        SECOND.replace("f32[1024]", "f32[512]"),
+        SECOND.replace("f32[1024]", "s32[1024]"),
+        SECOND.replace("f32[1024]", "bf16[1024]"),
+        SECOND.replace("{{0,1,2,3}}", "{{0,1},{2,3}}"),
+        SECOND.replace(" all-reduce(", " all-gather("),
+    ],
+)
+def test_beside_a_wider_one_another_program_is_still_no_collective(second: str) -> None:
+    found = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
+    assert found.kind is FailureKind.NOT_A_COLLECTIVE
+
+
+def test_a_wide_payload_in_another_width_is_not_taken_for_one_that_was_widened() -> None:
+    text = programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]")
+    assert _on_a_cpu(text).kind is FailureKind.NOT_A_COLLECTIVE
+
+
+def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() -> None:
+    many = ", ".join(["f32[8]"] * 500)
+    line = SECOND.replace("f32[1024]{0}", f"({many})")
+    sentence, below = _refused(programs.cpu(FIRST, line), strict=False).splitlines()
+    assert "expected 2 all-reduce of 4096 bytes" in sentence and sentence.endswith("(...):")
+    assert below.startswith("%psum_invariant.13 = (f32[8], ")
+    assert max(len(sentence), len(below)) <= 300
 
 
 @pytest.mark.parametrize(
