@@ -66,7 +66,10 @@ def _meant(text: str) -> str:
 def _payload_range(text: str) -> list[int]:
     ends = text.split(":")
     if len(ends) != 2:
-        raise ValueError(f"{text[:60]!r} is not a range; accepted is begin:end, such as 1K:1024M")
+        raise ValueError(
+            f"{text[:60]!r} is not a range; accepted is begin:end, such as 1K:1024M, which "
+            "doubles: the only step there is; other sizes are a comma list, such as 1K,8K,64K"
+        )
     size, end = parse_payload(ends[0]), parse_payload(ends[1])
     if size > end:
         raise ValueError(

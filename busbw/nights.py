@@ -4,7 +4,7 @@ Each of these rooms leaves the others alone, and the command and the plugin both
 together. Reads the files of a history; draws nothing and judges nothing.
 
 A history has the changes of a case apart from those that all cases share. A chart shows times as
-they were measured, in which both are: here they are levels of those times.
+they were measured, in which both are: here a level changes by their sum.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ class _Machine:
         rises = [self._change(change) for change in changed if change.monthly is not None]
         begins = {self.since(change.began) for change in steps}
         levels = _levels(list(found.times_s.items()), begins, self.least)
+        if one.level_s is not None and not rises:
+            levels = self._as_found(levels, steps, one.level_s)
         changes = sorted([*self._changes(levels, steps), *rises], key=lambda one: one.night)
         return replace(found, levels=tuple(levels), changes=tuple(changes))
 
@@ -170,6 +172,17 @@ class _Machine:
                 changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
                 reason=next((one.reason for one in there if one.reason), ""),
             )
+
+    def _as_found(
+        self, levels: Sequence[Level], changed: Sequence[history.LevelChange], level_s: float
+    ) -> list[Level]:
+        """With the figures of `busbw history`: the newest level, and by how much each changed."""
+        found = [replace(levels[-1], level_s=level_s)] if levels else []
+        for before, after in reversed(list(pairwise(levels))):
+            there = (one.log_ratio for one in changed if self._begins(one, before, after))
+            level_s /= math.exp(math.fsum(there))
+            found.insert(0, replace(before, level_s=level_s))
+        return found
 
     def _begins(self, change: history.LevelChange, before: Level, after: Level) -> bool:
         """Whether a change is between the levels; a case may lack the night of a shared one."""

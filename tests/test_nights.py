@@ -46,6 +46,18 @@ def test_every_planted_change_is_found_where_it_is_and_nothing_else(machine: Mac
     assert found == pytest.approx(wanted, rel=0.005)
 
 
+def test_a_page_has_the_figures_of_the_terminal(machine: MachineNights) -> None:
+    found = history.machine_history(FOLDER, tuple(year()))
+    changed = [one for one in found.cases if one.changes]
+    assert changed
+    for one in changed:
+        ours = _case(machine, one.case.name)
+        assert ours.levels[-1].level_s == one.level_s
+        shared = found.shared.get(one.series, ())
+        ratios = {c.began: c.log_ratio for c in (*one.changes, *shared)}
+        assert {c.began: c.log_ratio for c in ours.changes} == pytest.approx(ratios)
+
+
 def test_a_change_says_what_changed_there_and_why_it_is_accepted(tmp_path: Path) -> None:
     write(tmp_path / "history", LIBTPU + 20)
     (tmp_path / "acknowledged.toml").write_text(

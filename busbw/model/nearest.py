@@ -27,10 +27,19 @@ def refusal(text: str, accepted: Sequence[str], names: Mapping[str, str] = _NO_N
 
 def nearest(text: str, accepted: Sequence[str], names: Mapping[str, str] = _NO_NAMES) -> str:
     """The word of `accepted` that is most like `text`, whatever the case; empty if none is."""
-    known = {word.lower(): word for word in (*names, *accepted)}
-    found = difflib.get_close_matches(text[:60].lower(), known, n=1)
+    text = text[:60].lower()
+    known = {word.lower(): word for word in (*names, *accepted) if _may_be(text, word)}
+    found = difflib.get_close_matches(text, known, n=1)
     word = known[found[0]] if found else ""
     return names.get(word, word)
+
+
+def _may_be(text: str, word: str) -> bool:
+    """Whether its number, if any, is that of `word` but for a slip: float64 is not float16."""
+    one, other = ("".join(filter(str.isdecimal, name)) for name in (text, word))
+    steps = difflib.SequenceMatcher(None, one, other).get_opcodes()
+    wrong = (max(b - a, d - c) for what, a, b, c, d in steps if what != "equal")
+    return not one or (bool(other) and sum(wrong) <= 1)
 
 
 def listed(accepted: Sequence[str], near: str = "", where: str = "--help") -> str:

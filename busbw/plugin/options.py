@@ -16,7 +16,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 from busbw.workloads import WORKLOADS
 
-from . import hints, parsing
+from . import grouping, hints, parsing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,37 +293,41 @@ _REPEATED = (
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Every option in the group `busbw`; all but those that write baselines have an ini setting.
+    """Every option in one of four groups; all but those that write baselines have an ini setting.
 
     pytest shows `extra_info` below its own words about unknown options.
     """
-    group = parser.getgroup("busbw", "busbw: all-reduce performance")
+    groups = {
+        name: parser.getgroup(name, f"busbw: {text}") for name, (text, _) in grouping.GROUPS.items()
+    }
     for option in OPTIONS:
         metavar = option.metavar or _one_of(option.choices)
         default = f" (default: {option.default})" if option.default else ""
         flag = parsing.flag(option.name)
+        group = groups[grouping.group_of(option.name)]
         group.addoption(flag, default=None, help=option.help + default, metavar=metavar)
         parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
     for option in _REPEATED:
         flag = parsing.flag(option.name)
+        group = groups[grouping.group_of(option.name)]
         group.addoption(flag, action="append", default=[], metavar=option.metavar, help=option.help)
         says = f"as {flag}, one a line"
         parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
-    _add_writing(group)
-    _add_judging(group)
+    _add_writing(groups["busbw compare"])
+    _add_judging(groups)
     parser.addini("busbw_require_baselines", "as --require-baselines", default="")
-    flags = [name for option in group.options for name in option.names()]
+    flags = [name for one in groups.values() for option in one.options for name in option.names()]
     parser.extra_info |= hints.of(_arguments(pluginmanager), flags)
 
 
-def _add_judging(group: pytest.OptionGroup) -> None:
+def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
     """Options without a value that say what fails."""
-    group.addoption(
+    groups["busbw compile"].addoption(
         "--accept-compiled-changes",
         action="store_true",
         help="with --topology: another algorithm is reported and is no failure",
     )
-    group.addoption(
+    groups["busbw compare"].addoption(
         "--require-baselines",
         action="store_true",
         default=None,

@@ -103,10 +103,10 @@ class StackChange:
 class CaseNights:
     """One case of a series, with an entry for each night of the machine, None where it has none.
 
-    `levels` are those of the times as they were measured, oldest first, and `changes` lie between
-    them: with what all cases of the series have in common, which `busbw history` has apart.
+    `levels` are oldest first, and `changes` lie between them: with those that all cases of the
+    series have in common, which `busbw history` has apart; the figures are those that it has.
     `level_s` and `spread` are as there: the newest level and the relative standard deviation of a
-    night about it, without that part.
+    night about it, without what all cases share in that night.
     """
 
     case: Case

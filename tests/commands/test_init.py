@@ -203,3 +203,44 @@ def test_a_file_is_written_whole_or_not_at_all(folder: Folder) -> None:
     assert done.returncode == 1, done.stderr
     assert "File too large" in done.stderr
     assert not [name for name in FILES if os.path.lexists(folder.path / "new" / name)]
+
+
+OWN_DEVICE = """
+raise RuntimeError("it is read, not imported")
+
+def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu")
+"""
+
+
+def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_path: Path) -> None:
+    own = tmp_path / "tests" / "conftest.py"
+    own.parent.mkdir()
+    own.write_text(OWN_DEVICE)
+    answer = asked_here("init", tmp_path)
+    assert (answer.code, answer.err) == (0, "")
+    *wrote, note = answer.out.splitlines()
+    assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
+    assert note.startswith(f"note: {own}:5 has --device, and busbw has one, too: ")
+    assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("my_plugin.py", "parser.addoption('--where', dest='ranks')", "has --ranks"),
+        ("conftest.py", "@pytest.fixture\ndef busbw_verdict(): ...", "has fixture busbw_verdict"),
+        ("conftest.py", "parser.addoption('--own')\n@pytest.fixture\ndef verdict(): ...", ""),
+        ("conftest.py", "this is no Python", ""),
+        (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
+    ],
+)
+def test_names_are_compared_by_what_they_are_kept_as(
+    file: str, text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    assert ("and busbw has one, too" in answer.out) == bool(said)
+    assert said in answer.out

@@ -24,6 +24,7 @@ def test_nonsense_is_a_usage_error_that_says_what_a_size_is(folder: Folder, text
         ("4K,1 MiB", "did you mean 1M?"),
         ("8B", "did you mean 8?"),
         ("1K:2K:3K", "accepted is begin:end, such as 1K:1024M"),
+        ("8:128M:2", "which doubles: the only step there is"),
     ],
 )
 def test_what_is_meant_is_said_in_three_lines(folder: Folder, text: str, meant: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "installed.md"
+GROUPS = ["busbw", "busbw compare", "busbw hosts", "busbw compile"]
 
 
 def documented() -> dict[str, str]:
@@ -20,7 +21,10 @@ def documented() -> dict[str, str]:
 
 def test_the_table_of_options_is_that_of_the_parser(pytester: pytest.Pytester) -> None:
     parser = pytester.parseconfig("-p", "busbw.plugin")._parser
-    options = [option.names()[0] for option in parser.getgroup("busbw").options]
+    groups = [one for one in parser._groups if one.name.startswith("busbw")]
+    assert [one.name for one in groups] == GROUPS
+    assert all(one.options for one in groups)
+    options = [option.names()[0] for one in groups for option in one.options]
     settings = {name for name in parser._inidict if name.startswith("busbw_")}
     named = {flag: "busbw_" + flag.removeprefix("--").replace("-", "_") for flag in options}
     assert documented() == {

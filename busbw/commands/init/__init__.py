@@ -16,6 +16,8 @@ from pathlib import Path
 from busbw import writing
 from busbw.commands.command import Commands, UsageError, add_command
 
+from . import names
+
 ORDER = -1
 
 _HERE = Path(__file__).parent
@@ -26,6 +28,11 @@ _EXTRAS = {
     "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
+# pytest ends with a traceback where two plugins have an option of one name.
+_WAY_OUT = (
+    "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
+    "needs none, or rename yours"
+)
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
@@ -76,7 +83,13 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root} is no folder; accepted is the root of a repository")
-    done = [_put(root / name, text) for name, text in _files(options).items()]
+    collisions = list(names.taken(root))
+    files = _files(options)
+    if any(name.startswith("--") for _, name in collisions):
+        del files[_CONFTEST]
+    done = [_put(root / name, text) for name, text in files.items()]
+    for where, name in collisions:
+        print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
     return 0 if all(done) else 1
 

@@ -55,7 +55,6 @@ class Progress:
     case: Case
     done: int
     total: int
-    elapsed_s: float
     remaining_s: float | None
 
 
@@ -75,8 +74,10 @@ class AbstractSchedule(ABC):
     examples: str = ""
     on_progress: Callable[[Progress], None] = lambda progress: None
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
-    _begun_s: float | None = None
     _number: int = 0
+    _last: int = 0
+    _launched: int = 0
+    _to_launch: int = 0
     _done: int = 0
     _asked: int = 0
     _done_cost: int = 0
@@ -103,8 +104,8 @@ class AbstractSchedule(ABC):
         times = passes * (1 if self.shared else len(self.stacks))
         self._asked += len(cases) * times
         self._asked_cost += sum(map(cost, cases)) * times
-        if self._begun_s is None:
-            self._begun_s = self.executor.clock()
+        self._to_launch += len({case.framework for case in cases}) * times
+        self._last = self._number + passes
         with self.executor:
             for _ in range(passes):
                 self._number += 1
@@ -141,6 +142,7 @@ class AbstractSchedule(ABC):
         finds the memory that the first one releases.
         """
         left, attempt = list(cases), 0
+        self._launched += 1
         while left:
             attempt += 1
             left = self._launch(framework, left, sides, attempt, handover=handover)
@@ -278,19 +280,26 @@ class AbstractSchedule(ABC):
         self._done_cost += cost(case)
 
     def _tell(self, case: Case) -> None:
-        elapsed_s = self.executor.clock() - (self._begun_s or 0.0)
-        left = self._asked_cost - self._done_cost
         self.on_progress(
             Progress(
                 pass_number=self._number,
-                passes=max(self._number, self.plan.launches),
+                passes=self._last,
                 case=case,
                 done=self._done,
                 total=self._asked,
-                elapsed_s=elapsed_s,
-                remaining_s=elapsed_s / self._done_cost * left if self._done_cost else None,
+                remaining_s=self._remaining_s() if self._done_cost else None,
             )
         )
+
+    def _remaining_s(self) -> float:
+        """What is left takes as long as what is done: a launch to start and end, a case by cost."""
+        spent_s = self.executor.spent_s
+        measured_s, launched_s = (
+            sum(spent_s.get(phase, 0.0) for phase in phases)
+            for phases in (("measuring", "training"), ("starting", "ending"))
+        )
+        left, to_launch = self._asked_cost - self._done_cost, self._to_launch - self._launched
+        return measured_s / self._done_cost * left + launched_s / self._launched * to_launch
 
 
 LARGE_BYTES = 2**30

@@ -55,7 +55,7 @@ _Words = Mapping[str, Callable[[Curve], str]]
 _KIND: _Words = {
     "workload": lambda one: one.cells[0].case.workload.word.replace("_", " "),
     "collective": lambda one: one.cells[0].case.collective.replace("_", "-"),
-    "reduce_op": lambda one: one.cells[0].case.reduce_op,
+    "reduce_op": lambda one: one.cells[0].case.reduce_op.replace("none", ""),
     "placement": lambda one: one.cells[0].case.placement.replace("_", " "),
     "dtype": lambda one: one.cells[0].case.dtype,
     "device": lambda one: one.session.environment.key.device_kind,

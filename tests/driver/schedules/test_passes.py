@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -178,6 +179,23 @@ def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle
     assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
 
 
+def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bundle) -> None:
+    told: list[Progress] = []
+    ticking = executor(bundle)
+    # Each start, each case and each end takes a second.
+    ticking.clock = itertools.count().__next__
+    running = passes(
+        ticking,
+        keyed(case(1024), case(2048)),
+        plan=replace(PLAN, launches=2),
+        shared=True,
+        on_progress=told.append,
+    )
+    running.run()
+    left_s = [one.remaining_s for one in told[1:] if one.remaining_s is not None]
+    assert left_s == pytest.approx([4, 2, 1], rel=1e-3)
+
+
 def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle) -> None:
     cases: list[Case] = [case(1024), case(1024, framework="other")]
     told: list[Case] = []
@@ -267,7 +285,7 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
     names = [launches_of(measurement) for measurement in running.measurements()]
     assert names == [["1.fake"], ["1.fake", "2.fake", "3.fake"]]
     assert [(p.pass_number, p.passes, p.done, p.total) for p in told[2:]] == [
-        (2, 2, 2, 4),
+        (2, 3, 2, 4),
         (3, 3, 3, 4),
     ]
 

@@ -148,6 +148,16 @@ def test_the_title_and_the_subtitle_say_what_all_curves_share() -> None:
     assert bandwidth([gathered]).title == "Collectives: bus bandwidth"
 
 
+def test_a_collective_that_does_not_reduce_has_no_reduce_op_in_its_name() -> None:
+    both = session(
+        verdict(4096, 6.0), verdict(4096, 6.0, collective="all_gather", reduce_op="none")
+    )
+    assert [name.split(", ")[1:] for name in _named(both)] == [
+        ["all-reduce", "sum"],
+        ["all-gather"],
+    ]
+
+
 def test_the_description_says_the_curve_to_who_does_not_see_it() -> None:
     one = session(verdict(4096, 6.0), verdict(8192, 9.0), verdict(16384, 7.0), verdict(32768, None))
     assert (
