@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +27,8 @@ _EXTRAS = {
     "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
+# In a URL; of ssh a name alone is none.
+_CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
@@ -76,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root} is no folder; accepted is the root of a repository")
-    done = [_put(root / name, text) for name, text in _files(options).items()]
+    done = [_put(root, root / name, text) for name, text in _files(options).items()]
     _say_notes(root)
     return 0 if all(done) else 1
 
@@ -97,6 +100,11 @@ def _workflow(options: argparse.Namespace) -> str:
     device: str = options.device
     extra = _EXTRAS[options.framework][device]
     requirement = options.requirement or _installed_from(extra)
+    if "${{" in requirement or _CREDENTIALS.search(requirement):
+        raise UsageError(
+            "--requirement: credentials or ${{ }}, which would be in the workflow for all to read "
+            "or run; accepted is what pip installs without them"
+        )
     is_ours = device == "cpu"
     words = {
         "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
@@ -126,12 +134,14 @@ def _installed_from(extra: str) -> str:
     return ""
 
 
-def _put(path: Path, text: str) -> bool:
+def _put(root: Path, path: Path, text: str) -> bool:
     """Write a new file, and say so; False, with a sentence, if that cannot be."""
     if path.is_file():
         print(f"already there, left as it is: {path}")
         return True
     try:
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            raise OSError(f"{path}: a link leads out of the repository; nothing is written there")
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_new(path, text)
     except OSError as error:
