@@ -17,7 +17,9 @@ from .frames import MOST_BYTES, NO_KEY, Checker, Direction, Frame, Sealer, Split
 
 _READ_AT_ONCE = 65536
 
-Message: TypeAlias = messages.Hello | messages.Join | messages.ToAgent | messages.ToSession
+Message: TypeAlias = (
+    messages.Hello | messages.Proof | messages.Join | messages.ToAgent | messages.ToSession
+)
 
 
 class Lost(Exception):
@@ -56,9 +58,7 @@ class Connection:
         """Take long frames from now on: the other side has proved that it knows the secret."""
         self._splitter.most_bytes = MOST_BYTES
 
-    def post(
-        self, message: messages.Hello | messages.Join | messages.ToAgent | messages.ToSession
-    ) -> None:
+    def post(self, message: Message) -> None:
         """Have the message sent, from any thread."""
         body = messages.body_of(message)
         with self._lock:

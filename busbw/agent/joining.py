@@ -1,7 +1,8 @@
 """How an agent joins a session: it connects, and both prove that they know the secret.
 
-The agent proves it first, so that a session tells nothing to those who do not. Waits for a session
-that is not there yet. Knows nothing of what is done afterwards.
+The agent proves it first, so that a session tells nothing to those who do not; and says nothing of
+itself and its host before the session has proved it, too. Waits for a session that is not there
+yet. Knows nothing of what is done afterwards.
 """
 
 from __future__ import annotations
@@ -132,10 +133,11 @@ def _welcome(
     nonce, end_s = fresh_nonce(), time.monotonic() + HANDSHAKE_S
     try:
         connection.prove(secret, Direction.TO_SESSION, session, nonce)
+        connection.post(messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex()))
+        connection.flush()
+        _answer(connection, place, end_s)
         connection.post(
             messages.Join(
-                protocol=messages.PROTOCOL,
-                nonce=nonce.hex(),
                 rank=place.rank,
                 host=place.name,
                 python=platform.python_version(),
@@ -144,7 +146,7 @@ def _welcome(
             )
         )
         connection.flush()
-        found = messages.read(messages.ToAgent, _next_body(connection, end_s))
+        found = _answer(connection, place, end_s)
     except Silent as error:
         words = f"the session at {place.address} has said nothing for {HANDSHAKE_S:g} s"
         raise JoinError(f"{words}; is the network between them cut?") from error
@@ -152,11 +154,17 @@ def _welcome(
         raise JoinError(
             f"the session at {place.address} does not have the same secret, or is over ({error})"
         ) from error
+    connection.trust()
+    return found
+
+
+def _answer(connection: Connection, place: Place, end_s: float) -> messages.Welcome:
+    """The session's answer, made with the secret. Raises JoinError for one that is no welcome."""
+    found = messages.read(messages.ToAgent, _next_body(connection, end_s))
     if not isinstance(found, messages.Welcome):
         raise JoinError(f"the session at {place.address} says no welcome")
     if found.refused:
         raise JoinError(f"the session at {place.address} refused this host: {found.refused}")
-    connection.trust()
     return found
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from busbw import wire
 
 # Both sides of a connection must have the same.
-PROTOCOL = 2
+PROTOCOL = 3
 
 T = TypeVar("T")
 
@@ -45,16 +45,23 @@ class Hello:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Proof:
+    """An agent's first frame: its HMAC proves that it knows the secret, and it says no more."""
+
+    kind: ClassVar[str] = "proof"
+    protocol: int
+    nonce: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Join:
-    """An agent's first frame: its HMAC proves that it knows the secret. A `rank` joins once.
+    """An agent's second frame, once the session has proved itself, too. A `rank` joins once.
 
     Other hosts reach this one at `address`; where it is empty, as the session sees its connection.
     Agents with the same `machine` are on the same one.
     """
 
     kind: ClassVar[str] = "join"
-    protocol: int
-    nonce: str
     rank: int
     host: str
     python: str
@@ -82,7 +89,7 @@ class ToSession:
 
 @dataclass(frozen=True, kw_only=True)
 class Welcome(ToAgent):
-    """The session's answer to a Join: its HMAC proves that it knows the secret, too.
+    """The session's answer to a Proof and to a Join: its HMAC proves that it knows the secret, too.
 
     `refused` says why the agent takes no part. A sign of life is sent every `beat_s`, and missed
     after `missed_s`.
@@ -265,7 +272,7 @@ def _of_kind(known: Mapping[str, type[T]], kind: str) -> type[T]:
     return known[kind]
 
 
-def body_of(message: Hello | Join | ToAgent | ToSession) -> bytes:
+def body_of(message: Hello | Proof | Join | ToAgent | ToSession) -> bytes:
     """The message as the body of a frame."""
     return json.dumps(wire.to_json(message)).encode()
 

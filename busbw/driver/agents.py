@@ -29,6 +29,8 @@ _PORTS_S = 10.0
 _LOCK_SOON_S = 2.0
 # Of a local agent that is started again.
 _AGAIN_S = 60.0
+# Addresses of connections that say nothing.
+_MOST_NAMED = 5
 
 
 class AgentsError(Exception):
@@ -203,26 +205,28 @@ class AgentsTransport(Transport):
                 if self._starter is not None and self._starter.ended(missing()):
                     break
                 hub.changed.wait(min(0.2, max(0.0, end_s - time.monotonic())))
-            left, differ, unproven = missing(), list(hub.incomparable), hub.unproven
+            left, differ = missing(), list(hub.incomparable)
         if differ:
             raise IncomparableHosts("; ".join(dict.fromkeys(differ)))
         if left:
-            raise AgentsMissing(self._missing_words(left, wait_s, unproven))
+            raise AgentsMissing(self._missing_words(left, wait_s))
 
     def is_ready(self, rank: int) -> bool:
         """Whether the agent of this rank has joined, and has the files that workers run."""
         peer = self.hub.peers.get(rank)
         return peer is not None and peer.is_ready and not peer.why_lost
 
-    def _missing_words(self, ranks: Sequence[int], wait_s: float, unproven: int) -> str:
+    def _missing_words(self, ranks: Sequence[int], wait_s: float) -> str:
         if self._starter is not None:
             waited = "" if self._starter.ended(ranks) else f"; it was waited for {wait_s:g} s"
             return f"an agent did not start on {self._starter.why(ranks)}{waited}"
         words = "rank " if len(ranks) == 1 else "ranks "
         words += ", ".join(map(str, ranks))
         words = f"of {self._count} agents {words} did not join within {wait_s:g} s; "
-        if unproven:
-            connections = plural(unproven, "connection")
+        for address, count in self.hub.silent().most_common(_MOST_NAMED):
+            words += f"{plural(count, 'connection')} from {address} said nothing or broke off; "
+        if self.hub.unproven:
+            connections = plural(self.hub.unproven, "connection")
             return f"{words}{connections} did not prove that they know the secret"
         return (
             f"{words}did you start `python -m busbw agent`, or `python -m busbw run` by a "

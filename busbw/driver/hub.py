@@ -13,6 +13,7 @@ import selectors
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from .listening import BACKLOG
 from .peers import Adopted, Listener, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
+# While that many are there others wait for their turn, and who says nothing for so long goes.
+_CROWDED_S = 1.0
 _LONGEST_WAIT_S = 0.5
 # Where the process has no descriptors left.
 _NO_ROOM_S = 0.05
@@ -63,6 +66,9 @@ class Hub:
         self.incomparable: list[str] = []
         # Connections that gave a wrong proof.
         self.unproven = 0
+        # Others that went without having joined, by address.
+        self._silent: Counter[str] = Counter()
+        self._is_full = False
         self._listening = listening
         self._secret = secret
         self._rooms, self._hash = parts_of(files), hash_of(files)
@@ -81,9 +87,7 @@ class Hub:
         if listening is not None:
             listening.listen(BACKLOG)
             listening.setblocking(False)
-            self._selector.register(
-                listening, selectors.EVENT_READ, lambda events: self._accept(listening)
-            )
+            self._selector.register(listening, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, self._awake)
         self._thread.start()
 
@@ -120,6 +124,10 @@ class Hub:
         with self.changed:
             self._expected.add(rank)
 
+    def silent(self) -> Counter[str]:
+        """How many connections have said nothing, or not what an agent says, by address."""
+        return self._silent + Counter(one.address for one in list(self.strangers.values()))
+
     def drop(self, peer: Peer, why: str) -> None:
         """Close an agent's connection, which tells its workers' listeners; from any thread."""
         with self.changed:
@@ -147,12 +155,17 @@ class Hub:
 
     def _turn(self) -> None:
         now_s = self._clock()
+        early_s = max(0.0, self._timing.handshake_s - _CROWDED_S) if self._is_full else 0.0
         for stranger in list(self.strangers.values()):
-            if now_s > stranger.deadline_s:
+            if now_s > stranger.deadline_s - early_s:
+                self._silent[stranger.address] += 1
                 self._dismiss(stranger)
+        if self._is_full and len(self.strangers) < MOST_UNPROVEN and self._listening is not None:
+            self._is_full = False
+            self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
         for peer in list(self.peers.values()):
             self._keep_up(peer, now_s)
-        wait_s = min(_LONGEST_WAIT_S, self._timing.beat_s / 2)
+        wait_s = _NO_ROOM_S if self._is_full else min(_LONGEST_WAIT_S, self._timing.beat_s / 2)
         for key, events in self._selector.select(wait_s):
             key.data(events)
 
@@ -202,23 +215,28 @@ class Hub:
             found, self._adopted = self._adopted, []
         return found
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, events: int) -> None:
+        assert self._listening is not None
+        if len(self.strangers) >= MOST_UNPROVEN:
+            # The system keeps those who wait in their order.
+            self._selector.unregister(self._listening)
+            self._is_full = True
+            return
         try:
-            sock, _ = listening.accept()
+            sock, address = self._listening.accept()
         except OSError:
             time.sleep(_NO_ROOM_S)
-            return
-        if len(self.strangers) >= MOST_UNPROVEN:
-            sock.close()
             return
         with contextlib.suppress(OSError):
             # Of one that has been reset already, reading says so.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._greet(sock, self._timing.handshake_s)
+        self._greet(sock, self._timing.handshake_s, address=address[0])
 
-    def _greet(self, sock: socket.socket, wait_s: float, first: bytes = b"") -> None:
+    def _greet(
+        self, sock: socket.socket, wait_s: float, first: bytes = b"", address: str = ""
+    ) -> None:
         connection = Connection(SocketChannel(sock), self._clock, first)
-        stranger = Stranger(connection, self._clock() + wait_s)
+        stranger = Stranger(connection, self._clock() + wait_s, address)
         self.strangers[id(stranger)] = stranger
         self._selector.register(connection, _BOTH, lambda events: self._meet(stranger, events))
         connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=stranger.nonce.hex()))
@@ -228,7 +246,10 @@ class Hub:
         """Close the connection of one that says what no agent says."""
         try:
             yield
-        except (Lost, FrameError, OSError, ValueError, TypeError, KeyError):
+        except Lost:
+            self._silent[stranger.address] += 1
+            self._dismiss(stranger)
+        except (FrameError, OSError, ValueError, TypeError, KeyError):
             self._dismiss(stranger)
 
     def _dismiss(self, stranger: Stranger) -> None:
@@ -251,13 +272,19 @@ class Hub:
             if frame is None:
                 return
             document = wire.parsed(frame.body)
-            nonce = bytes.fromhex(document["nonce"]) if isinstance(document, dict) else b""
-            connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
-            self._check_proof(connection, frame)
-            self._join(stranger, document)
+            if stranger.is_proven:
+                connection.checked(frame)
+                self._join(stranger, wire.from_json(messages.Join, document, "join"))
+            else:
+                self._check_proof(stranger, frame, document)
 
-    def _check_proof(self, connection: Connection, frame: Frame) -> None:
-        """Raises FrameError, counted, for a frame that was made without the secret."""
+    def _check_proof(self, stranger: Stranger, frame: Frame, said: Any) -> None:
+        """Prove that this session knows the secret, too, to an agent that has proved it.
+
+        Raises FrameError, counted, for a frame that was made without it.
+        """
+        connection, nonce = stranger.connection, bytes.fromhex(said["nonce"])
+        connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
         try:
             connection.checked(frame)
         except FrameError:
@@ -265,24 +292,18 @@ class Hub:
                 self.unproven += 1
                 self.changed.notify_all()
             raise
+        stranger.is_proven = True
+        # Earlier protocols say all at once.
+        who = f"{said.get('host', stranger.address)!s:.100} (rank {said.get('rank', '?')!s:.20})"
+        what, theirs = "the protocol of agents", said.get("protocol")
+        self._answer(stranger, self._difference(who, what, theirs, messages.PROTOCOL))
 
-    def _join(self, stranger: Stranger, document: Mapping[str, Any]) -> None:
-        """Welcome or refuse an agent that has proved that it knows the secret."""
-        refused = self._refusal(document)
-        connection = stranger.connection
-        connection.post(
-            messages.Welcome(
-                protocol=messages.PROTOCOL,
-                refused=refused,
-                beat_s=self._timing.beat_s,
-                missed_s=self._timing.missed_s,
-            )
-        )
-        connection.flush()
-        if refused:
-            self._dismiss(stranger)
+    def _join(self, stranger: Stranger, join: messages.Join) -> None:
+        """Let an agent take part, or refuse it."""
+        if not self._answer(stranger, self._refusal(join)):
             return
-        peer = Peer(connection, wire.from_json(messages.Join, dict(document), "join"), self.wake)
+        connection = stranger.connection
+        peer = Peer(connection, join, self.wake)
         del self.strangers[id(stranger)]
         connection.trust()
         self._selector.modify(connection, selectors.EVENT_READ, self._handler(peer))
@@ -296,19 +317,37 @@ class Hub:
             connection.post(part)
         self._flush(peer)
 
-    def _refusal(self, document: Mapping[str, Any]) -> str:
-        """Why this agent takes no part; empty if it does. Raises WireError for no Join at all."""
-        host, rank = str(document.get("host"))[:100], str(document.get("rank"))[:20]
-        found = (document.get("protocol"), document.get("python"))
-        ours = (messages.PROTOCOL, platform.python_version())
-        for what, theirs, own in zip(("the protocol of agents", "Python"), found, ours):
-            if theirs != own:
-                words = f"{host} (rank {rank}) has {what} {theirs!s:.20}, this session {own}"
-                with self.changed:
-                    self.incomparable.append(words)
-                    self.changed.notify_all()
-                return words
-        join = wire.from_json(messages.Join, dict(document), "join")
+    def _answer(self, stranger: Stranger, refused: str) -> bool:
+        """Say that an agent is welcome, or why it takes no part; whether it is."""
+        stranger.connection.post(
+            messages.Welcome(
+                protocol=messages.PROTOCOL,
+                refused=refused,
+                beat_s=self._timing.beat_s,
+                missed_s=self._timing.missed_s,
+            )
+        )
+        stranger.connection.flush()
+        if refused:
+            self._dismiss(stranger)
+        return not refused
+
+    def _difference(self, who: str, what: str, theirs: object, ours: object) -> str:
+        """What keeps a host from taking part, which is noted; empty if nothing does."""
+        if theirs == ours:
+            return ""
+        words = f"{who} has {what} {theirs!s:.20}, this session {ours}"
+        with self.changed:
+            self.incomparable.append(words)
+            self.changed.notify_all()
+        return words
+
+    def _refusal(self, join: messages.Join) -> str:
+        """Why this agent takes no part; empty if it does."""
+        who = f"{join.host:.100} (rank {join.rank})"
+        differs = self._difference(who, "Python", join.python, platform.python_version())
+        if differs:
+            return differs
         if join.address and not is_number(join.address):
             return f"{join.address[:100]!r} is no address"
         if not 0 <= join.rank < self._ranks:

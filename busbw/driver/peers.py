@@ -78,12 +78,14 @@ class Peer:
 
 
 class Stranger:
-    """A connection that has proved nothing yet."""
+    """A connection from `address` that has not joined; at first it has proved nothing yet."""
 
-    def __init__(self, connection: Connection, deadline_s: float) -> None:
+    def __init__(self, connection: Connection, deadline_s: float, address: str = "") -> None:
         self.connection = connection
         self.deadline_s = deadline_s
+        self.address = address
         self.nonce = fresh_nonce()
+        self.is_proven = False
 
 
 class Adopted(NamedTuple):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from busbw import inputs
 from busbw.driver import SshHosts
 from busbw.launchers import tpu
 from busbw.model import variables
@@ -69,9 +70,9 @@ def _hosts(
 def _of_file(name: str) -> tuple[str, ...]:
     """A host in each line; what follows a ``#`` is a comment."""
     try:
-        lines = Path(name).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        words = error.strerror if isinstance(error, OSError) else "no text"
+        lines = inputs.content(Path(name).expanduser()).decode().splitlines()
+    except (inputs.InputError, UnicodeDecodeError) as error:
+        words = error if isinstance(error, inputs.InputError) else "no text"
         raise ValueError(f"@{name}: {words}") from error
     found = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
     if not found:

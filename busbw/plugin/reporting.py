@@ -15,6 +15,9 @@ from busbw import history, nights, report, stats, writing
 
 from .session import Judged, Measured, Written
 
+# Errors whose message is a sentence for the user.
+_SENTENCES = (history.HistoryError, report.DocumentError, report.PictureError)
+
 
 def with_results(written: Written) -> Written:
     """With the results in the file of --results, if it was asked for."""
@@ -34,8 +37,9 @@ def with_page(written: Written) -> Written:
     try:
         session = report.session_of(_document(judged), "this session")
         content = report.html(report.page([session], _nights(judged)))
-    except (history.HistoryError, report.PictureError) as error:
-        return replace(written, errors=(*written.errors, f"{prefix}{error}"))
+    except Exception as error:  # Whatever it is, the verdict is told first.
+        words = str(error) if isinstance(error, _SENTENCES) else repr(error)
+        return replace(written, errors=(*written.errors, f"{prefix}{words}"))
     return _with_file(written, prefix, path, content)
 
 

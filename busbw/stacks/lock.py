@@ -145,7 +145,8 @@ def _check_package(package: Package, location: str) -> None:
             f"got {package.name[:60]!r}"
         )
     try:
-        Version(package.version)
+        # `Version` takes white space around it, which would be a line of its own for pip.
+        Version(re.sub(r"\s", "?", package.version))
     except InvalidVersion as error:
         raise wire.WireError(
             f"{location}.version: expected a version, got {package.version[:60]!r}"

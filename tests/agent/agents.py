@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from busbw import locks
 from busbw.agent import messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
-from busbw.agent.frames import Direction, Sealer, Splitter, fresh_nonce, key_of
+from busbw.agent.frames import Direction, Frame, Sealer, Splitter, fresh_nonce, key_of
 from busbw.agent.rooms import parts_of
 from busbw.driver import Starter
 from busbw.driver.local import order_of
@@ -108,19 +107,23 @@ def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
             return found, messages.read(messages.Hello, frame.body)
 
 
-def join_frame(
-    secret: bytes, session: bytes, nonce: bytes, join: messages.Join | None = None
-) -> bytes:
+def proof_frame(secret: bytes, session: bytes, nonce: bytes) -> bytes:
     """An agent's first frame."""
-    found = join or messages.Join(
-        protocol=messages.PROTOCOL,
-        nonce=nonce.hex(),
-        rank=0,
-        host="stranger",
-        python="3",
-    )
+    proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
     key = key_of(secret, Direction.TO_SESSION, session, nonce)
-    return Sealer(key).sealed(messages.body_of(replace(found, nonce=nonce.hex())))
+    return Sealer(key).sealed(messages.body_of(proof))
+
+
+def say_join(sock: socket.socket, body: bytes = b"") -> None:
+    """Prove the secret as an agent does, and say `body`: by default, that of another Python."""
+    _, hello = hello_of(sock)
+    nonce = fresh_nonce()
+    sealer = Sealer(key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce))
+    proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
+    sock.sendall(sealer.sealed(messages.body_of(proof)))
+    assert b'"kind": "welcome"' in sock.recv(65536)
+    join = messages.Join(rank=0, host="stranger", python="3")
+    sock.sendall(sealer.sealed(body or messages.body_of(join)))
 
 
 class Session:
@@ -139,16 +142,21 @@ class Session:
     def _welcome(self, **welcome: float) -> None:
         nonce = fresh_nonce()
         self.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
+        frame = self._frame()
+        agent = bytes.fromhex(messages.read(messages.Proof, frame.body).nonce)
+        self.connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
+        self.connection.checked(frame)
+        self.post(messages.Welcome(protocol=messages.PROTOCOL))
+        self.join = messages.read(messages.Join, self.connection.checked(self._frame()))
+        self.connection.trust()
+        self.post(messages.Welcome(protocol=messages.PROTOCOL, **welcome))  # type: ignore[arg-type]
+
+    def _frame(self) -> Frame:
         frame = None
         while frame is None:
             self._receive()
             frame = self.connection.frame()
-        self.join = messages.read(messages.Join, frame.body)
-        agent = bytes.fromhex(self.join.nonce)
-        self.connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
-        self.connection.checked(frame)
-        self.connection.trust()
-        self.post(messages.Welcome(protocol=messages.PROTOCOL, **welcome))  # type: ignore[arg-type]
+        return frame
 
     def post(self, message: messages.Hello | messages.ToAgent) -> None:
         """Send a message."""

@@ -1,7 +1,8 @@
 """A stranger in a process of its own, who needs descriptors and time: `attack.py WHAT PORT`.
 
 ``random``: 10,000 connections with random bytes. ``crowd``: 1,000 connections at once, held until
-stdin is closed; says how many of them the session closed.
+stdin is closed. ``again``: 200 that are made again as soon as they are closed. Both say when all
+are there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 HOST = "127.0.0.1"
@@ -34,8 +36,41 @@ def random_bytes(port: int) -> None:
         list(pool.map(send, strings))
 
 
+def again(port: int) -> None:
+    """200 connections in two threads that say nothing; each that is closed is made again."""
+    over = threading.Event()
+
+    def hold(count: int) -> None:
+        with contextlib.ExitStack() as held:
+            connected = contextlib.suppress(ConnectionResetError)
+
+            def connect() -> socket.socket:
+                found = socket.create_connection((HOST, port), timeout=60)
+                return held.enter_context(found)
+
+            socks = [connect() for _ in range(count)]
+            if all_there.wait() == 0:
+                print("there", flush=True)
+            while not over.is_set():
+                for sock in select.select(socks, [], [], 0.1)[0]:
+                    with connected:
+                        if sock.recv(1024):
+                            continue
+                    sock.close()
+                    socks[socks.index(sock)] = connect()
+
+    all_there = threading.Barrier(2)
+    threads = [threading.Thread(target=hold, args=(100,)) for _ in range(2)]
+    for one in threads:
+        one.start()
+    sys.stdin.read()
+    over.set()
+    for one in threads:
+        one.join()
+
+
 def crowd(port: int) -> None:
-    """Connect, and count what can be read to its end."""
+    """Connect, read until nothing comes, and say that it did."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     with contextlib.ExitStack() as held:
@@ -47,7 +82,6 @@ def crowd(port: int) -> None:
         by_number = {sock.fileno(): sock for sock in socks}
         for number in by_number:
             poll.register(number, select.POLLIN)
-        closed = 0
         while by_number:
             found = poll.poll(200)
             if not found:
@@ -56,12 +90,11 @@ def crowd(port: int) -> None:
                 with contextlib.suppress(ConnectionResetError):
                     if by_number[number].recv(1024):
                         continue
-                closed += 1
                 poll.unregister(number)
                 del by_number[number]
-        print(closed, flush=True)
+        print("there", flush=True)
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    {"random": random_bytes, "crowd": crowd}[sys.argv[1]](int(sys.argv[2]))
+    {"random": random_bytes, "crowd": crowd, "again": again}[sys.argv[1]](int(sys.argv[2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -109,9 +110,9 @@ def test_one_that_says_its_first_word_late_is_waited_for(monkeypatch: pytest.Mon
         connections.append(sock)
         time.sleep(0.5)
         connection, nonce = hello(sock)
-        agent = bytes.fromhex(_join(sock).nonce)
-        connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
-        connection.post(messages.Welcome(protocol=messages.PROTOCOL))
+        connection.prove(SECRET, Direction.TO_AGENT, nonce, bytes.fromhex(_proof(sock).nonce))
+        for _ in range(2):
+            connection.post(messages.Welcome(protocol=messages.PROTOCOL))
         connection.flush()
 
     with served(welcome) as place:
@@ -159,7 +160,7 @@ def test_a_session_without_the_secret_is_not_believed() -> None:
 
     def pretend(sock: socket.socket) -> None:
         connection, nonce = hello(sock)
-        agent = bytes.fromhex(_join(sock).nonce)
+        agent = bytes.fromhex(_proof(sock).nonce)
         connection.prove(OTHER, Direction.TO_AGENT, nonce, agent)
         connection.post(messages.Welcome(protocol=messages.PROTOCOL))
         connection.flush()
@@ -169,9 +170,28 @@ def test_a_session_without_the_secret_is_not_believed() -> None:
     assert "does not have the same secret, or is over (frame 0 was not" in str(refused.value)
 
 
-def _join(sock: socket.socket) -> messages.Join:
+def test_an_agent_says_nothing_of_its_host_to_what_does_not_prove_the_secret() -> None:
+    sent: list[bytes] = []
+
+    def listen(sock: socket.socket) -> None:
+        connection, nonce = hello(sock)
+        sent.append(sock.recv(65536))
+        agent = messages.read(messages.Proof, sent[0][36:]).nonce
+        connection.prove(OTHER, Direction.TO_AGENT, nonce, bytes.fromhex(agent))
+        connection.post(messages.Welcome(protocol=messages.PROTOCOL))
+        connection.flush()
+        sent.append(sock.recv(65536))
+
+    with served(listen) as place, pytest.raises(JoinError):
+        joined(place, SECRET, 5)
+    said, after = sent
+    assert set(json.loads(said[36:])) == {"protocol", "nonce"}
+    assert after == b""
+
+
+def _proof(sock: socket.socket) -> messages.Proof:
     sent = sock.recv(4096)
-    return messages.read(messages.Join, sent[36:])
+    return messages.read(messages.Proof, sent[36:])
 
 
 def test_its_own_proof_sent_back_to_it_proves_nothing() -> None:
@@ -213,7 +233,7 @@ def test_what_the_session_says_instead_of_a_welcome_is_passed_on(
 ) -> None:
     def refuse(sock: socket.socket) -> None:
         connection, nonce = hello(sock)
-        connection.prove(SECRET, Direction.TO_AGENT, nonce, bytes.fromhex(_join(sock).nonce))
+        connection.prove(SECRET, Direction.TO_AGENT, nonce, bytes.fromhex(_proof(sock).nonce))
         connection.post(message)
         connection.flush()
 

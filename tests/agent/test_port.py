@@ -30,7 +30,7 @@ from tests.driver.processes import wait_until
 from tests.driver.scripts import starter
 
 from . import attack
-from .agents import HOST, LONG_S, SECRET, agent, hello_of, join_frame, listening
+from .agents import HOST, LONG_S, SECRET, agent, hello_of, listening, proof_frame, say_join
 
 MOST_GROWTH_BYTES = 200 * 2**20
 SHORT_S = 1.0
@@ -145,11 +145,11 @@ def test_a_frame_of_a_gigabyte_is_refused_before_it_is_read(session: Attacked) -
                 sock.sendall(block)
 
 
-def test_a_replayed_join_is_refused(session: Attacked) -> None:
+def test_a_replayed_proof_is_refused(session: Attacked) -> None:
     """What an agent said on one connection is nothing on another one, which has another nonce."""
     with session.connected() as first:
         _, hello = hello_of(first)
-        sent = join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce())
+        sent = proof_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce())
     for _ in range(3):
         with session.connected() as sock:
             hello_of(sock)
@@ -170,7 +170,7 @@ def test_the_session_s_own_nonce_and_proof_prove_nothing(session: Attacked) -> N
         _, hello = hello_of(sock)
         _, of_other = hello_of(other)
         nonce = bytes.fromhex(of_other.nonce)
-        sock.sendall(join_frame(b"a guess of tests", bytes.fromhex(hello.nonce), nonce))
+        sock.sendall(proof_frame(b"a guess of tests", bytes.fromhex(hello.nonce), nonce))
         assert rest(sock) == b""
 
 
@@ -194,7 +194,7 @@ def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: A
         sock.sendall(sealed[0])
         rest(sock)
     lost = session.transport.hub.peers.pop(1)
-    assert "frame 2 was not made with the secret" in lost.why_lost
+    assert "frame 3 was not made with the secret" in lost.why_lost
     session.transport.hub.expect_again(1)
 
 
@@ -208,7 +208,7 @@ def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: At
         sock.sendall(struct.pack(">I", len(frame.body)) + frame.proof + frame.body)
         rest(sock)
     lost = session.transport.hub.peers.pop(1)
-    assert "frame 1 was not made with the secret" in lost.why_lost
+    assert "frame 2 was not made with the secret" in lost.why_lost
     session.transport.hub.expect_again(1)
 
 
@@ -236,8 +236,7 @@ def test_a_peer_that_sends_a_byte_now_and_then_is_closed(session: Attacked) -> N
 def test_1000_connections_at_once(session: Attacked) -> None:
     with stranger("crowd", session.port) as process:
         assert process.stdin is not None and process.stdout is not None
-        closed = int(process.stdout.readline())
-        assert 1000 - MOST_UNPROVEN <= closed <= 1000
+        process.stdout.readline()
         assert len(session.transport.hub.strangers) <= MOST_UNPROVEN
         # The agent works meanwhile.
         assert session.answers()
@@ -247,8 +246,7 @@ def test_1000_connections_at_once(session: Attacked) -> None:
 
 def test_an_agent_of_another_python_is_named_with_both_versions(session: Attacked) -> None:
     with session.connected() as sock:
-        _, hello = hello_of(sock)
-        sock.sendall(join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce()))
+        say_join(sock)
         assert b"stranger (rank 0) has Python 3, this session" in rest(sock)
     (words,) = session.transport.hub.incomparable
     session.transport.hub.incomparable.clear()
@@ -262,7 +260,7 @@ def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: At
         key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
         body = f'{{"protocol": 99, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
         sock.sendall(Sealer(key).sealed(body.encode()))
-        assert b"new (rank 1) has the protocol of agents 99, this session 2" in rest(sock)
+        assert b"new (rank 1) has the protocol of agents 99, this session 3" in rest(sock)
     session.transport.hub.incomparable.clear()
 
 
@@ -276,15 +274,44 @@ def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: At
         '{"nonce": "zz"}',
         '{"nonce": "00"}',
         "[" * 900,
-        '{"protocol": 2, "nonce": "NONCE", "python": "PYTHON"}',
-        '{"protocol": 2, "nonce": "NONCE", "python": "PYTHON", "host": "h", "rank": "1"}',
+        '{"protocol": 3}',
     ],
 )
-def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
+def test_a_proof_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
     with session.connected() as sock:
         _, hello = hello_of(sock)
         nonce = fresh_nonce()
         key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
-        text = body.replace("NONCE", nonce.hex()).replace("PYTHON", platform.python_version())
-        sock.sendall(Sealer(key).sealed(text.encode()))
+        sock.sendall(Sealer(key).sealed(body.encode()))
         assert rest(sock) == b""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        "[" * 900,
+        '{"python": "PYTHON"}',
+        '{"python": "PYTHON", "host": "h", "rank": "1"}',
+        '{"protocol": 3, "python": "PYTHON", "host": "h", "rank": 1}',
+    ],
+)
+def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
+    with session.connected() as sock:
+        say_join(sock, body.replace("PYTHON", platform.python_version()).encode())
+        assert rest(sock) == b""
+
+
+def test_connections_that_say_nothing_and_come_again_keep_no_agent_out(session: Attacked) -> None:
+    with stranger("again", session.port) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        connection, _ = joined(session.place(), SECRET, LONG_S)
+        process.stdin.close()
+        assert process.wait() == 0
+    assert session.transport.hub.silent()[HOST] >= MOST_UNPROVEN
+    connection.close()
+    assert wait_until(lambda: session.transport.hub.peers[1].why_lost != "", 10)
+    session.transport.hub.peers.pop(1)
+    session.transport.hub.expect_again(1)

@@ -72,6 +72,29 @@ def test_what_is_no_file_is_not_taken_for_one(kind: str, tmp_path: Path) -> None
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.parametrize("name", ["baselines", ".github", ".github/workflows"])
+def test_nothing_is_written_through_a_link_that_leaves_the_repository(
+    name: str, tmp_path: Path
+) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    (root / name).parent.mkdir(parents=True)
+    other.mkdir()
+    (root / name).symlink_to(other)
+    answer = asked_here("init", root)
+    assert answer.code == 1
+    (path,) = (root / one for one in FILES if one.startswith(name))
+    words = "a link leads out of the repository; nothing is written there"
+    assert answer.errors == [f"busbw init: {path}: {words}"]
+    assert not list(other.iterdir())
+
+
+def test_a_link_to_another_folder_of_the_repository_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "baselines").symlink_to("stored")
+    assert asked_here("init", tmp_path).code == 0
+    assert (tmp_path / "stored" / "README.md").is_file()
+
+
 def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = asked_here("init", tmp_path / "file")
@@ -120,6 +143,30 @@ def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_p
     text = workflow(tmp_path / "option")
     assert f'BUSBW_REQUIREMENT: "{named}"\n' in text
     assert "vars.BUSBW_REQUIREMENT" not in text and "#@" not in text
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "busbw @ git+https://me:hunter2@example.com/o/busbw",
+        "busbw @ git+https://hunter2@example.com/o/busbw",
+        "busbw @ git+ssh://me:hunter2@example.com/o/busbw",
+        "busbw @ git+https://example.com/${{ github.event.hunter2 }}",
+    ],
+)
+def test_a_requirement_with_a_secret_or_an_expression_is_refused(
+    named: str, tmp_path: Path
+) -> None:
+    answer = asked_here("init", tmp_path / "new", "--requirement", named)
+    assert answer.code == 2
+    assert "--requirement: credentials or ${{ }}, which would be in" in answer.err
+    assert "hunter2" not in answer.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_name_that_ssh_is_given_is_no_secret(tmp_path: Path) -> None:
+    named = "busbw @ git+ssh://git@example.com:22/o/busbw@abc"
+    assert asked_here("init", tmp_path, "--requirement", named).code == 0
 
 
 @pytest.mark.parametrize(

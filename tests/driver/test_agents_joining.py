@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -14,6 +16,7 @@ from busbw.driver import (
     Bundle,
     IncomparableHosts,
 )
+from tests.agent import attack
 from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
 from tests.sweep import sweep
 
@@ -60,6 +63,39 @@ def test_connections_with_another_secret_are_counted(
         transport.close()
     why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
     assert str(missing.value).endswith(why)
+
+
+def test_connections_that_say_nothing_are_counted_and_named_by_address(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    try:
+        with contextlib.ExitStack() as held:
+            for _ in range(3):
+                held.enter_context(socket.create_connection(port.getsockname()))
+            # One that has gone again is counted, too.
+            socket.create_connection(port.getsockname()).close()
+            with pytest.raises(AgentsMissing) as missing:
+                transport.join(0.5)
+    finally:
+        transport.close()
+    why = "within 0.5 s; 4 connections from 127.0.0.1 said nothing or broke off; did you start"
+    assert why in str(missing.value)
+
+
+def test_200_silent_connections_that_come_again_keep_no_agent_out(bundle: Bundle) -> None:
+    port = listening()
+    number = port.getsockname()[1]
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    command = [sys.executable, attack.__file__, "again", str(number)]
+    try:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
+            assert crowd.stdin is not None and crowd.stdout is not None
+            crowd.stdout.readline()
+            with agent(number):
+                transport.join(LONG_S)
+            crowd.stdin.close()
+    finally:
+        transport.close()
 
 
 def test_a_host_with_another_python_cannot_be_compared(

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.agent.frames import fresh_nonce
 from busbw.agent.processes import SECRET as VARIABLE
-from tests.agent.agents import HOST, SECRET, agent, ended, hello_of, join_frame
+from tests.agent.agents import HOST, SECRET, agent, ended, say_join
 from tests.driver.processes import processes, wait_until
 
 from .folder import Folder
@@ -157,8 +156,7 @@ def test_a_host_with_another_python_is_incomparable_before_anything_is_measured(
     begun = folder.start("--agents=1", f"--listen={HOST}:{port}", f"--secret-file={secret}")
     assert wait_until(lambda: "listening for 1 agent" in folder.output, 60)
     with socket.create_connection((HOST, port)) as sock:
-        _, hello = hello_of(sock)
-        sock.sendall(join_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce()))
+        say_join(sock)
         assert begun.wait(60) == 1
     assert "stranger (rank 0) has Python 3, this session 3." in folder.output
     assert "INCOMPARABLE" in folder.output

@@ -100,6 +100,8 @@ def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known() -> None:
         (("--hosts=one,one",), "--hosts: 'one' is there twice; accepted is each host once"),
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
         (("--hosts=@empty",), "--hosts: @empty: no hosts; accepted is one in each line"),
+        (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is a device or a socket; accepted is a"),
+        (("--hosts=@binary",), "--hosts: @binary: no text"),
         (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
         (("--hosts=one", "--agents=local"), "accepted is one of --hosts and --agents"),
         (("--hosts=one", "--listen=127.0.0.1:1"), "--listen: there are no --agents=N"),
@@ -114,4 +116,5 @@ def test_what_names_no_hosts_is_a_usage_error(
     folder: Folder, options: tuple[str, ...], why: str
 ) -> None:
     (folder.path / "empty").write_text("# nobody\n")
+    (folder.path / "binary").write_bytes(b"\xff")
     assert why in folder.run(*options, exit_code=4).sentence

@@ -73,3 +73,20 @@ def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
     assert "--page: no page was written: " in ran.text
     assert ran.results is not None
     assert not (folder.path / "night.html").exists()
+
+
+def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
+    ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
+    assert ran.results is not None
+    launches = [one for case in ran.results["cases"] for one in case["launches"]]
+    assert {own_s for one in launches for own_s in one["process_own_s"]} == {0.0}
+    assert "3 cases measured" in _page(folder)
+
+
+def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write("import busbw.report\n\nbusbw.report.html = lambda page: 1 / 0\n")
+    ran = folder.run("--page=night.html", exit_code=1)
+    error = "--page: no page was written: ZeroDivisionError('division by zero')"
+    assert "Traceback" not in ran.text
+    assert ran.text.index("FINE: ") < ran.text.index(error)

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -33,6 +34,8 @@ _WAY_OUT = (
     "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
     "needs none, or rename yours"
 )
+# In a URL; of ssh a name alone is none.
+_CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
@@ -87,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     files = _files(options)
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
-    done = [_put(root / name, text) for name, text in files.items()]
+    done = [_put(root, root / name, text) for name, text in files.items()]
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
@@ -110,6 +113,11 @@ def _workflow(options: argparse.Namespace) -> str:
     device: str = options.device
     extra = _EXTRAS[options.framework][device]
     requirement = options.requirement or _installed_from(extra)
+    if "${{" in requirement or _CREDENTIALS.search(requirement):
+        raise UsageError(
+            "--requirement: credentials or ${{ }}, which would be in the workflow for all to read "
+            "or run; accepted is what pip installs without them"
+        )
     is_ours = device == "cpu"
     words = {
         "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
@@ -139,12 +147,14 @@ def _installed_from(extra: str) -> str:
     return ""
 
 
-def _put(path: Path, text: str) -> bool:
+def _put(root: Path, path: Path, text: str) -> bool:
     """Write a new file, and say so; False, with a sentence, if that cannot be."""
     if path.is_file():
         print(f"already there, left as it is: {path}")
         return True
     try:
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            raise OSError(f"{path}: a link leads out of the repository; nothing is written there")
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_new(path, text)
     except OSError as error:

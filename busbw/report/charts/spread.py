@@ -189,6 +189,8 @@ def _points(
     for cell in curve.cells:
         measured = measurements.get(cell.verdict.spec)
         found = [times(run) for run in measured.runs] if measured else []
+        # Nothing is a multiple of no time at all.
+        found = [each for each in found if not each or statistics.median(each) > 0]
         count = min(map(len, found), default=0)
         if not 2 <= count <= _MOST_MEMBERS:
             continue

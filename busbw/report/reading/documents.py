@@ -202,7 +202,9 @@ def _measurements(
             failures=read(tuple[Failure, ...], lost, f"{at}.{failures}"),
         )
         for index, run in enumerate(found.runs):
-            for time_s in (*run.samples_s, *run.process_own_s, *run.rank_times_s):
+            # A process whose values take no time to lay out and compare has no work of its own.
+            own_s = (one for one in run.process_own_s if one != 0)
+            for time_s in (*run.samples_s, *own_s, *run.rank_times_s):
                 check_number(time_s, f"{at}.{runs}[{index}]")
         yield verdict.spec, found
 

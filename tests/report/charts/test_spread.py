@@ -70,6 +70,10 @@ def test_without_names_of_hosts_processes_have_their_numbers() -> None:
     assert [x for x, _ in chart.series[0].points] == ["0", "1"]
 
 
+def test_processes_that_take_no_time_of_their_own_have_no_chart() -> None:
+    assert processes(_group(build.run(1e-3, process_own_s=(0.0, 0.0)))) is None
+
+
 def test_a_single_process_has_no_chart_and_no_clock_of_ranks_none_either() -> None:
     alone = _group(build.run(1e-3))
     assert processes(alone) is None and ranks(alone) is None
