@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from busbw import wire
 from busbw.model import variables
 
 from .folder import Folder
@@ -239,4 +240,5 @@ def log_end(path: Path, begin: int) -> str:
         return ""
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-        return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]
+        text = wire.printable(file.read().decode(errors="replace"))
+        return text.strip()[-LOG_CHARACTERS:]
