@@ -1,5 +1,6 @@
 """`busbw COMMAND`, and `python -m busbw COMMAND`: runs a command, and nothing else."""
 
+import functools
 import io
 import os
 import sys
@@ -12,9 +13,12 @@ _READER_LEFT = 141
 
 def main() -> int:
     """Run the command that the process's arguments name; the exit code."""
-    # Names of files need not be valid text.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files need not be valid text.
+            stream.reconfigure(errors="backslashreplace")
+            write = functools.partial(commands.write_escaped, stream.write)
+            stream.write = write  # type: ignore[method-assign]
     try:
         code = commands.main()
         sys.stdout.flush()

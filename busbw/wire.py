@@ -1,7 +1,8 @@
 """Values to JSON and back: the worker's channel, the baseline files and the results use it.
 
 Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
-unknown key, a missing key or a wrong type raises WireError with the path in the document.
+unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
+is read moves no terminal on which it is shown.
 Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
 with its `kind`), enums, mappings, tuples and plain values; knows nothing of what they mean.
 """
@@ -14,6 +15,7 @@ import enum
 import functools
 import json
 import math
+import re
 import reprlib
 import sys
 import types
@@ -28,6 +30,14 @@ T = TypeVar("T")
 _MOST_DIGITS = 4000
 _MOST_WHOLE = 2**63
 
+# All control characters but tabs and ends of lines, and those that override the direction of text.
+_MOVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""`text` with escapes, such as ``\x1b``, for what would move a terminal."""
+    return text if text.isprintable() else _MOVING.sub(lambda one: ascii(one[0])[1:-1], text)
+
 
 class WireError(ValueError):
     """A document that is not what was expected; the message says where and what was expected.
@@ -36,7 +46,7 @@ class WireError(ValueError):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+        super().__init__(printable(text.encode("utf-8", "backslashreplace").decode("utf-8")))
 
 
 def parsed(content: bytes | str) -> Any:
@@ -234,7 +244,7 @@ def _read_plain(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}: expected a whole number of 64 bits, got {_shown(document)}")
     if kind is str and not _is_text(document):
         raise WireError(f"{location}: expected text, got {_shown(document)}")
-    return document
+    return printable(document) if kind is str else document
 
 
 def _is_text(text: str) -> bool:

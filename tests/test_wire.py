@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import wire
+from busbw.agent import messages
 from busbw.model import (
     Case,
     Clock,
@@ -244,6 +245,20 @@ def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
         assert str(caught.value).encode()
     with pytest.raises(wire.WireError, match=r"versions.*expected text"):
         wire.from_json(Run, _changed(wire.to_json(build.run()), "versions", {"\ud800": "1"}))
+
+
+def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
+    join = messages.Join(protocol=1, nonce="", rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
+    found = wire.from_json(messages.Join, wire.to_json(join))
+    assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
+    over = messages.Over(
+        worker=1, exit_code=0, by_itself=True, log="a\n\tb\x07 \N{SNOWMAN}", oom_kills=0
+    )
+    read = messages.read(messages.ToSession, messages.body_of(over))
+    assert isinstance(read, messages.Over)
+    assert read.log == "a\n\tb\\x07 \N{SNOWMAN}"
+    with pytest.raises(wire.WireError, match=r"message\.kin\\x1bd: unknown key"):
+        messages.read(messages.Hello, b'{"kin\\u001bd": 1}')
 
 
 def test_what_is_nested_without_end_is_shown_in_part() -> None:

@@ -1,26 +1,72 @@
 """The private folder that workers are started from: their files, their logs, what they leave.
 
-It is locked while its session or its agent lives, and removed at the end; that of one which was
-killed is removed by the next. Knows nothing of what is put into it.
+It is locked while its session or its agent lives, and removed at the end, also if that is a signal;
+that of one which was killed is removed by the next. Knows nothing of what is put into it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
+import signal
 import tempfile
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from busbw import locks
 
 _PREFIX = f"busbw-{os.getuid()}."
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_DEFAULT = (signal.SIG_DFL, signal.default_int_handler)
+# Keys that are hit again and again in less than this are one interrupt.
+_ONE_INTERRUPT_S = 1.0
+
+
+class _Endings:
+    """Signals that would end this process: each is an interrupt, so that it can tidy up first.
+
+    Those that somebody else handles or ignores are left alone.
+    """
+
+    def __init__(self) -> None:
+        self._deaf_until_s, self._killed_by = -math.inf, 0
+        self._before: dict[int, Callable[..., Any] | int | None] = {}
+        if threading.current_thread() is threading.main_thread():
+            for one in _ENDING:
+                if signal.getsignal(one) in _DEFAULT:
+                    self._before[one] = signal.signal(one, self._interrupt)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._killed_by = self._killed_by if number == signal.SIGINT else number
+        now_s = time.monotonic()
+        if now_s >= self._deaf_until_s:
+            self._deaf_until_s = now_s + _ONE_INTERRUPT_S
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """Let nothing interrupt what follows."""
+        self._deaf_until_s = math.inf
+
+    def release(self) -> None:
+        """Handle signals as before, and end of the one that came, which is no mere interrupt."""
+        while self._before:
+            signal.signal(*self._before.popitem())
+        if self._killed_by:
+            signal.raise_signal(self._killed_by)
 
 
 class Folder:
     """A new folder that only this user can read, with an empty `temporary` one in it."""
 
     def __init__(self) -> None:
+        self._endings = _Endings()
         _remove_orphans(Path(tempfile.gettempdir()))
         self._folder, self._held = _locked_folder()
         self.path = Path(self._folder.name)
@@ -32,14 +78,14 @@ class Folder:
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
-        """Remove the folder, even if Ctrl-C interrupts this."""
+        """Remove the folder, even if signals interrupt this; of one of them this process ends."""
+        self._endings.hold()
         try:
             self._folder.cleanup()
-        except BaseException:
-            shutil.rmtree(self.path, ignore_errors=True)
-            raise
         finally:
+            shutil.rmtree(self.path, ignore_errors=True)
             self._held.close()
+            self._endings.release()
 
 
 def _remove_orphans(parent: Path) -> None:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from busbw import wire
 from busbw.model import variables
 
 from .folder import Folder
@@ -101,8 +102,9 @@ class Process:
         command = command_of(order, folder.path, requests_out, replies_in)
         try:
             # Temporary files of a worker that is killed are removed with the folder.
-            environment = {**environment_of(order, os.environ), "TMPDIR": str(folder.temporary)}
-            self._process = self._started(command, environment, (requests_out, replies_in))
+            own = {"TMPDIR": str(folder.temporary)}
+            self._environment = {**environment_of(order, os.environ), **own}
+            self._process = self._started(command, (requests_out, replies_in))
         except BaseException:
             self.close_pipes()
             raise
@@ -110,9 +112,7 @@ class Process:
             os.close(requests_out)
             os.close(replies_in)
 
-    def _started(
-        self, command: list[str], environment: dict[str, str], pipes: tuple[int, int]
-    ) -> subprocess.Popen[bytes]:
+    def _started(self, command: list[str], pipes: tuple[int, int]) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 command,
@@ -122,7 +122,7 @@ class Process:
                 pass_fds=pipes,
                 start_new_session=True,
                 preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-                env=environment,
+                env=self._environment,
             )
 
     @property
@@ -156,7 +156,7 @@ class Process:
 
     def log_end(self) -> str:
         """The end of its log since the last request."""
-        return log_end(self._log, self._log_begin)
+        return log_end(self._log, self._log_begin, self._environment)
 
     def oom_kills(self) -> int:
         """How many processes the kernel has killed for memory since the last request."""
@@ -233,10 +233,19 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     return int(match[1]) if match else 0
 
 
-def log_end(path: Path, begin: int) -> str:
-    """The last characters of a log from byte `begin` on; the rest of it is not read."""
+def log_end(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
+    """The last characters of a log from byte `begin` on; the rest of it is not read.
+
+    Without what `text_of` leaves out, of the `environment` of whoever wrote it.
+    """
     if not path.exists():
         return ""
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-        return file.read().decode(errors="replace").strip()[-LOG_CHARACTERS:]
+        return text_of(file.read(), environment).strip()[-LOG_CHARACTERS:]
+
+
+def text_of(said: bytes, environment: Mapping[str, str]) -> str:
+    """What a process said, as anybody may read it: no secret of its `environment`, no home."""
+    text = variables.public(said.decode(errors="replace"), environment, os.path.expanduser("~"))
+    return wire.printable(text)

@@ -8,7 +8,7 @@ writes files; judges nothing and starts nothing. How much a baseline may lose is
 from .compiled import AcceptedCompiled, CompiledChange, find_compiled, has_compiled, save_compiled
 from .document import BaselineError, read_json
 from .entries import Accepted, Occasion, beyond
-from .files import Draft, check_folder, check_writable, drafted
+from .files import Draft, check_folder, check_writable, drafted, locked
 from .store import (
     FoundBaseline,
     all_at,
@@ -49,6 +49,7 @@ __all__ = [
     "frameworks_at",
     "frameworks_below",
     "has_compiled",
+    "locked",
     "other_ranks",
     "prune",
     "read_json",

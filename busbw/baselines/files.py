@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ LOCK_TIMEOUT_S = 60.0
 
 # The folder of programs, next to those of times.
 COMPILED_FOLDER = "compiled"
+
+# What `writing` calls a file before it replaces another one, and a link to that one.
+_HALF_WRITTEN = re.compile(r".+\.(?:json|lock)\.[0-9a-f]{8}\.(?:new|old)")
 
 D = TypeVar("D", bound=StoredFile)
 
@@ -101,7 +105,7 @@ def _words(key: EnvironmentKey) -> str:
 
 
 @contextlib.contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def locked(root: Path) -> Iterator[None]:
     """One writer per baselines folder, however it is reached. Raises BaselineError."""
     with contextlib.ExitStack() as held:
         try:
@@ -188,7 +192,7 @@ class Draft(Generic[D]):
     def _begin(self) -> None:
         """Lock the folder, and remember its content."""
         if self._before is None:
-            self._held.enter_context(_locked(self._root))
+            self._held.enter_context(locked(self._root))
             paths = (path for path in self._root.rglob("*.json") if path.is_file())
             self._before = {path: path.read_bytes() for path in paths}
 
@@ -208,10 +212,19 @@ class Draft(Generic[D]):
                     f"{path}: another program changed it while this session was about to write; "
                     "nothing was written to it"
                 )
+        if self._changed:
+            self._tidy_up()
         found = {path: self._documents[path] for path in self._changed}
         writing.write_all(
             {path: dumps(one) if one is not None else None for path, one in found.items()}
         )
+
+    def _tidy_up(self) -> None:
+        """Remove what a writer left that was killed: no other one is alive under the lock."""
+        for path in self._root.rglob("*.*.*"):
+            if _HALF_WRITTEN.fullmatch(path.name):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 @contextlib.contextmanager

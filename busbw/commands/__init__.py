@@ -13,13 +13,22 @@ import importlib
 import math
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from busbw import __version__
+from busbw import __version__, wire
 from busbw.model import refusal
 
 from .command import CommandError
+
+
+def write_escaped(write: Callable[[str], int], text: str) -> int:
+    """Write the text of others, such as the name of a file, so that it moves no terminal.
+
+    The progress lines of studies begin with a carriage return.
+    """
+    begin = text[: text.startswith("\r")]
+    return write(begin + wire.printable(text[len(begin) :]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ answers once are here too: to look for devices, and to train a net.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from busbw.model import (
     Probe,
     TrainingAnswer,
     TrainingRequest,
+    variables,
 )
 
 from .group import Group
@@ -194,9 +196,10 @@ def probe(starter: Starter, executor: Executor) -> Probe:
         executor.on_note(started_again(answer))
         answer = _asked(starter, executor, _PROBE.again)
         if isinstance(answer, Failure) and cut_short(answer):
-            raise ProbeCutShort(
-                f"{_words(executor.interpreter(starter), answer)}; it was tried twice"
-            )
+            # It goes into reports, unlike a usage error.
+            home = os.path.expanduser("~")
+            python = variables.without_homes(executor.interpreter(starter), home)
+            raise ProbeCutShort(f"{_words(python, answer)}; it was tried twice")
     if isinstance(answer, Failure) and answer.kind is FailureKind.WRONG_WORLD:
         raise ProbesDiffer(f"{starter.framework}: {answer.message}")
     if isinstance(answer, Failure):

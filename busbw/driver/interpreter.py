@@ -7,11 +7,13 @@ touched. Only the probe tells whether the framework works.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw import wire
+from busbw.agent import processes
 
 from .executor import ProbeFailed
 from .local import environment_of
@@ -84,4 +86,5 @@ def interpreter(starter: Starter, packages: Sequence[str]) -> Interpreter | None
     try:
         return wire.from_json(Interpreter, json.loads(last), "interpreter")
     except (ValueError, wire.WireError) as error:
-        raise ProbeFailed(f"{starter.python} does not run as Python: {last[:120]}") from error
+        last = processes.text_of(last.encode(), os.environ)[:120]
+        raise ProbeFailed(f"{starter.python} does not run as Python: {last}") from error

@@ -5,7 +5,7 @@ A value is recorded only if its variable is in the table below, by its exact nam
 is measured, and holds no secret, no host and no account. A variable that has a framework's prefix
 and is not in the table is recorded as set, without its value and without anything that the value
 could be guessed from: `TF_TOKEN_...` is Terraform's. A change of its value is therefore not seen,
-only whether it is set. Home directories are recorded as ``~``.
+only whether it is set. Home directories are recorded as ``~``. What a process logs is masked.
 
 Values and text only: the environment and the home directory are arguments.
 """
@@ -24,6 +24,12 @@ PREFIXES = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "OMP_", "CUDA_VISIBLE")
 # A home below any folder, as of several machines, and root's own.
 _HOMES = r"(?:/[\w.+-]+)*?/(?:home|Users)/[^/\s:;,='\"()]+|(?<![\w.~-])/root"
 _END = r"(?=$|[/\s:;,='\"()])"
+
+# In the name of a variable; shorter values would mask ordinary words of a log.
+_SECRET = re.compile("TOKEN|SECRET|PASSW|PASSPHRASE|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
+_LEAST_CHARACTERS = 8
+_OF_URL = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
+_MASK = "***"
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,15 @@ def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
     """The variables that are part of a stack, with ``~`` for homes: a lock is read by anybody."""
     names = sorted(STACK & environment.keys())
     return {name: without_homes(environment[name], home) for name in names}
+
+
+def public(text: str, environment: Mapping[str, str], home: str) -> str:
+    """`text` of a process without secrets of its `environment`, credentials in URLs, and homes."""
+    named = {one.strip() for name, one in environment.items() if _SECRET.search(name)}
+    for secret in sorted(named, key=len, reverse=True):
+        if len(secret) >= _LEAST_CHARACTERS:
+            text = text.replace(secret, _MASK)
+    return without_homes(_OF_URL.sub(_MASK, text), home)
 
 
 def with_home(text: str, home: str) -> str:

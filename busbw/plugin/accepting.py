@@ -120,8 +120,9 @@ def _with_locks(
         return written
     frameworks = tuple(dict.fromkeys(one.measurement.case.framework for one in wanted))
     try:
-        notes = reference_stack.locked(measured, frameworks)
-    except (stacks.StackError, OSError) as error:
+        with baselines.locked(measured.resolved.settings.baselines):
+            notes = reference_stack.locked(measured, frameworks)
+    except (stacks.StackError, baselines.BaselineError, OSError) as error:
         words = writing.reason(error) if isinstance(error, OSError) else str(error)
         text = (
             f"baselines were written, but no reference stack was locked: {words}; "

@@ -112,7 +112,7 @@ def installed(python: str) -> Installed:
 def _distribution(document: Mapping[str, Any]) -> Distribution:
     return Distribution(
         name=canonicalize_name(document["name"]),
-        version=document["version"],
+        version=wire.printable(document["version"]),
         needs=tuple(map(Requirement, document["requires"])),
         extras=tuple(document["extras"]),
         origin=_origin_text(document["origin"]),
@@ -126,7 +126,8 @@ def _origin_text(origin: Mapping[str, Any] | None) -> str:
     if origin is None:
         return ""
     editable = origin.get("dir_info", {}).get("editable", False)
-    return f"{origin.get('url', 'a place of its own')}{' (editable)' if editable else ''}"
+    url = wire.printable(origin.get("url", "a place of its own"))
+    return f"{url}{' (editable)' if editable else ''}"
 
 
 def unlockable(stack: Sequence[Distribution]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+from busbw import wire
+
 from .lock import StackError
 
 _SHOWN_LINES = 4
@@ -24,7 +26,7 @@ def output(command: Sequence[str], *, problem: str, timeout_s: float) -> str:
     except OSError as error:
         raise StackError(f"{problem}: {error}") from error
     if done.returncode != 0:
-        raise StackError(f"{problem}: {_last_words(done.stderr)}")
+        raise StackError(f"{problem}: {wire.printable(_last_words(done.stderr))}")
     return done.stdout
 
 

@@ -66,6 +66,11 @@ def flags() -> dict[str, str]:
     return variables.recorded(os.environ, os.path.expanduser("~"))
 
 
+def public(text: str) -> str:
+    """`text` of a framework, as anybody may read it."""
+    return variables.public(text, os.environ, os.path.expanduser("~"))
+
+
 def tie_to_parent(parent: int) -> None:
     """End when the process `parent` ends, even by kill -9 and while the interpreter lock is held.
 

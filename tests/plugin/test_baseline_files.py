@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,3 +249,41 @@ def test_published_figures_are_not_touched_by_an_update_and_are_no_baseline(
     folder.with_baselines()
     assert len(folder.baseline_files) == 2
     assert published.read_bytes() == before
+
+
+_KILLED = """
+import os, signal
+_replace = os.replace
+
+
+def _killed(new, path):
+    if str(path).endswith(".json") and "baselines" in str(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+    _replace(new, path)
+
+
+os.replace = _killed
+"""
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_and_nothing_else(
+    folder: Folder,
+) -> None:
+    conftest = folder.path / "conftest.py"
+    before = conftest.read_text()
+    conftest.write_text(before + _KILLED)
+    assert folder.start("--update-baselines").wait(60) == -signal.SIGKILL
+    (left,) = folder.baseline_files
+    assert left.name.startswith("fake.all_reduce.fake.json.") and left.suffix == ".new"
+    other = folder.path / "baselines" / "another-machine" / "4r"
+    other.mkdir(parents=True)
+    for name in ("jax.all_reduce.psum.json.0123abcd.old", "jax.reference.lock.01234567.new"):
+        (other / name).write_text("{}")
+    kept = [other / "jax.all_reduce.psum.json.new", other / "notes.0123abcd.old"]
+    for path in kept:
+        path.write_text("mine")
+    conftest.write_text(before)
+    folder.run(exit_code=0)
+    assert left.exists()
+    folder.updated()
+    assert folder.baseline_files == sorted([*kept, left.with_name("fake.all_reduce.fake.json")])

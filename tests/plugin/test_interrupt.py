@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,9 +80,12 @@ def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
     assert session.wait(30) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+
+
+@pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
-def test_no_worker_is_left_when_pytest_was_killed(
+def test_no_worker_is_left_when_pytest_was_killed_and_no_folder_unless_by_kill_9(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": event}])
@@ -90,7 +95,35 @@ def test_no_worker_is_left_when_pytest_was_killed(
     assert session.wait(30) == -number
     assert no_worker_soon(folder)
     assert not folder.baseline_files
-    forget_bundles(folder)
+    if number == signal.SIGKILL:
+        forget_bundles(folder)
+    assert not folder.left_over()
+
+
+def test_ctrl_c_that_is_hit_five_times_at_once_leaves_nothing(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    for _ in range(5):
+        session.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert session.wait(30) in (2, -signal.SIGINT)
+    assert no_worker_soon(folder)
+    assert not folder.left_over()
+
+
+def test_a_signal_that_is_ignored_ends_no_session(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    command = (
+        f"trap '' HUP; exec {shlex.join(folder.command(*FAKE, *WITHOUT_CACHE, '--launches=3'))}"
+    )
+    session = subprocess.Popen(["sh", "-c", command], cwd=folder.path, stdout=subprocess.DEVNULL)
+    assert wait_until(lambda: launches_hanging(folder))
+    session.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert processes(folder.temporary)
+    session.terminate()
+    assert session.wait(30) == -signal.SIGTERM
+    assert no_worker_soon(folder)
 
 
 COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from types import ModuleType
 
 import busbw
+from busbw import wire
 
 from ..drawing import DARK, LIGHT, Size
 from ..nights import CaseNights
@@ -32,6 +33,8 @@ def html(page: Page) -> str:
     jinja = _jinja()
     environment = jinja.Environment(
         autoescape=True,
+        # Names of files; Markup is ours.
+        finalize=lambda one: wire.printable(one) if type(one) is str else one,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja.StrictUndefined,

@@ -28,6 +28,7 @@ from busbw.model import (
     TrainingAnswer,
     TrainingRequest,
 )
+from busbw.worker import process
 
 if TYPE_CHECKING:
     # Imported only when a recording is read: most workers read none.
@@ -68,7 +69,7 @@ class MeasuringError(Exception):
         """The Failure that the driver gets."""
         return Failure(
             kind=self.kind,
-            message=str(self),
+            message=process.public(str(self)),
             launch=launch,
             found=self._found_by if self.kind is FailureKind.OUT_OF_MEMORY else None,
             needed_bytes=self.needed_bytes,

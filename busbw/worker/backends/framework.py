@@ -115,7 +115,7 @@ class AbstractFramework(AbstractBackend):
             try:
                 devices.append(self._device_set(device))
             except self.refusals as error:
-                missing[device.value] = str(error).strip().splitlines()[0]
+                missing[device.value] = process.public(str(error).strip().splitlines()[0])
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
