@@ -248,7 +248,7 @@ def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
 
 
 def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
-    join = messages.Join(protocol=1, nonce="", rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
+    join = messages.Join(rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
     found = wire.from_json(messages.Join, wire.to_json(join))
     assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
     over = messages.Over(
