@@ -12,6 +12,7 @@ from collections.abc import Callable
 from busbw import locks
 
 from .messages import Lock, Locked
+from .processes import is_stopped
 
 
 class MachineLock:
@@ -21,6 +22,7 @@ class MachineLock:
         self._clock = clock
         self._held = contextlib.ExitStack()
         self._until_s: float | None = None
+        self._waits = True
 
     @property
     def is_awaited(self) -> bool:
@@ -30,19 +32,26 @@ class MachineLock:
     def ask(self, asked: Lock) -> None:
         """Try to get it from now on, until `wait_s` are over."""
         self._until_s = self._clock() + asked.wait_s
+        self._waits = asked.even_stopped
 
     def look(self) -> Locked | None:
         """Try once; None while it is to be tried again."""
         if self._until_s is None:
             return None
         try:
-            held = locks.of_machine()
-            if held is None and self._clock() < self._until_s:
-                return None
-            # Who holds it is asked once: the holder answers only so often.
-            found = Locked(why="" if held is not None else locks.holder_of_machine().text)
+            held, is_late = locks.of_machine(), self._clock() >= self._until_s
             if held is not None:
                 self._held.enter_context(contextlib.closing(held))
+                found = Locked()
+            elif self._waits and not is_late:
+                return None
+            else:
+                # Who holds it is asked twice at most: the holder answers only so often.
+                holder = locks.holder_of_machine()
+                found = Locked(why=holder.text, is_stopped=is_stopped(holder.process))
+                if not (found.is_stopped or is_late):
+                    self._waits = True
+                    return None
         except OSError as error:
             found = Locked(why=f"it cannot be locked: {error.strerror or error}")
         self._until_s = None

@@ -121,10 +121,14 @@ class Rooms(ToAgent):
 
 @dataclass(frozen=True, kw_only=True)
 class Lock(ToAgent):
-    """Keep other sessions from measuring on this host; wait `wait_s` for one that does."""
+    """Keep other sessions from measuring on this host; wait `wait_s` for one that does.
+
+    Unless `even_stopped`, one that a signal has stopped is not waited for.
+    """
 
     kind: ClassVar[str] = "lock"
     wait_s: float
+    even_stopped: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,10 +214,14 @@ class Unpacked(ToSession):
 
 @dataclass(frozen=True, kw_only=True)
 class Locked(ToSession):
-    """The host is this session's alone; or not, and `why` says who else measures there."""
+    """The host is this session's alone; or not, and `why` says who else measures there.
+
+    `is_stopped`: a signal has stopped that one.
+    """
 
     kind: ClassVar[str] = "locked"
     why: str = ""
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,8 @@ def _lead(part: Part, asked: Options) -> NoReturn:
     """Listen, start the agent of this host, and become pytest, which has the socket."""
     wait_s = asked.wait_s
     try:
-        # pytest reads it, too.
+        # pytest needs it, too, and takes it out of its environment before it starts anything, as it
+        # does where nobody leads: so there is one way for both.
         secret = _secret(asked, dict(os.environ))
     except SecretError as error:
         raise RankError(str(error)) from error

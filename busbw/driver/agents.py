@@ -73,7 +73,8 @@ class AgentsTransport(Transport):
     def join(self, wait_s: float) -> None:
         """Wait until all agents have joined.
 
-        Raises IncomparableHosts, AgentsMissing, and AgentsError for two names of one host.
+        Raises IncomparableHosts, AgentGone for one that has joined and broke off, AgentsMissing,
+        and AgentsError for two names of one host.
         """
         for rank in range(self._count):
             self._start(rank, wait_s)
@@ -98,10 +99,15 @@ class AgentsTransport(Transport):
                     f"another session has been measuring on {peer.host} for {wait_s:g} s ({holder})"
                 )
 
-    def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None]) -> str:
-        """Lock an agent's host; who holds it if that is not possible. Raises AgentGone."""
+    def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None] | None = None) -> str:
+        """Lock an agent's host; who holds it if that is not possible. Raises AgentGone.
+
+        Without `say` a holder that a signal has stopped, as an agent before may be, is not waited
+        for.
+        """
         hub, peer.locked = self.hub, None
-        peer.post(messages.Lock(wait_s=wait_s))
+        peer.post(messages.Lock(wait_s=wait_s, even_stopped=say is not None))
+        say = say or (lambda words: None)
         with hub.changed:
             if not hub.changed.wait_for(lambda: peer.locked or peer.why_lost, _LOCK_SOON_S):
                 say(f"another busbw session measures on {peer.host}; waiting for its end")
@@ -184,12 +190,12 @@ class AgentsTransport(Transport):
             raise AgentGone(str(error)) from error
         found = self.hub.peers[rank]
         # The lock of its host ends with the one before, which may be stopped and still there.
-        holder = self._lock(found, _AGAIN_S, lambda words: None) if rank in self._locking else ""
-        if holder:
-            raise AgentGone(
-                f"{peer.why_lost}; the next one cannot lock its host for {_AGAIN_S:g} s, "
-                f"which {holder} holds"
-            )
+        holder = self._lock(found, _AGAIN_S) if rank in self._locking else ""
+        if holder and found.locked is not None:
+            waited = ", which" if found.locked.is_stopped else f" for {_AGAIN_S:g} s, which"
+            stopped = ", stopped by a signal," if found.locked.is_stopped else ""
+            words = f"the next one cannot lock its host{waited} {holder}{stopped} holds"
+            raise AgentGone(f"{peer.why_lost}; {words}")
         return found
 
     def _wait_for(self, ranks: Sequence[int], wait_s: float) -> None:
@@ -201,13 +207,18 @@ class AgentsTransport(Transport):
         with hub.changed:
             end_s = time.monotonic() + wait_s
             while missing() and not hub.incomparable and time.monotonic() < end_s:
+                if hub.broke_off(ranks):
+                    break
                 # An agent of this session that ends is not waited for.
                 if self._starter is not None and self._starter.ended(missing()):
                     break
                 hub.changed.wait(min(0.2, max(0.0, end_s - time.monotonic())))
             left, differ = missing(), list(hub.incomparable)
+            gone = hub.broke_off(ranks)
         if differ:
             raise IncomparableHosts("; ".join(dict.fromkeys(differ)))
+        if gone:
+            raise AgentGone("; ".join(gone))
         if left:
             raise AgentsMissing(self._missing_words(left, wait_s))
 

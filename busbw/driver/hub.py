@@ -124,6 +124,11 @@ class Hub:
         with self.changed:
             self._expected.add(rank)
 
+    def broke_off(self, ranks: Iterable[int]) -> list[str]:
+        """Which agents of these ranks have joined and are gone, and how; none is expected again."""
+        joined = (self.peers[rank] for rank in ranks if rank in self.peers)
+        return [one.why_lost for one in joined if one.why_lost and one.rank not in self._expected]
+
     def silent(self) -> Counter[str]:
         """How many connections have said nothing, or not what an agent says, by address."""
         return self._silent + Counter(one.address for one in list(self.strangers.values()))

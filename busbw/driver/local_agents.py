@@ -59,7 +59,7 @@ class LocalAgents(AgentStarter):
 
     def start(self, rank: int, adopt: Adopt) -> None:
         """Start the agent of this rank; one that is still there is ended first."""
-        self._end(rank)
+        self._end(rank, 0.0)
         with self._log(rank).open("ab") as log:
             # The folder of an agent that is killed is removed with the bundle.
             self._running[rank] = start_agent(

@@ -54,7 +54,7 @@ class SshAgents(AgentStarter):
 
     def start(self, rank: int, adopt: Adopt) -> None:
         """Start the agent of this rank; one that is still there is ended first."""
-        self._end(rank)
+        self._end(rank, 0.0)
         command = command_of(self._hosts, self._hosts.hosts[rank])
         ours, theirs = socket.socketpair()
         with theirs, self._log(rank).open("ab") as log:

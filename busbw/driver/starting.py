@@ -48,8 +48,8 @@ def child(
 class AgentStarter(ABC):
     """Starts agents by rank, and ends them; their logs are in the `bundle`.
 
-    `is_here`: all of them are on this host, which need not be named then. One that is ended has
-    `exit_grace_s` to exit by itself, and as long again once it is asked to.
+    `is_here`: all of them are on this host, which need not be named then. With its session an agent
+    has `exit_grace_s` to exit by itself, and as long again once it is asked to.
     """
 
     is_here = False
@@ -86,14 +86,14 @@ class AgentStarter(ABC):
     def close(self) -> None:
         """End all of them, those first that have been told that the session is over."""
         for rank in list(self._running):
-            self._end(rank)
+            self._end(rank, self._exit_grace_s)
 
-    def _end(self, rank: int) -> None:
+    def _end(self, rank: int, grace_s: float) -> None:
         process = self._running.pop(rank, None)
         if process is None:
             return
         try:
-            process.wait(self._exit_grace_s)
+            process.wait(grace_s)
         except subprocess.TimeoutExpired:
             # It was not told, or does not listen. Its workers end with it.
             process.terminate()

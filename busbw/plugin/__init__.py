@@ -19,13 +19,14 @@ from .items import (
 )
 from .options import pytest_addoption
 from .phases import pytest_runtestloop, pytest_sessionfinish
-from .session import pytest_configure
+from .session import pytest_addhooks, pytest_configure
 from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 
 __all__ = [
     "SessionItem",
     "busbw_compiled",
     "busbw_verdict",
+    "pytest_addhooks",
     "pytest_addoption",
     "pytest_benchmark_group_stats",
     "pytest_benchmark_update_json",

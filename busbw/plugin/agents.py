@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,16 +119,20 @@ def _check_shares(name: str, words: str, count: int, processes: int | None) -> N
 
 @contextlib.contextmanager
 def transport_of(
-    settings: AgentSettings | None, bundle: driver.Bundle, say: Callable[[str], None]
+    settings: AgentSettings | None,
+    bundle: driver.Bundle,
+    say: Callable[[str], None],
+    environment: MutableMapping[str, str],
 ) -> Iterator[driver.LocalTransport | driver.AgentsTransport]:
     """Where processes are started; no agent of this session is left.
 
+    `environment` may have the secret, which that of this process no longer has.
     Raises SecretError for what is no secret, OSError for what is no address of this host.
     """
     if settings is None:
         yield driver.LocalTransport(bundle)
         return
-    found = _agents(settings, bundle, say)
+    found = _agents(settings, bundle, say, environment)
     try:
         yield found
     finally:
@@ -136,11 +140,14 @@ def transport_of(
 
 
 def _agents(
-    settings: AgentSettings, bundle: driver.Bundle, say: Callable[[str], None]
+    settings: AgentSettings,
+    bundle: driver.Bundle,
+    say: Callable[[str], None],
+    environment: MutableMapping[str, str],
 ) -> driver.AgentsTransport:
     count = settings.count
     if isinstance(settings, ListenSettings):
-        secret = secret_of(settings.secret_file, os.environ)
+        secret = secret_of(settings.secret_file, environment)
         handed_over = driver.handed_over(os.environ)
         listening = handed_over or driver.listening_at(settings.host, settings.port)
         address = address_text(*listening.getsockname()[:2])

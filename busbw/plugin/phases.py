@@ -25,6 +25,7 @@ from .compilers import CompileSettings
 from .exit_code import runs_tests, set_exit_code, unkept
 from .reporting import with_page, with_results
 from .session import (
+    OF_ENVIRONMENT,
     SESSION,
     Collected,
     Judged,
@@ -57,7 +58,8 @@ def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[Compile
         with contextlib.ExitStack() as held:
             listen, agents = usage_error(OSError, where="--listen: "), usage_error(SecretError)
             with listen, agents:
-                transport = held.enter_context(transport_of(asked, bundle, display.line))
+                secret = config.stash.get(OF_ENVIRONMENT, {})
+                transport = held.enter_context(transport_of(asked, bundle, display.line, secret))
             _Loop(config, bundle, transport, display).run(specs, compiled)
     finally:
         bundle.remove()

@@ -8,12 +8,14 @@ no value.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 import pytest
 
+from busbw.agent.processes import SECRET
 from busbw.baselines import Change, CompiledChange, FoundBaseline
 from busbw.grid import Target
 from busbw.judge import Levels, SizeGroup
@@ -242,6 +244,9 @@ Session = Refused | Collected | Measured | Programs | Judged | Written
 
 SESSION = pytest.StashKey[Session]()
 
+# The secret that this process was started with, no longer in its environment.
+OF_ENVIRONMENT = pytest.StashKey[dict[str, str]]()
+
 # The attribute of a failed report whose failure is said in the section of busbw.
 TOLD = "busbw_told"
 
@@ -277,6 +282,14 @@ def begun(config: pytest.Config) -> Refused | Collected:
     found = config.stash[SESSION]
     assert isinstance(found, (Refused, Collected))
     return found
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Take the secret out of the environment at once: what anybody starts would inherit it."""
+    text = os.environ.pop(SECRET, "")
+    config = pluginmanager.get_plugin("pytestconfig")
+    if config is not None:
+        config.stash[OF_ENVIRONMENT] = {SECRET: text}
 
 
 def pytest_configure(config: pytest.Config) -> None:

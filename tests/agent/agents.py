@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 T = TypeVar("T")
 
 
-def _machine_of(host: str) -> str:
+def machine_of(host: str) -> str:
     """What the agents of that host have as their machine."""
     return f"{os.environ.get(locks.MACHINE, '')}/{host}"
 
@@ -44,7 +44,7 @@ def lock_of(host: str, wait_s: float) -> Iterator[None]:
     """Hold the lock of the machine that the agents of that host have."""
     with contextlib.ExitStack() as held:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(locks.MACHINE, _machine_of(host))
+            patch.setenv(locks.MACHINE, machine_of(host))
             held.enter_context(locks.machine(wait_s))
         yield
 
@@ -61,7 +61,7 @@ def agent(
     environment = dict(os.environ, PYTHONPATH=str(Path(busbw.__file__).parents[1]))
     if host:
         command.append(f"--host-name={host}")
-        environment[locks.MACHINE] = _machine_of(host)
+        environment[locks.MACHINE] = machine_of(host)
     process = subprocess.Popen(
         [*command, f"--rank={rank}", "--wait=10", *options],
         stdin=subprocess.PIPE,

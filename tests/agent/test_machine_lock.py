@@ -47,6 +47,15 @@ def test_a_holder_that_was_waited_for_long_is_still_named() -> None:
     assert not lock.is_awaited
 
 
+def test_a_holder_that_runs_is_waited_for_where_a_stopped_one_is_not() -> None:
+    lock = MachineLock()
+    with locks.machine(0):
+        lock.ask(Lock(wait_s=10.0, even_stopped=False))
+        assert [lock.look() for _ in range(MANY)] == [None] * MANY
+    assert lock.look() == Locked()
+    lock.close()
+
+
 def test_a_lock_that_is_released_meanwhile_is_had() -> None:
     lock = MachineLock()
     with locks.machine(0):

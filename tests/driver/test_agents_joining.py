@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from busbw.driver import (
+    AgentGone,
     AgentsError,
     AgentsMissing,
     AgentsTransport,
@@ -96,6 +97,21 @@ def test_200_silent_connections_that_come_again_keep_no_agent_out(bundle: Bundle
             crowd.stdin.close()
     finally:
         transport.close()
+
+
+def test_an_agent_that_joined_and_broke_off_is_said_to_have_done_that(bundle: Bundle) -> None:
+    """At once: nobody can take its place."""
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 2)
+    try:
+        with agent(port.getsockname()[1], 1, host="two") as one:
+            assert wait_until(lambda: transport.is_ready(1), LONG_S)
+            one.kill()
+            with pytest.raises(AgentGone) as gone:
+                transport.join(LONG_S)
+    finally:
+        transport.close()
+    assert str(gone.value).startswith("the agent on two (rank 1) is gone: ")
 
 
 def test_a_host_with_another_python_cannot_be_compared(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from busbw import locks
 from busbw.agent import remote
 from busbw.driver import (
     AgentGone,
@@ -23,7 +26,7 @@ from busbw.driver import (
 )
 from busbw.driver.ssh_agents import command_of
 from busbw.model import ALONE, Failure, FailureKind, Run
-from tests.agent.agents import LONG_S, lock_of
+from tests.agent.agents import LONG_S, lock_of, machine_of
 
 from . import ssh
 from .agent_groups import CLUSTER, LAUNCH, group, workers
@@ -99,6 +102,39 @@ def test_a_host_that_the_agent_before_still_locks_is_gone_and_its_lock_named(
     assert re.fullmatch(
         r"the agent on one \(rank 0\) is gone: it was closed; the next one cannot lock its host "
         rf"for 1 s, which pid {os.getpid()}, started [\d: -]+ holds",
+        str(why.value),
+    ), why.value
+
+
+_HOLD = """
+import sys, time
+from busbw import locks
+with locks.machine(5):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_host_that_is_stopped_with_its_lock_is_gone_without_waiting_for_it(
+    bundle: Bundle,
+) -> None:
+    with through_ssh(bundle, "one") as (transport, agents):
+        transport.lock(5)
+        os.kill(agents.pid(0), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(0))
+        command = [sys.executable, "-c", _HOLD]
+        environment = {**os.environ, locks.MACHINE: machine_of("one")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as before:
+            assert before.stdout is not None
+            before.stdout.readline()
+            before.send_signal(signal.SIGSTOP)
+            assert wait_until(lambda: state(before.pid) == "T")
+            with pytest.raises(AgentGone) as why, group(transport, cluster=ALONE):
+                pass
+            before.kill()
+    assert re.fullmatch(
+        r"the agent on one \(rank 0\) is gone: it was closed; the next one cannot lock its host, "
+        rf"which pid {before.pid}, started [\d: -]+, stopped by a signal, holds",
         str(why.value),
     ), why.value
 

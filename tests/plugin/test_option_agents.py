@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -75,6 +76,30 @@ def test_the_secret_may_be_in_the_environment(folder: Folder) -> None:
     folder.environment.setenv(VARIABLE, SECRET.decode())
     with agents("one") as options:
         folder.run(*options, exit_code=0)
+
+
+@pytest.mark.parametrize("options", [(), ("--agents=local",)])
+def test_nothing_that_is_started_inherits_a_secret_of_the_environment(
+    folder: Folder, options: tuple[str, ...]
+) -> None:
+    """Not even git, which pytest-benchmark starts before any conftest.py is read."""
+    by_git, by_conftest, programs = (folder.path / name for name in ("git", "conftest", "programs"))
+    programs.mkdir()
+    (programs / "git").write_text(f'#!/bin/sh\nenv >> "{by_git}"\nexit 1\n')
+    (programs / "git").chmod(0o755)
+    folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    folder.environment.setenv(VARIABLE, SECRET.decode())
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write(
+            f"import os\n\n\ndef pytest_configure():\n    os.system('env >> {by_conftest}')\n"
+        )
+    folder.run("-p", "busbw.plugin", *options, exit_code=0)
+    assert VARIABLE not in by_git.read_text()
+    assert VARIABLE not in by_conftest.read_text()
+    # Where only a conftest.py names the plugin it is out once that is read.
+    by_conftest.unlink()
+    folder.run(*options, exit_code=0)
+    assert VARIABLE not in by_conftest.read_text()
 
 
 def test_without_a_secret_it_is_a_usage_error(folder: Folder) -> None:
