@@ -19,7 +19,7 @@ from pathlib import Path
 
 from busbw import history, judge, stats
 from busbw.history import CaseHistory, CaseSession, Line, MachineHistory
-from busbw.model import EarlierSession, FailureKind, Outcome
+from busbw.model import Case, EarlierSession, FailureKind, Outcome
 from busbw.report.nights import (
     CaseNight,
     CaseNights,
@@ -63,6 +63,7 @@ def machine(
     return _Machine(
         found=found,
         lines=lines,
+        injected=frozenset((line.session, line.case.case) for line in read.lines if line.injected),
         began=[line.began for line in lines.values()],
         at={name: position for position, name in enumerate(lines)},
         # Half of what is flagged: changes of a case and of all cases that cancel out are less.
@@ -76,6 +77,7 @@ class _Machine:
 
     found: MachineHistory
     lines: Mapping[str, Line]
+    injected: Collection[tuple[str, Case]]
     began: Sequence[datetime]
     at: Mapping[str, int]
     least: float
@@ -126,6 +128,7 @@ class _Machine:
             case=one.case,
             series=one.series.text,
             nights=self._nights(one),
+            injected=frozenset(self.at[name] for name, case in self.injected if case == one.case),
             level_s=one.level_s,
             spread=one.spread,
         )

@@ -4,6 +4,7 @@ A value and its text, nothing of files. Schema history:
 1  the first.
 2  the other side of two stacks in turn (`stack`, `is_reference`).
 3  all that holds of a session (`session_outcomes`), of which `session_outcome` is the first.
+4  what options made different on purpose (`changed`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from busbw.model import (
 )
 from busbw.workloads import WORKLOADS, Collective
 
-SCHEMA = 3
+SCHEMA = 4
 _SESSION = re.compile(r"[0-9a-f]{16}")
 
 # What outcomes of sessions were called before.
@@ -50,7 +51,8 @@ class Line:
     without it. `paired`: two stacks were measured in turn. `worker` is the hash of our own code
     that measured, `commit` the commit of the working directory. `stack` names the locked reference
     that tonight's stack was measured in turn with, and `is_reference` says that the line is the
-    reference's own: its outcome is NO_BASELINE, since nothing judges it by itself.
+    reference's own: its outcome is NO_BASELINE, since nothing judges it by itself. `changed` is
+    what options made different on purpose.
     """
 
     schema: int = SCHEMA
@@ -75,6 +77,7 @@ class Line:
     worker: str = ""
     stack: str = ""
     is_reference: bool = False
+    changed: str = ""
 
     @property
     def began(self) -> datetime:

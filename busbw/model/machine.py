@@ -138,7 +138,8 @@ class Environment:
     """Where a session measured. Only `key` is ever matched; the rest is recorded and printed.
 
     `why` is why this device was chosen, `not_found` why each that was looked for before was not.
-    `host` is the name of the host that measured.
+    `host` is the name of the host that measured. `changed` is what options changed on purpose, such
+    as ``candidate: XLA_FLAGS=--a; reference: none``; nothing in an ordinary session.
     """
 
     key: EnvironmentKey
@@ -152,6 +153,7 @@ class Environment:
     commit: str = ""
     load: float | None = None
     clock_mhz: float | None = None
+    changed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -94,6 +94,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         flags=environment.flags,
         host=platform.node(),
         commit=environment.commit,
+        changed=environment.changed,
     )
 
 

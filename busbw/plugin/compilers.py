@@ -47,7 +47,7 @@ _PACKAGES = {
 _MEASURING = (
     *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
     *("launches", "time_budget", "fail_above"),
-    *("against", "against_env", "inject"),
+    *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
 )
 _COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")

@@ -7,7 +7,7 @@ GROUPS = {
     "busbw": ("busbw: what is measured, and what is written", ""),
     "busbw compare": (
         "busbw: what it is compared with",
-        "time_budget fail_above inject baselines stack_cache against against_env",
+        "time_budget fail_above inject baselines stack_cache against against_env try_env",
     ),
     "busbw hosts": (
         "busbw: processes and hosts",

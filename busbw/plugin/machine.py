@@ -88,6 +88,7 @@ def starter_of(
     """How a worker of `framework` is started; the reference has an environment of its own."""
     ours = settings.pythons.get(framework, sys.executable)
     against = settings.against if side is Side.REFERENCE else None
+    tried = settings.against.tried if settings.against and against is None else {}
     lock = against.locks.get(framework) if against else None
     return driver.Starter(
         python=against.pythons.get(framework, ours) if against else ours,
@@ -95,7 +96,7 @@ def starter_of(
         device=device.value if device else "",
         ranks=ranks,
         processes=settings.processes,
-        environment=_variables(against, lock),
+        environment={**_variables(against, lock), **tried},
         unset=variables.STACK if lock else frozenset(),
         defaults=FRAMEWORKS[framework].environment,
     )
@@ -159,7 +160,7 @@ def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
     against = settings.against
     one = starter_of(settings, name, None, None)
     other = starter_of(settings, name, None, None, side=Side.REFERENCE)
-    differ = one.python != other.python and not (against and against.environment)
+    differ = one.python != other.python and not (against and (against.environment or against.tried))
     scripted = FRAMEWORKS[name].scripted
     if differ and not scripted and theirs == ours:
         raise pytest.UsageError(
@@ -186,6 +187,20 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
         load=os.getloadavg()[0],
         clock_mhz=_clock_mhz(target.device),
     )
+
+
+def changed(settings: Settings) -> str:
+    """What --try-env, --against-env and --inject make different; other values are not shown."""
+    against, injected = settings.against or Against(), settings.injection
+    sides = []
+    for side in (against.tried, against.environment):
+        shown = variables.recorded(side, os.path.expanduser("~"))
+        sides.append([f"{name}={shown.get(name, variables.HIDDEN)}" for name in side])
+    sides[0] += [f"injected {injected.text}"] if injected else []
+    if not settings.against or not any(sides):
+        return ", ".join(sides[0])
+    ours, theirs = (", ".join(side) or "none" for side in sides)
+    return f"candidate: {ours}; reference: {theirs}"
 
 
 def surroundings(environment: Environment) -> dict[str, str]:

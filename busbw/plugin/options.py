@@ -289,6 +289,12 @@ _REPEATED = (
         help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
         "same Python on both sides",
     ),
+    Option(
+        name="try_env",
+        metavar="NAME=VALUE",
+        help="try a variable, such as XLA_FLAGS: set it in the candidate's environment, and "
+        "measure in turn with a reference that does not have it, or with that of --against",
+    ),
 )
 
 
@@ -297,9 +303,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
     pytest shows `extra_info` below its own words about unknown options.
     """
-    groups = {
-        name: parser.getgroup(name, f"busbw: {text}") for name, (text, _) in grouping.GROUPS.items()
-    }
+    groups = {name: parser.getgroup(name, title) for name, (title, _) in grouping.GROUPS.items()}
     for option in OPTIONS:
         metavar = option.metavar or _one_of(option.choices)
         default = f" (default: {option.default})" if option.default else ""

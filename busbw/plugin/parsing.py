@@ -121,25 +121,32 @@ BASELINE = "baseline"
 class Against:
     """The reference: interpreters by framework, and environment variables.
 
+    `tried` are variables of the candidate instead.
     `is_baseline`: the stack that is locked beside the baselines, which `locks` has by framework
     once it is built.
     """
 
     pythons: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    tried: Mapping[str, str] = field(default_factory=dict)
     is_baseline: bool = False
     locks: Mapping[str, Lock] = field(default_factory=dict)
 
 
-def against_of(pythons: Sequence[str], variables: Sequence[str]) -> Against | None:
-    """What --against and --against-env ask for, None for nothing."""
-    if not pythons and not variables:
+def against_of(
+    pythons: Sequence[str], variables: Sequence[str], tried: Sequence[str]
+) -> Against | None:
+    """What --against, --against-env and --try-env ask for, None for nothing."""
+    if not pythons and not variables and not tried:
         return None
+    candidate = dict(_variable(text, "--try-env") for text in tried)
     if BASELINE in pythons:
         others = [text for text in pythons if text != BASELINE]
         if others or variables:
             other = f"--against={others[0]}" if others else "--against-env"
             raise ValueError(f"--against=baseline: not with {other}: its lock says both")
+        if tried:
+            raise ValueError("--try-env: not with --against=baseline, whose nights are a history")
         return Against(is_baseline=True)
     found: dict[str, str] = {}
     for text in pythons:
@@ -148,7 +155,8 @@ def against_of(pythons: Sequence[str], variables: Sequence[str]) -> Against | No
             found |= dict.fromkeys(FRAMEWORKS, program(text, "--against"))
         else:
             found[framework] = program(python, "--against")
-    return Against(pythons=found, environment=dict(map(_variable, variables)))
+    reference = dict(_variable(text, "--against-env") for text in variables)
+    return Against(pythons=found, environment=reference, tried=candidate)
 
 
 def program(python: str, option: str) -> str:
@@ -159,10 +167,10 @@ def program(python: str, option: str) -> str:
     return os.path.abspath(found)
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _variable(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"--against-env: {text!r}; accepted is NAME=VALUE")
+        raise ValueError(f"{option}: {text!r}; accepted is NAME=VALUE")
     return name, value
 
 

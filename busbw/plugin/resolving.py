@@ -76,7 +76,7 @@ def resolved(
         specs=specs,
         jobs=jobs,
         skipped=skipped,
-        environment=environment,
+        environment=replace(environment, changed=machine.changed(settings)),
         plan=_plan(settings),
         levels=levels,
         lockable=lockable,

@@ -213,6 +213,7 @@ def _against(config: pytest.Config, *, injected: bool) -> Against | None:
     found = against_of(
         [*config.getini("busbw_against"), *config.getoption("against")],
         [*config.getini("busbw_against_env"), *config.getoption("against_env")],
+        [*config.getini("busbw_try_env"), *config.getoption("try_env")],
     )
     writing = [flag(name) for name in WRITING if config.getoption(name)]
     if writing and (found is not None or injected):

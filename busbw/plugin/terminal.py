@@ -281,7 +281,13 @@ def _timed_tables(
         for group in (judged.groups if isinstance(judged, Judged) else ())
         if group.now is not None
     ]
-    tables = report.session_tables(verdicts, measured.measurements, curves, verbose=verbose)
+    tables = report.session_tables(
+        verdicts,
+        measured.measurements,
+        curves,
+        verbose=verbose,
+        changed=measured.resolved.environment.changed,
+    )
     if measured.interrupted:
         summaries = [
             (one.case, judge.summary_of(one.case, [stats.launch_time_s(run) for run in one.runs]))

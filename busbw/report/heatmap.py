@@ -25,6 +25,7 @@ class Gap(enum.Enum):
     """Why a cell has no ratio."""
 
     MISSING = "not measured"
+    INJECTED = "injected"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     FAILED = "FAILED"
 

@@ -103,6 +103,7 @@ class StackChange:
 class CaseNights:
     """One case of a series, with an entry for each night of the machine, None where it has none.
 
+    None, too, for those `injected`, in which it was made slower on purpose.
     `levels` are oldest first, and `changes` lie between them: with those that all cases of the
     series have in common, which `busbw history` has apart; the figures are those that it has.
     `level_s` and `spread` are as there: the newest level and the relative standard deviation of a
@@ -112,6 +113,7 @@ class CaseNights:
     case: Case
     series: str
     nights: tuple[CaseNight | None, ...]
+    injected: frozenset[int] = frozenset()
     levels: tuple[Level, ...] = ()
     changes: tuple[LevelChange, ...] = ()
     level_s: float | None = None

@@ -18,6 +18,7 @@ Schema history of results.schema.json:
 10 the name of each process's host (`process_hosts`).
 11 all that holds of a session (`outcomes`), FAILED among it; launches in two modes (`modes`); no
    `detectable`.
+12 what options made different on purpose (`environment.changed`).
 
 Schema history of compiled.schema.json:
 1  the first.
@@ -58,7 +59,7 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 11
+SCHEMA = 12
 COMPILED_SCHEMA = 3
 
 # What the schema calls by another name than the code.

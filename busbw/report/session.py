@@ -141,10 +141,11 @@ def session_tables(
     curves: Sequence[CurveGroup] = (),
     *,
     verbose: bool = False,
+    changed: str = "",
 ) -> list[Table]:
     """The verdicts, then training of each kind, then curves; no empty table."""
     return [
-        *verdict_tables(verdicts, verbose=verbose),
+        *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *step_tables(verdicts, measured),
         *strategy_tables(verdicts, measured),
         *curve_tables(curves),

@@ -102,7 +102,9 @@ _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
 }
 
 
-def verdict_tables(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[Table]:
+def verdict_tables(
+    verdicts: Sequence[Verdict], *, verbose: bool = False, changed: str = ""
+) -> list[Table]:
     """The verdicts by framework, strategy and dtype, a table for each group.
 
     The columns are in the order of nccl-tests and fit 80 characters. `verbose` adds the best launch
@@ -110,7 +112,7 @@ def verdict_tables(verdicts: Sequence[Verdict], *, verbose: bool = False) -> lis
     answer.
     """
     return [
-        _table(name, list(alike), verbose)
+        _table("; ".join(filter(None, (name, changed))), list(alike), verbose)
         for name, alike in itertools.groupby(verdicts, key=_group)
     ]
 

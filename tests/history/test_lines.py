@@ -34,8 +34,8 @@ def test_a_case_without_times_says_why() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"schema": 4}, "line 3.schema: this version reads 1 to 3, got 4"),
-        ({"schema": True}, "line 3.schema: this version reads 1 to 3, got True"),
+        ({"schema": 5}, "line 3.schema: this version reads 1 to 4, got 5"),
+        ({"schema": True}, "line 3.schema: this version reads 1 to 4, got True"),
         ({"session": "../../etc"}, "line 3.session: expected 16 hexadecimal digits"),
         ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),
         ({"at": "2026-02-30T03:00:00Z"}, "line 3.at: expected a moment"),

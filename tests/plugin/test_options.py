@@ -32,6 +32,7 @@ NAMES = (
     "python",
     "against",
     "against_env",
+    "try_env",
     "require_baselines",
 )
 

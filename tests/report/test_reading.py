@@ -62,7 +62,7 @@ CASE = ("cases", 0, "case")
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("schema",), 12, f"schema: expected a whole number from 1 to {RESULTS_SCHEMA}, got 12"),
+        (("schema",), 13, f"schema: expected a whole number from 1 to {RESULTS_SCHEMA}, got 13"),
         (("schema",), True, "schema: expected a whole number"),
         (("began",), "today", "began: expected a moment such as"),
         (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),

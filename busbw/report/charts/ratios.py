@@ -92,7 +92,10 @@ def _row(group: str, case: CaseNights, begin: int) -> HeatmapRow:
     return HeatmapRow(
         group=group,
         label=payload_text(case.case.payload_bytes),
-        cells=tuple(_cell(night, first_s) for night in case.nights[begin:]),
+        cells=tuple(
+            Gap.INJECTED if at in case.injected else _cell(night, first_s)
+            for at, night in enumerate(case.nights)
+        )[begin:],
         marks=tuple(
             HeatmapMark(column=change.night - begin, text=change.sentence)
             for change in case.changes
@@ -129,7 +132,7 @@ def _sentences(rows: Sequence[HeatmapRow]) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for row in rows:
         texts = [mark.text for mark in row.marks]
-        for gap in (Gap.OUT_OF_MEMORY, Gap.FAILED):
+        for gap in (Gap.OUT_OF_MEMORY, Gap.FAILED, Gap.INJECTED):
             count = row.cells.count(gap)
             texts += [f"{gap.value} in {plural(count, 'night')}"] if count else []
         if texts:

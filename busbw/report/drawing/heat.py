@@ -94,6 +94,8 @@ class _Drawing:
         """How a bin or a gap looks."""
         if kind is Gap.FAILED:
             return _Look(colour=self.theme.failed, parted=(-2.0, 2.0), least_px=_RARE)
+        if kind is Gap.INJECTED:
+            return _Look(colour=self.theme.muted, parted=(-2.0, 2.0), least_px=_RARE)
         if kind is Gap.OUT_OF_MEMORY:
             return _Look(colour=self.theme.muted, parted=(0.0,), least_px=_RARE)
         assert isinstance(kind, int)
@@ -221,7 +223,7 @@ class _Drawing:
             labels.append((x + 20, middle + 4, text))
             if text == Gap.MISSING.value:
                 yield self._path([(x, middle - 5, "h14v10h-14z")], self.theme.muted, 1)
-            elif text in (Gap.OUT_OF_MEMORY.value, Gap.FAILED.value):
+            elif text in (gap.value for gap in Gap):
                 yield from self._drawn([(x, middle, 14.0)], self.look_of(Gap(text)))
             else:
                 yield self._path([(x + 7, middle - 6, "v12")], self.theme.text, 2)
@@ -231,7 +233,8 @@ class _Drawing:
     def _words(self) -> list[tuple[int, float, str]]:
         """What besides bins there is, as text, and where: its line and x."""
         there = {cell for row in self.heatmap.rows for cell in row.cells if isinstance(cell, Gap)}
-        words = [gap.value for gap in (Gap.OUT_OF_MEMORY, Gap.FAILED, Gap.MISSING) if gap in there]
+        kinds = (Gap.OUT_OF_MEMORY, Gap.FAILED, Gap.INJECTED, Gap.MISSING)
+        words = [gap.value for gap in kinds if gap in there]
         words += ["level changed"] if any(row.marks for row in self.heatmap.rows) else []
         found, line, x = [], 0, 0.0
         for text in words:

@@ -26,7 +26,10 @@ _FEW = 3
 
 def session_parts(session: Session) -> tuple[Part, ...]:
     """The answer, for the stack and the machine apart where a reference tells, and the facts."""
+    injected = _injected(session)
+    real = (Text(text=f"injected: {injected}; the times are not real."),) if injected else ()
     return (
+        *real,
         *answers(session.answer),
         Facts(facts=_given(_facts(session))),
         Facts(facts=_given(_details(session)), title="The session in detail"),
@@ -51,6 +54,7 @@ def _facts(session: Session) -> dict[str, str]:
         "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
         **{name: versions_text(one) for name, one in environment.versions.items()},
         **_references(session),
+        "changed": environment.changed,
         "host" if len(set(hosts)) == 1 else "hosts": ", ".join(dict.fromkeys(hosts)),
     }
 
@@ -58,9 +62,6 @@ def _facts(session: Session) -> dict[str, str]:
 def _details(session: Session) -> dict[str, str]:
     environment, plan = session.environment, session.plan
     limit = plan.memory_limit_bytes
-    injected = {
-        run.injected for one in session.measurements.values() for run in one.runs if run.injected
-    }
     return {
         "why this device": environment.why,
         "not found": "; ".join(environment.not_found),
@@ -69,11 +70,16 @@ def _details(session: Session) -> dict[str, str]:
         "busbw": session.busbw,
         "launches": f"{plan.launches} of each case",
         "memory limit": "" if limit is None else bytes_text(limit),
-        "injected": ", ".join(sorted(injected)),
+        "injected": _injected(session),
         "measuring": f"{session.measuring_s:.0f} s" if session.measuring_s else "",
         "load at the begin": "" if environment.load is None else f"{environment.load:.2g}",
         "file": PurePath(session.name).name,
     }
+
+
+def _injected(session: Session) -> str:
+    found = (run.injected for one in session.measurements.values() for run in one.runs)
+    return ", ".join(sorted(set(filter(None, found))))
 
 
 def _references(session: Session) -> dict[str, str]:
@@ -177,6 +183,7 @@ def _spread(session: Session) -> Iterator[Part]:
 
 
 def _cases(session: Session) -> Iterator[Part]:
-    tables = session_tables(session.verdicts, session.measurements, verbose=True)
+    changed = session.environment.changed
+    tables = session_tables(session.verdicts, session.measurements, verbose=True, changed=changed)
     yield from (Listing(table=one) for one in tables)
     yield from (Text(text=line) for line in legend(session.verdicts))

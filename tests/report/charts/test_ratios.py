@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,16 @@ def heatmap() -> Heatmap:
 
 def _machine(*lines: Line) -> MachineNights:
     return nights.machine("tpu/4r", Read(lines=lines))
+
+
+def test_a_night_that_was_made_slower_on_purpose_is_drawn_as_that() -> None:
+    nights_of = [
+        line(session=f"{night:016x}", at=f"2026-01-0{night + 1}T03:00:00Z") for night in range(3)
+    ]
+    slowed = replace(nights_of[2], injected="delay:200%", times_us=(30.0,))
+    (found,) = ratios(_machine(*nights_of[:2], slowed))
+    assert found.rows[0].cells == (1.0, 1.0, Gap.INJECTED)
+    assert "injected in 1 night" in found.description
 
 
 def test_frameworks_are_groups_of_one_heat_map_with_a_row_for_each_payload(

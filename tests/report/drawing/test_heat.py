@@ -34,7 +34,7 @@ HOSTILE = "<script>alert(1)</script>\"'&\x00\u202e datum.x " + "y" * 300
 def _heatmap(nights: int = 365, **changes: Any) -> Heatmap:
     """Rows of the bins one after another, with a night of each kind of gap."""
     cells: list[float | Gap] = [BINS[at % 9] for at in range(nights)]
-    cells[-3:] = list(Gap)[-nights:]
+    cells[-len(Gap) :] = list(Gap)[-nights:]
     made = tuple(
         HeatmapRow(
             group=f"group {at // 21}",
@@ -107,7 +107,7 @@ def test_neighbours_of_equal_colour_are_one_line() -> None:
 
 def test_the_legend_names_what_is_there_and_nothing_else() -> None:
     labels = {one["label"] for one in _texts(specification(_heatmap(), Size()))}
-    kinds = {"OUT_OF_MEMORY", "FAILED", "not measured", "level changed"}
+    kinds = {"OUT_OF_MEMORY", "FAILED", "injected", "not measured", "level changed"}
     assert kinds | {"faster", "slower", "0.97", "1.03", "0.80", "1.25"} <= labels
     row = HeatmapRow(group="g", label="1K", cells=(1.0,) * 365)
     quiet = specification(_heatmap(rows=(row,)), Size())
