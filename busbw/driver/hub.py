@@ -6,7 +6,6 @@ joins once. Knows no starter, no request and no group.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import platform
 import selectors
@@ -27,7 +26,7 @@ from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
 from .listening import BACKLOG
-from .peers import Adopted, Listener, Peer, Stranger, is_number
+from .peers import Adopted, Peer, Stranger, is_number, tell
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.
@@ -383,23 +382,6 @@ class Hub:
         elif isinstance(message, (messages.Said, messages.Looked, messages.Over)):
             listener = peer.workers.get(message.worker)
             if listener is not None:
-                _tell(listener, message)
+                tell(listener, message)
             if isinstance(message, messages.Over):
                 peer.workers.pop(message.worker, None)
-
-
-def _tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
-    """Tell a worker's listener what its host says of it."""
-    if isinstance(message, messages.Said):
-        listener.said(_decoded(message.content))
-    elif isinstance(message, messages.Looked):
-        listener.looked(message)
-    else:
-        listener.over(message)
-
-
-def _decoded(content: str) -> bytes:
-    try:
-        return base64.b64decode(content, validate=True)
-    except ValueError as error:
-        raise wire.WireError("content: not base64") from error

@@ -5,12 +5,14 @@ What the hub keeps of them; it reads and writes all of it in its own thread.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import socket
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from busbw import wire
 from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import fresh_nonce
@@ -107,3 +109,20 @@ def is_number(address: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
+    """Tell a worker's listener what its host says of it."""
+    if isinstance(message, messages.Said):
+        listener.said(_decoded(message.content))
+    elif isinstance(message, messages.Looked):
+        listener.looked(message)
+    else:
+        listener.over(message)
+
+
+def _decoded(content: str) -> bytes:
+    try:
+        return base64.b64decode(content, validate=True)
+    except ValueError as error:
+        raise wire.WireError("content: not base64") from error
