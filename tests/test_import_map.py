@@ -380,7 +380,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/worker/backends/jax/lowerings/permute.py", "import jax"),
         ("busbw/worker/backends/tensorflow/backend.py", "import tensorflow as tf"),
         ("busbw/baselines/files.py", "from busbw import locks"),
-        ("busbw/commands/compilers.py", "from packaging.specifiers import SpecifierSet"),
+        ("busbw/commands/trace.py", "from packaging.specifiers import SpecifierSet"),
         ("busbw/worker/compile.py", "from busbw import writing"),
         ("busbw/driver/schedules/pairs.py", "from busbw import wire"),
         ("busbw/model/machine.py", "from . import words"),

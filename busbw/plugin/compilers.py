@@ -7,6 +7,8 @@ it is needed.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import importlib.util
 import os
 import re
 import shutil
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from busbw import baselines, driver, hardware, writing
 from busbw.frameworks import COMPILED, FRAMEWORKS, Framework
@@ -28,6 +31,7 @@ from .parsing import checked, flag
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
 _SHOWN_LINES = 3
+_SHOWN_CHARACTERS = 300
 _LIBRARY = "libtpu.so"
 
 # Words for one topology of every chip, and the devices that they mean.
@@ -134,7 +138,12 @@ def _cache(text: str) -> Path | None:
 
 
 def libtpus_of(text: str) -> tuple[Libtpu, ...]:
-    """The libtpus of ``--libtpu``: versions, and paths of libraries or of folders with one."""
+    """The libtpus of ``--libtpu``: versions, and paths of libraries or of folders with one.
+
+    Raises ValueError for any other, and for ``?`` with the releases that there are.
+    """
+    if text.strip() == "?":
+        raise ValueError(_releases())
     found = tuple(_libtpu(word.strip()) for word in text.split(",") if word.strip())
     labels = [one.label for one in found]
     for label in labels:
@@ -227,6 +236,21 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
     if not found:
         raise ValueError(f"--libtpu={libtpu.label}: there is no {_LIBRARY} in {folder}")
     return found[0]
+
+
+def _releases() -> str:
+    """What pip finds, newest first, and what the extra `tpu` of the installed JAX asks for."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "libtpu"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check"], capture_output=True, check=False, text=True
+    )
+    _, _, rest = done.stdout.partition("Available versions:")
+    found = rest.partition("\n")[0].strip() or f"none: {done.stderr.strip()[-_SHOWN_CHARACTERS:]}"
+    jax = importlib.metadata.requires("jax") if importlib.util.find_spec("jax") else None
+    wanted = [one for one in map(Requirement, jax or ()) if one.name == "libtpu" and one.marker]
+    asked = {str(o.specifier) for o in wanted if o.marker and o.marker.evaluate({"extra": "tpu"})}
+    fits = f"; the installed JAX asks for {', '.join(sorted(asked))}" if asked else ""
+    return f"pip finds {found}{fits}"
 
 
 def _fetch(version: str, folder: Path) -> None:

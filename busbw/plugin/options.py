@@ -249,7 +249,8 @@ OPTIONS = (
         name="libtpu",
         metavar="LIST",
         help="with --topology, compile for TPUs with these instead of the installed libtpu: "
-        "versions (fetched once with pip) and paths; several are compared with one another",
+        "versions (fetched once with pip; ? lists them) and paths; several are compared with one "
+        "another",
     ),
     Option(
         name="stack_cache",

@@ -43,7 +43,7 @@ _UNRUN = {
     r"--device=(tpu|gpu)|tpu-v5-lite": "needs the hardware",
     r"gcloud": "needs a bucket",
     r"busbw-secret|^(srun|mpirun)": "needs other hosts",
-    r"--libtpu=|busbw compilers": "downloads compilers",
+    r"--libtpu=": "downloads compilers",
     r"-m tox\b|evidence nights|-m venv|-m pytest -n": "takes long, or another environment",
     r"--shapes=": "needs a model's shapes",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -27,6 +28,25 @@ def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
     (asked,) = compilers.libtpus_of("0.0.42")
     assert compilers.library_of(asked, tmp_path) == library
     assert [path.name for path in (tmp_path / "libtpu").iterdir()] == ["0.0.42"]
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("libtpu (0.0.46)\nAvailable versions: 0.0.46, 0.0.42.1\n", "pip finds 0.0.46, 0.0.42.1"),
+        ("", "pip finds none: "),
+    ],
+)
+def test_a_question_mark_lists_the_releases_that_pip_finds(
+    folder: Folder, made: str, says: str
+) -> None:
+    pip = folder.path / "site" / "pip"
+    pip.mkdir(parents=True)
+    (pip / "__init__.py").touch()
+    (pip / "__main__.py").write_text(f"print({made!r})\n")
+    folder.environment.setenv("PYTHONPATH", str(pip.parent), prepend=os.pathsep)
+    ran = compiled(folder, "--topology=v5e:2x4", "--libtpu=?", exit_code=4)
+    assert f"--libtpu: {says}" in ran.sentence
 
 
 @pytest.fixture

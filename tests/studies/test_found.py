@@ -13,7 +13,7 @@ from busbw import commands, studies
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
-    *("run", "init", "figure", "history", "page", "stack", "trace", "agent", "compilers"),
+    *("run", "init", "figure", "history", "page", "stack", "trace", "agent"),
     *("estimate", "tpu_v2", "parameter_server", "prediction"),
 ]
 
