@@ -19,6 +19,9 @@ _PROMISED = pytest.StashKey[dict[pytest.Item, None]]()
 # What the session ends with, as soon as that is known, and why if no test says it.
 _OWN = pytest.StashKey[tuple[int | pytest.ExitCode, str]]()
 
+# pytest's options with which a user leaves tests out.
+_LEAVES_OUT = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+
 # Options with which no test runs.
 _LOOKS_ONLY = ("collectonly", "show_fixtures_per_test")
 
@@ -30,9 +33,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """What the user leaves out is not missed."""
+    """What the user leaves out is not missed; what a hook of others leaves out is."""
     for item in items:
-        item.config.stash.get(_PROMISED, {}).pop(item, None)
+        if any(item.config.getoption(name, None) for name in _LEAVES_OUT):
+            item.config.stash.get(_PROMISED, {}).pop(item, None)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -75,6 +75,12 @@ CONFTESTS = {
         _OTHER + "@pytest.hookimpl(trylast=True)\ndef pytest_collection_finish(session):\n"
         "    session.items[:] = [Other.from_parent(session, name='other')]\n"
     ),
+    "items deselected": hook(
+        _OTHER + "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_collection_modifyitems(session, config, items):\n"
+        "    config.hook.pytest_deselected(items=list(items))\n"
+        "    items[:] = [Other.from_parent(session, name='other')]\n"
+    ),
     "items that do nothing": hook(_TESTS + "for item in items:\n        item.runtest = int\n"),
     "nothing is collected": hook("def pytest_ignore_collect(collection_path):\n    return True\n"),
     "no tests are made": hook(

@@ -81,6 +81,15 @@ def pytest_collection_finish(session):
     session.items[:] = [Other.from_parent(session, name="other")]
 """
 )
+DESELECTED = (
+    OTHER
+    + """
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session, config, items):
+    config.hook.pytest_deselected(items=list(items))
+    items[:] = [Other.from_parent(session, name="other")]
+"""
+)
 GREEN = """
 import pytest
 
@@ -105,9 +114,10 @@ def pytest_unconfigure(config):
 """
 
 
-def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder) -> None:
+@pytest.mark.parametrize("conftest", [REPLACED, DESELECTED], ids=["replaced", "deselected"])
+def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest: str) -> None:
     folder.with_baselines()
-    _conftest(folder, REPLACED)
+    _conftest(folder, conftest)
     ran = folder.run(exit_code=1)
     assert "1 passed" in ran.text
     assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
