@@ -17,10 +17,7 @@ _Pair = tuple[float, float]
 
 
 def measured_ratio(sampler: Sampler) -> float | None:
-    """The time with the injected work over that without it: the median over the turns.
-
-    None where the clock cannot tell a chain from an empty one.
-    """
+    """The median over the turns; None where the clock cannot tell a chain from an empty one."""
     with sampler.phases.of("injecting"):
         turns = _turns(sampler)
     short_s = launch_time_s([short for turn in turns for short, _ in turn])
@@ -31,10 +28,7 @@ def measured_ratio(sampler: Sampler) -> float | None:
 
 
 def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
-    """Seconds of a short and a long chain without the work, then with it; their order changes.
-
-    As many turns as samples, if there is as much time for them; one of what takes very long.
-    """
+    """As many as samples, if there is as much time for them; one of what takes very long."""
     plan, begun_s = sampler.plan, sampler.now_s()
     found: list[tuple[_Pair, _Pair]] = []
     while True:

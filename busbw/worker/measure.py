@@ -85,17 +85,14 @@ class MeasureSession:
         return _failure(self._step(next))
 
     def turn(self) -> Failure | None:
-        """Take one more sample of the open case."""
         return _failure(self._step(lambda turns: turns.send(True)))
 
     def close(self) -> Run | Failure:
-        """The result of the open case's turns."""
         ended = self._step(lambda turns: turns.send(False))
         assert ended is not None
         return ended
 
     def release(self) -> None:
-        """Release the memory of a large case at once."""
         self._held.close()
 
     def _step(self, step: Callable[[_Turns], bool]) -> Run | Failure | None:
@@ -196,10 +193,7 @@ class MeasureSession:
         return replace(run, overlap_fraction=recorded.overlap_fraction)
 
     def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> Recorded | None:
-        """What the profiler says where it is the clock, or of the collective inside of a step.
-
-        Of a step None where it does not say it: the step's own time is the host's.
-        """
+        """Of a step None where the profiler does not say it: the step's own time is the host's."""
         if case.clock is Clock.DISPATCH or (case.clock is Clock.HOST and case.workload.is_bare):
             return None
         from busbw.worker import device_clock
@@ -215,10 +209,7 @@ class MeasureSession:
             return None
 
     def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
-        """Raise MeasuringError OUT_OF_MEMORY, in all processes, before any touches memory.
-
-        Processes of one host share what it has left.
-        """
+        """In all processes, before any touches memory; those of one host share what it has left."""
         room = host.headroom(plan.memory_limit_bytes)
         if room is None:
             return
@@ -240,14 +231,12 @@ class MeasureSession:
         )
 
     def _kept_bytes(self, need: MemoryNeed) -> int:
-        """Bytes that the framework's allocator kept from earlier cases and will reuse."""
         now = host.resident_bytes()
         if not need.reuses_kept or now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
 
     def _prefault(self, need: MemoryNeed) -> None:
-        """Prefault the machine's memory before a large case, known to fit, allocates it."""
         if not need.really_taken or host.headroom(None) is None:
             return
         wanted = need.needed_bytes - self._kept_bytes(need)
@@ -274,7 +263,6 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
 
 
 def _by_process(run: Run, slopes: Sampled) -> Run:
-    """With what each process of the group saw by its own clock."""
     at_once = list(zip(*slopes.by_process_s))
     return replace(
         run,
@@ -288,6 +276,5 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
 
 
 def _failure(ended: Run | Failure | None) -> Failure | None:
-    """What ended a case before its last turn: a Failure, or nothing yet."""
     assert not isinstance(ended, Run)
     return ended

@@ -34,7 +34,6 @@ class Exchange:
         self._is_first = index == 0
 
     def __call__(self, values: Sequence[float]) -> Rows:
-        """Those of all processes, in order of their indices."""
         if not self._is_first:
             (channel,) = self._channels
             _send(channel, list(values))

@@ -21,7 +21,6 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
 
 
 def load_compiler() -> AbstractCompiler:
-    """XLA's compilers for TPUs and GPUs."""
     from .compiler import JaxCompiler
 
     return JaxCompiler()

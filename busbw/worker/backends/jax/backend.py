@@ -71,7 +71,6 @@ class JaxBackend(AbstractFramework):
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """By a collective over one device of each process."""
         self._exchange = self._exchange or Exchange(self._device)
         return self._exchange(words)
 
@@ -111,10 +110,7 @@ def device_set(
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """The DeviceSet of `found`, all of one class.
-
-    `processes` None: as many as JAX runs in; `hosts` None: one for each of these.
-    """
+    """`processes` None: as many as JAX runs in; `hosts` None: one for each of these."""
     virtual = device is Device.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
@@ -149,10 +145,7 @@ def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
 
 
 def _by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Slice after slice and process after process, each of the `parts` in the order of its links.
-
-    Raises MeasuringError where a part is not of whole processes, or not within one slice.
-    """
+    """Raises MeasuringError where a part is not of whole processes, or not within one slice."""
     processes = len({device.process_index for device in devices})
     slices = [getattr(device, "slice_index", None) or 0 for device in devices]
     order = sorted(zip(slices, devices), key=lambda one: (one[0], one[1].process_index, one[1].id))
@@ -168,7 +161,6 @@ def _by_host(devices: Sequence[Any], parts: int) -> Any:
 
 
 def versions_of_packages() -> dict[str, str]:
-    """The versions of Python and of the packages that decide what JAX does."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
@@ -181,7 +173,6 @@ def _allocator(device: Device) -> str:
 
 
 def _mesh_text(devices: Sequence[Any]) -> str:
-    """The extent of the slice, such as ``2x4``, from the devices' coordinates."""
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:
@@ -190,10 +181,7 @@ def _mesh_text(devices: Sequence[Any]) -> str:
 
 
 def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`; by our own reader where this JAX has none.
-
-    Raises TraceError for one that only our own reader may read, and cannot.
-    """
+    """Raises TraceError for one that only our own reader may read, and cannot."""
     paths = sorted(folder.rglob("*.xplane.pb"))
     if not paths or not hasattr(jax.profiler, "ProfileData"):
         return read_files(folder, keep)

@@ -32,7 +32,6 @@ class Exchange:
         self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
 
     def __call__(self, words: Words) -> list[list[int]]:
-        """The words of all processes, in the order of their indices."""
         shape = (self._each.mesh.size, len(words))
         own = np.array([words], np.uint32)
         rows = jax.make_array_from_callback(shape, self._each, lambda index: own)

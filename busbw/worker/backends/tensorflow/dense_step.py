@@ -47,7 +47,6 @@ class DenseStepProgram(TensorflowProgram):
         return found if found.shape[0] == inputs else found[:inputs]
 
     def _parts(self, values: Any) -> Any:
-        """Each rank's part of what all ranks' rows have."""
         count = self._layer.rows
         return lambda rank: tf.constant(values[rank * count : (rank + 1) * count])
 
