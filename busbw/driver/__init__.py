@@ -2,8 +2,7 @@
 
 It never imports the worker: it starts an interpreter on a private folder. A transport is where
 processes run, a group the processes of one launch; the executor owns all groups, and a schedule
-says in which order they run and how many at once. What an
-interpreter has is asked without a worker.
+says in which order they run and how many at once.
 """
 
 from .agents import AgentGone, AgentsError, AgentsMissing, AgentsTransport, IncomparableHosts

@@ -17,10 +17,7 @@ class BusyError(Exception):
 
 @contextlib.contextmanager
 def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
-    """Hold the machine's lock; raises BusyError if another session holds it for `wait_s`.
-
-    `on_wait` is called before waiting, with the holder, such as ``pid 1234, started 03:12:08``.
-    """
+    """Raises BusyError after `wait_s`; `on_wait` gets the holder, such as ``pid 1234, ...``."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))

@@ -54,12 +54,10 @@ class Group:
 
     @property
     def members(self) -> Mapping[Role, Member]:
-        """The workers by role; empty when the group is over."""
         return self._members
 
     @property
     def is_over(self) -> bool:
-        """Whether its processes have ended."""
         return not self._members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
@@ -93,7 +91,6 @@ class Group:
         return answer
 
     def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
-        """Ask the members with the task that the cluster asks."""
         asked = [role for role in self._members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
 
@@ -121,7 +118,6 @@ class Group:
         return answers
 
     def close(self) -> bool:
-        """Wait for every member to exit, and kill those that do not; whether all exited."""
         members, self._members = self._members, {}
         for member in members.values():
             # Processes of one framework end together.
@@ -134,12 +130,10 @@ class Group:
             raise
 
     def interrupt(self) -> None:
-        """Kill every member, from any thread; the thread that asks then sees its end."""
         for member in list(self._members.values()):
             member.interrupt()
 
     def kill(self) -> None:
-        """Kill every member, and wait for it."""
         members, self._members = self._members, {}
         for member in members.values():
             member.interrupt()
@@ -191,10 +185,7 @@ class Group:
         return {role: one.received() for role, one in self._members.items() if one in ready}
 
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
-        """The Failure for `roles` that did not answer in time, with the stack of the first.
-
-        For those that a signal has stopped, if there are any: the others wait for them.
-        """
+        """With the first one's stack; of those that are stopped, as the others wait for them."""
         roles = self._stopped(roles) or roles
         first = roles[0]
         ended = self._members[first].timed_out()
@@ -202,11 +193,9 @@ class Group:
         return self._named(failure, roles)
 
     def _stopped(self, roles: Iterable[Role]) -> list[Role]:
-        """Those of `roles` that a signal has stopped."""
         return [role for role in roles if self._members[role].is_stopped]
 
     def _cause(self, failed: Mapping[Role, Reply | Ended | None], doing: str) -> Failure:
-        """The Failure of the member that most likely made the others fail."""
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
         watched = {role: one for role, one in self._members.items() if role not in found}
@@ -234,7 +223,6 @@ class Group:
         return self._named(failure, [role])
 
     def _named(self, failure: Failure, roles: Sequence[Role]) -> Failure:
-        """`failure` with the roles that failed, if there are several members, and their hosts."""
         names = ", ".join(self._name(role) for role in roles)
         return replace(failure, message=f"{names}: {failure.message}") if names else failure
 

@@ -61,10 +61,7 @@ class Interpreter:
 
 
 def interpreter(starter: Starter, packages: Sequence[str]) -> Interpreter | None:
-    """What the interpreter of `starter` has; `packages` are those its framework is installed as.
-
-    None where it did not say in time, or was killed. Raises ProbeFailed for what is no Python.
-    """
+    """None where it did not say in time, or was killed. Raises ProbeFailed for no Python."""
     command = [starter.python, "-c", _ASKED, starter.framework, *packages]
     try:
         done = subprocess.run(

@@ -24,16 +24,12 @@ def listening_at(host: str, port: int) -> socket.socket:
 
 
 def hand_over(listening: socket.socket, environment: MutableMapping[str, str]) -> None:
-    """Let the program that this process becomes have the socket."""
     os.set_inheritable(listening.fileno(), True)
     environment[DESCRIPTOR] = str(listening.fileno())
 
 
 def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
-    """The socket that this process was given, which none of its own inherits; None without one.
-
-    Raises OSError if the descriptor is no socket.
-    """
+    """None of its own processes inherit it. Raises OSError if the descriptor is no socket."""
     text = environment.pop(DESCRIPTOR, "")
     if not text:
         return None

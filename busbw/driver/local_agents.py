@@ -58,7 +58,6 @@ class LocalAgents(AgentStarter):
         self._secret = secret
 
     def start(self, rank: int, adopt: Adopt) -> None:
-        """Start the agent of this rank; one that is still there is ended first."""
         self._end(rank, 0.0)
         with self._log(rank).open("ab") as log:
             # The folder of an agent that is killed is removed with the bundle.
@@ -71,5 +70,4 @@ class LocalAgents(AgentStarter):
             )
 
     def place(self, rank: int) -> str:
-        """All are here."""
         return "this host"

@@ -50,7 +50,6 @@ def _of_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
 
 
 def _largest(counts: Iterable[int | None]) -> int | None:
-    """The largest that is known."""
     return max((one for one in counts if one is not None), default=None)
 
 
@@ -68,7 +67,6 @@ def _of_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
 
 def _other_versions(one: Probe, other: Probe) -> tuple[str, str] | None:
-    """The versions that differ, of either; None where all are the same."""
     names = sorted(
         name
         for name in {*one.versions, *other.versions}
@@ -82,7 +80,6 @@ def _other_versions(one: Probe, other: Probe) -> tuple[str, str] | None:
 
 
 def _other_devices(one: Probe, other: Probe) -> tuple[str, str] | None:
-    """The first devices that differ, of either; None where all are the same."""
     for ours, theirs in itertools.zip_longest(one.devices, other.devices):
         if ours != theirs:
             return _device_text(ours), _device_text(theirs)

@@ -55,7 +55,6 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """In messages."""
         return f"the agent on {self.host} (rank {self.rank})"
 
     def post(self, message: messages.ToAgent) -> None:
@@ -65,7 +64,6 @@ class Peer:
             self._wake()
 
     def note(self, message: messages.Unpacked | messages.Locked | messages.Free) -> None:
-        """Keep what its host says of itself."""
         if isinstance(message, messages.Unpacked):
             self.is_ready = True
         elif isinstance(message, messages.Locked):
@@ -74,7 +72,6 @@ class Peer:
             self.ports.append(message.ports)
 
     def next_number(self) -> int:
-        """A number that none of its workers has had."""
         self._numbers += 1
         return self._numbers
 
@@ -98,7 +95,6 @@ class Adopted(NamedTuple):
     wait_s: float
 
     def close(self) -> None:
-        """Close the connection."""
         self.sock.close()
 
 
@@ -112,7 +108,6 @@ def is_number(address: str) -> bool:
 
 
 def tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
-    """Tell a worker's listener what its host says of it."""
     if isinstance(message, messages.Said):
         listener.said(_decoded(message.content))
     elif isinstance(message, messages.Looked):

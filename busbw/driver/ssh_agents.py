@@ -53,7 +53,6 @@ class SshAgents(AgentStarter):
         self._files = _files(Path(busbw.__file__).parent)
 
     def start(self, rank: int, adopt: Adopt) -> None:
-        """Start the agent of this rank; one that is still there is ended first."""
         self._end(rank, 0.0)
         command = command_of(self._hosts, self._hosts.hosts[rank])
         ours, theirs = socket.socketpair()
@@ -63,7 +62,6 @@ class SshAgents(AgentStarter):
         adopt(ours, self._first(rank))
 
     def place(self, rank: int) -> str:
-        """The host, as ssh takes it."""
         return self._hosts.hosts[rank]
 
     def _first(self, rank: int) -> bytes:
@@ -79,10 +77,7 @@ class SshAgents(AgentStarter):
 
 
 def command_of(hosts: SshHosts, host: str) -> Sequence[str]:
-    """The command line of ssh: its own configuration decides all but that it never asks.
-
-    The other host's shell takes the Python's name as it is, so that ``~`` and variables work there.
-    """
+    """The other host's shell takes the Python's name as it is, so that ``~`` works there."""
     options = ["-T", "-a", "-x", "-o", "BatchMode=yes"]
     options += ["-o", f"ConnectTimeout={max(1, round(hosts.connect_s))}"]
     program = f"exec {hosts.python} -I -c {shlex.quote(remote.FIRST)}"
@@ -90,7 +85,6 @@ def command_of(hosts: SshHosts, host: str) -> Sequence[str]:
 
 
 def _files(package: Path) -> dict[str, str]:
-    """What an agent imports, by path."""
     paths = [package / name for name in _FILES]
     paths += sorted(path for folder in _FOLDERS for path in (package / folder).rglob("*.py"))
     return {path.relative_to(package.parent).as_posix(): path.read_text() for path in paths}

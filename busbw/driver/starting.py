@@ -72,7 +72,6 @@ class AgentStarter(ABC):
         return self._running[rank].pid
 
     def ended(self, ranks: Sequence[int]) -> bool:
-        """Whether one of them is over."""
         return any(self._running[rank].poll() is not None for rank in ranks)
 
     def why(self, ranks: Sequence[int]) -> str:
@@ -84,7 +83,6 @@ class AgentStarter(ABC):
         return f"{self.place(rank)} (rank {rank}): {said}"
 
     def close(self) -> None:
-        """End all of them, those first that have been told that the session is over."""
         for rank in list(self._running):
             self._end(rank, self._exit_grace_s)
 
@@ -112,7 +110,6 @@ class AgentStarter(ABC):
 
 
 def _end_of(exit_code: int | None) -> str:
-    """What is known of an agent, or the ssh that leads to it, which has written nothing."""
     if exit_code is None:
         return "it says nothing"
     if exit_code < 0:

@@ -21,7 +21,6 @@ class Passes(AbstractSchedule):
     _large_first: bool = False
 
     def one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other."""
         (side,) = self.stacks
         for framework, of_framework in self.frameworks(cases).items():
             ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
