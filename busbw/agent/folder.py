@@ -51,7 +51,6 @@ class _Endings:
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Let nothing interrupt what follows."""
         self._deaf_until_s = math.inf
 
     def release(self) -> None:
@@ -74,7 +73,6 @@ class Folder:
         self.temporary.mkdir()
 
     def log_path(self, name: str) -> Path:
-        """The file for a worker's stdout and stderr."""
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
@@ -105,10 +103,7 @@ def _remove_orphan(folder: Path) -> None:
 
 
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
-    """A new folder, locked so that no other session takes it for an orphan.
-
-    A session that does so before it is locked removes it: then another one is created.
-    """
+    """One that is taken for an orphan before it is locked is removed: another one is made."""
     while True:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         with contextlib.suppress(FileNotFoundError):

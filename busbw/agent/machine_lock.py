@@ -26,11 +26,9 @@ class MachineLock:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether `look` has to be called again soon."""
         return self._until_s is not None
 
     def ask(self, asked: Lock) -> None:
-        """Try to get it from now on, until `wait_s` are over."""
         self._until_s = self._clock() + asked.wait_s
         self._waits = asked.even_stopped
 
@@ -58,5 +56,4 @@ class MachineLock:
         return found
 
     def close(self) -> None:
-        """Release it."""
         self._held.close()

@@ -281,7 +281,6 @@ def _of_kind(known: Mapping[str, type[T]], kind: str) -> type[T]:
 
 
 def body_of(message: Hello | Proof | Join | ToAgent | ToSession) -> bytes:
-    """The message as the body of a frame."""
     return json.dumps(wire.to_json(message)).encode()
 
 

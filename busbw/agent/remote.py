@@ -32,7 +32,6 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of this name, if there is a text of it."""
         found = self._path(fullname)
         if not found:
             return None
@@ -40,11 +39,9 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return importlib.machinery.ModuleSpec(fullname, self, origin=found, is_package=is_package)
 
     def get_source(self, fullname: str) -> str:
-        """Its text."""
         return self._texts[self._path(fullname)]
 
     def is_package(self, fullname: str) -> bool:
-        """Whether there are modules below it."""
         return self._path(fullname).endswith("/__init__.py")
 
     def _path(self, fullname: str) -> str:
@@ -61,7 +58,6 @@ def pack(given: Mapping[str, object]) -> bytes:
 
 
 def main() -> int:
-    """Read the rest of what the session sends first, and be its agent; the exit code."""
     if sys.version_info < _OLDEST:
         print(
             "Python {}.{} is too old: the oldest is 3.10".format(*sys.version_info), file=sys.stderr
@@ -77,7 +73,6 @@ def main() -> int:
 
 
 def _exactly(count: int) -> bytes:
-    """So many bytes of stdin, and none of what follows."""
     parts = []
     while count:
         part = os.read(0, count)

@@ -65,7 +65,6 @@ def _serve(connection: Connection, welcome: messages.Welcome) -> None:
 
 @contextlib.contextmanager
 def _woken_by_signals() -> Iterator[int]:
-    """A descriptor that can be read once a signal asks this process to end."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     wakeup = signal.set_wakeup_fd(writing)
@@ -101,10 +100,7 @@ class Agent:
         self._is_over = False
 
     def serve(self, stopped: int) -> None:
-        """Do what the session asks for until it says goodbye; no worker is left.
-
-        Raises AgentError if it ends otherwise; `stopped` can be read when it must.
-        """
+        """No worker is left. Raises AgentError if it ends otherwise or `stopped` can be read."""
         try:
             while not self._is_over:
                 self._turn(stopped)

@@ -30,10 +30,7 @@ def take_part_over_stdio(*, rank: int, host: str, secret: str) -> int:
 
 
 def own_address(connection: str) -> str:
-    """The address of this host in SSH_CONNECTION: client and its port, server and its port.
-
-    Raises JoinError where sshd does not say it.
-    """
+    """In SSH_CONNECTION: client, port, server, port. Raises JoinError where sshd says none."""
     words = connection.split()
     if len(words) != 4 or words[2] == _UNKNOWN:
         raise JoinError(
