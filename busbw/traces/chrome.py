@@ -43,11 +43,7 @@ def read_chrome(
     keep: Keep | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Trace:
-    """The recording in a trace.json.gz file; of its events those that `keep` accepts.
-
-    Raises TraceError for what is cut, is no gzip or no JSON, does not hold a trace's events, or
-    unpacks to more than `most_bytes`.
-    """
+    """Raises TraceError for what is cut, is no trace, or unpacks to more than `most_bytes`."""
     read = _Read(keep)
     try:
         for index, row in enumerate(rows(content, most_bytes)):
@@ -80,7 +76,6 @@ class _Names:
     lines: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any], kept: Kept) -> None:
-        """Add the name that a metadata event may give."""
         args = row.get("args")
         if not isinstance(args, dict):
             return
@@ -96,7 +91,6 @@ class _Names:
         return self.planes.get(_word(row.get("pid")), "")
 
     def of(self, row: _Row) -> tuple[str, str]:
-        """The process and the thread of an event, by their numbers if they have no names."""
         line = self.lines.get((row.process, row.thread), row.thread)
         return self.planes.get(row.process, row.process), line
 
@@ -128,7 +122,6 @@ class _Row:
         )
 
     def event(self, names: _Names) -> Event:
-        """With the names of its process and thread."""
         return Event.timed((self.name, *names.of(self)), self.shared, self.own, self.stats)
 
 
@@ -144,7 +137,6 @@ class _Read:
         self._same: dict[str, str] = {}
 
     def add(self, row: Mapping[str, Any], index: int) -> None:
-        """A name, an event that is kept, or anything else."""
         phase = row.get("ph")
         if phase == "M":
             self.names.add(row, self._kept)
@@ -159,7 +151,6 @@ class _Read:
                 self._kept.add(1 + len(self.found[-1].stats))
 
     def begun(self) -> Iterator[Begun]:
-        """Where and when each event began, in the order of the file."""
         for row in self.found:
             plane, line = self.names.of(row)
             yield plane, line, row.shared[0]
@@ -199,5 +190,4 @@ def _number(worth: Any, where: str, most: float) -> float:
 
 
 def _word(worth: Any) -> str:
-    """A name or a number as text; "" for anything else."""
     return str(worth) if isinstance(worth, (str, int, float)) else ""

@@ -56,10 +56,7 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
 
 
 def _check_size(content: bytes, most_bytes: int) -> None:
-    """Decompressing is quick and parsing is not: oversize is found first.
-
-    A file that is cut is parsed as far as it goes.
-    """
+    """Decompressing is quick and parsing is not: oversize is found first."""
     count = 0
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file, contextlib.suppress(EOFError):
         while part := file.read(_AT_ONCE):
@@ -69,7 +66,6 @@ def _check_size(content: bytes, most_bytes: int) -> None:
 
 
 def _listed(text: _Text) -> Iterator[Any]:
-    """The rows of the document, which must be complete."""
     if text.next() == "[":
         yield from text.items()
     elif text.next() == "{":
@@ -108,7 +104,6 @@ class _Text:
         self._ended = False
 
     def next(self) -> str:
-        """The character after spaces; "" at the end."""
         while True:
             space = _SPACE.match(self._held, self._at)
             assert space is not None
@@ -119,7 +114,6 @@ class _Text:
                 return ""
 
     def value(self) -> Any:
-        """The value that begins here."""
         while True:
             self.next()
             try:
@@ -136,7 +130,6 @@ class _Text:
                 return found
 
     def items(self) -> Iterator[Any]:
-        """The values of the list that begins here."""
         return self._between("[", "]", self.value)
 
     def names(self) -> Iterator[str]:
@@ -144,7 +137,6 @@ class _Text:
         return self._between("{", "}", self._key)
 
     def _between(self, begin: str, end: str, one: Callable[[], Any]) -> Iterator[Any]:
-        """Each `one`, with commas between them."""
         self._take(begin)
         if self.next() != end:
             yield one()
@@ -161,12 +153,10 @@ class _Text:
         return key
 
     def check_end(self) -> None:
-        """Nothing but spaces may follow."""
         if self.next():
             raise self.error("something follows its end")
 
     def error(self, text: str, at: int | None = None) -> TraceError:
-        """What is wrong, and where."""
         position = self._dropped + (self._at if at is None else at)
         return TraceError(f"no whole JSON document: {text}, at character {position}")
 
@@ -181,7 +171,6 @@ class _Text:
         return not unfinished and error.pos < len(self._held) - _LONGEST_WORD
 
     def _read(self) -> bool:
-        """Read as much again as is held; whether there was any."""
         if self._ended:
             return False
         self._dropped += self._at
