@@ -13,10 +13,7 @@ _SHOWN_LINES = 4
 
 
 def output(command: Sequence[str], *, problem: str, timeout_s: float) -> str:
-    """What `command` prints.
-
-    Raises StackError, which begins with `problem` and has the last words of one that failed.
-    """
+    """Raises StackError, which begins with `problem`, with the last words of one that failed."""
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, text=True, timeout=timeout_s
