@@ -58,10 +58,7 @@ class SshSettings(AgentSettings):
 def agent_settings_of(
     texts: Mapping[str, str], processes: int | None, environment: Mapping[str, str]
 ) -> AgentSettings | None:
-    """What the options ask for; None without --agents and --hosts. Raises ValueError.
-
-    `processes` is None where the options do not say it: then there is one for each agent.
-    """
+    """None without --agents and --hosts; `processes` None: one an agent. Raises ValueError."""
     text, wait_s = texts["agents"], seconds_of("agents_wait", texts["agents_wait"])
     _check_together(texts)
     if texts["hosts"]:

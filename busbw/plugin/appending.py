@@ -70,7 +70,6 @@ def _lines(judged: Judged, measured: Measured, spec: Spec) -> Iterator[Line]:
 
 
 def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
-    """What was measured of one case; the session and the hash are not set yet."""
     verdict, found = judged.verdicts[spec], measured.measurements[spec]
     environment = measured.resolved.environment
     failure = found.failures[0].kind if found.failures else None

@@ -33,10 +33,7 @@ _OLDEST_PYTHON = "3.10"
 
 
 def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
-    """`collected`, with the stacks that will be locked, if all that can be checked is fine.
-
-    That is what is selected, interpreters, locks and examples. Raises pytest.UsageError.
-    """
+    """Raises pytest.UsageError: it may be selection, interpreters, locks or examples."""
     settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
@@ -70,7 +67,6 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: driver.Execut
 
 
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
-    """Check that a TPU slice is not measured from one of its hosts alone."""
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
     if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
         return
@@ -85,10 +81,7 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
 def _of_all(
     settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
 ) -> dict[str, T]:
-    """What `check_one` finds of each framework for which it raises no pytest.UsageError.
-
-    Raises that of a framework that is measured on whatever device is chosen.
-    """
+    """Raises the pytest.UsageError of a framework that is measured on whatever device is chosen."""
     found, errors = {}, []
     for name in frameworks:
         try:
@@ -102,7 +95,6 @@ def _of_all(
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
-    """Check that payloads fit the ranks, where these are known."""
     of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
     of_cpu = VIRTUAL_RANKS if settings.device is Device.CPU else None
     ranks = settings.ranks or of_mesh or of_cpu
@@ -113,7 +105,6 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
 
 
 def _check_acknowledged(settings: Settings) -> None:
-    """Read the changes that somebody acknowledged, which are of all machines."""
     if settings.against is None:
         with usage_error(history.HistoryError, OSError):
             history.acknowledged(settings.baselines)
@@ -144,7 +135,6 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
 
 
 def _problem(framework: str, found: Interpreter) -> str:
-    """Why `framework` cannot be measured there; empty if that is not known."""
     if found.missing:
         return f"no {' and no '.join(found.missing)} there; needed are {framework} and numpy"
     if _is_before(found.python, _OLDEST_PYTHON):

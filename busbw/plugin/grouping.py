@@ -19,5 +19,4 @@ GROUPS = {
 
 
 def group_of(option: str) -> str:
-    """The name of its group."""
     return next((name for name, (_, those) in GROUPS.items() if option in those.split()), "busbw")

@@ -79,7 +79,6 @@ def check_paths(paths: Sequence[str]) -> None:
 
 
 def _asked(arguments: Sequence[str]) -> dict[str, str]:
-    """The values of nccl-tests' options by what they say."""
     found = {}
     for word, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         short = _SHORT.fullmatch(word)
@@ -90,7 +89,6 @@ def _asked(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
-    """Our options in place of nccl-tests'."""
     if not asked.keys() - set(_OF_OTHERS):
         return
     if asked.keys() & {"begin", "end"}:
@@ -105,7 +103,6 @@ def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
 
 
 def _size(text: str) -> str:
-    """A size as we write it, unchanged where it is none."""
     try:
         return payload_text(parse_payload(text))
     except ValueError:
@@ -113,7 +110,6 @@ def _size(text: str) -> str:
 
 
 def _nearly(arguments: Sequence[str], flags: Sequence[str]) -> Iterator[str]:
-    """What is almost one of our options."""
     for word in arguments:
         name, equals, value = word.partition("=")
         if name.startswith("--") and name not in (*flags, *_OF_NCCL_TESTS, *_OF_XDIST):

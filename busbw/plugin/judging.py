@@ -32,7 +32,6 @@ _Rule = Callable[[Spec, TimedJob], judge.Ruling]
 
 
 def rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
-    """The verdict so far on every measured case."""
     rule = _paired(measured) if measured.resolved.paired else _stored(measured)
     return {spec: _ruling(measured, spec, job, rule) for spec, job in _jobs(measured)}
 
@@ -42,7 +41,6 @@ def _jobs(measured: Measured) -> Iterable[tuple[Spec, TimedJob]]:
 
 
 def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge.Ruling:
-    """The verdict so far on one case, compared with what the hardware allows."""
     found = rule(spec, job)
     verdict = judge.with_ceiling(
         found.verdict,
@@ -61,7 +59,6 @@ def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge
 
 
 def _paired(measured: Measured) -> _Rule:
-    """Each case against the other stack's, with what all cases say of the noise of pairs."""
     terms = _terms(measured.resolved)
     pairs = {
         job.case: (measured.references[spec], measured.measurements[spec])
@@ -174,7 +171,6 @@ def _with_cost(
     measured: Measured,
     tonight: Mapping[EnvironmentKey, judge.Tonight],
 ) -> SessionVerdict:
-    """With what the user's own limit would have cost here."""
     ratio = measured.resolved.settings.fail_above
     if ratio is None:
         return session
@@ -202,7 +198,6 @@ def _slower(
 def _drifted(
     measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]
 ) -> tuple[judge.Drift, ...]:
-    """Levels that are not what was accepted any more."""
     levels, today = measured.resolved.levels, references.today(measured)
     return tuple(
         one
@@ -216,10 +211,7 @@ def _moved(
     drifted: Sequence[judge.Drift],
     tonight: Mapping[EnvironmentKey, judge.Tonight],
 ) -> frozenset[Case]:
-    """The cases that drifted, by themselves or with all of their framework.
-
-    A reason also accepts those of a framework that is slower as a whole.
-    """
+    """A reason also accepts those of a framework that is slower as a whole."""
     there = [one for one in drifted if not one.is_over]
     frameworks = {one.framework for one in there if one.case is None}
     if measured.resolved.settings.accept_regression:
@@ -266,7 +258,6 @@ def _accepting(settings: Settings) -> bool:
 def _located(
     verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
 ) -> dict[Spec, Verdict]:
-    """The verdicts, with a note on each slower case about the shape over the sizes."""
     located = {group.case.group_name: group.located for group in groups if group.located}
     found = dict(verdicts)
     for spec, verdict in verdicts.items():

@@ -300,10 +300,7 @@ _REPEATED = (
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Every option in one of four groups; all but those that write baselines have an ini setting.
-
-    pytest shows `extra_info` below its own words about unknown options.
-    """
+    """All but those that write baselines have an ini setting, too."""
     groups = {name: parser.getgroup(name, title) for name, (title, _) in grouping.GROUPS.items()}
     for option in OPTIONS:
         metavar = option.metavar or _one_of(option.choices)
@@ -326,7 +323,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
-    """Options without a value that say what fails."""
     groups["busbw compile"].addoption(
         "--accept-compiled-changes",
         action="store_true",
@@ -341,7 +337,6 @@ def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
 
 
 def _arguments(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
-    """What pytest was called with."""
     config = pluginmanager.get_plugin("pytestconfig")
     return tuple(map(str, config.invocation_params.args)) if config is not None else ()
 

@@ -28,7 +28,6 @@ _OF_PYTEST = {
 
 
 def stack_cache_of(text: str) -> Path:
-    """The folder of --stack-cache."""
     found = driver.cache_folder(text)
     if found is None:
         raise ValueError("--stack-cache: 'none'; accepted is a folder")
@@ -36,10 +35,7 @@ def stack_cache_of(text: str) -> Path:
 
 
 def baselines_of(config: pytest.Config, text: str) -> Path:
-    """The folder of --baselines, relative to the root directory.
-
-    The default folder need not exist yet; one that is named exists, or will be written.
-    """
+    """The default folder need not exist yet; one that is named exists, or will be written."""
     if config.getoption("baselines") == "":
         raise ValueError("--baselines: accepted is a folder")
     root = config.rootpath / (text or "baselines")
@@ -75,12 +71,10 @@ def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) ->
 
 
 def results_of(config: pytest.Config, text: str, root: Path) -> Path | None:
-    """The file of --results, which replaces earlier results and nothing else; None for no text."""
     return _output(config, text, root, "--results", "earlier results of busbw", report.is_results)
 
 
 def page_of(config: pytest.Config, texts: Mapping[str, str], root: Path) -> Path | None:
-    """The file of --page, which replaces an earlier page and nothing else; None for no text."""
     if not texts["page"]:
         return None
     missing = report.missing_for_pages()

@@ -51,7 +51,6 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
-    """All phases, with nothing left at their end."""
     bundle = driver.Bundle()
     display, asked = Display(config), collected_of(config).settings.agents
     try:
@@ -66,7 +65,6 @@ def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[Compile
 
 
 def _will_run(session: pytest.Session) -> bool:
-    """Whether pytest will run tests in this process."""
     option = session.config.option
     broken = session.testsfailed and not option.continue_on_collection_errors
     return not (option.collectonly or broken or under_xdist(session.config))
@@ -142,7 +140,6 @@ class _Loop:
         self._display.line(f"another {waiting} ({who})")
 
     def _keep(self, found: Measured | Programs) -> None:
-        """Keep the value in the session, with the notes so far."""
         self._config.stash[SESSION] = replace(found, notes=(*self._notes, *found.notes))
 
 

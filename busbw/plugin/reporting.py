@@ -20,7 +20,6 @@ _SENTENCES = (history.HistoryError, report.DocumentError, report.PictureError)
 
 
 def with_results(written: Written) -> Written:
-    """With the results in the file of --results, if it was asked for."""
     path, judged = written.judged.settings.results, written.judged
     if path is None:
         return written
@@ -29,7 +28,6 @@ def with_results(written: Written) -> Written:
 
 
 def with_page(written: Written) -> Written:
-    """With the page in the file of --page, if it was asked for, and tonight in its history."""
     path, judged = written.judged.settings.page, written.judged
     if path is None:
         return written
@@ -52,7 +50,6 @@ def _with_file(written: Written, prefix: str, path: Path, content: str) -> Writt
 
 
 def _nights(judged: Judged) -> tuple[report.MachineNights, ...]:
-    """The history of the machines that the session measured."""
     root, measured = judged.settings.history, judged.observed
     if root is None or not isinstance(measured, Measured):
         return ()

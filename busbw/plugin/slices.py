@@ -7,7 +7,6 @@ from __future__ import annotations
 
 
 def words(hosts: int, source: str) -> str:
-    """The sentence for one of several hosts; `source` says how many there are."""
     return (
         f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the others "
         "for ever; did you run on all hosts? Start `python -m busbw run perf/` with the same "
