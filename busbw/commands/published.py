@@ -11,7 +11,6 @@ from .command import usage_error
 
 
 def published_files(folder: Path, device: str | None = None) -> list[Path]:
-    """The published tables in a folder of baselines, of one device by the name of its folder."""
     every = sorted(folder.glob("*/*/published.*.json"))
     return [path for path in every if device in (None, path.parent.parent.name)]
 

@@ -93,7 +93,6 @@ class Part:
 
     @property
     def address(self) -> str:
-        """Such as ``10.0.0.1:4000``."""
         return address_text(self.host, self.port)
 
 
@@ -139,16 +138,12 @@ def part_of(
 
 
 def port_of(job: str) -> int:
-    """The port of rank 0 for a job, the same on all ranks: from 61000 on.
-
-    Linux's default range for ports that are given to connections, 32768 to 60999, is left out.
-    """
+    """From 61000 on, beyond Linux's range for connections; the same on all ranks."""
     number = int.from_bytes(hashlib.sha256(job.encode()).digest()[:8], "big")
     return _FIRST_PORT + number % (_LAST_PORT - _FIRST_PORT + 1)
 
 
 def _before_files(words: Sequence[str]) -> Sequence[str]:
-    """Words before ``--``, after which no word is an option."""
     return words[: words.index("--")] if "--" in words else words
 
 

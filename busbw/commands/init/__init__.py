@@ -49,7 +49,6 @@ _OF_YOUR_OWN = """
 
 
 def add_to(commands: Commands) -> None:
-    """The command's options."""
     parser = add_command(
         commands,
         "init",
@@ -82,7 +81,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what is missing, and name each file; the exit code."""
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root} is no folder; accepted is the root of a repository")
@@ -148,7 +146,6 @@ def _installed_from(extra: str) -> str:
 
 
 def _put(root: Path, path: Path, text: str) -> bool:
-    """Write a new file, and say so; False, with a sentence, if that cannot be."""
     if path.is_file():
         print(f"already there, left as it is: {path}")
         return True
@@ -174,7 +171,6 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _say_notes(root: Path) -> None:
-    """What a user should know of what was there before."""
     conftest = root / _CONFTEST
     with contextlib.suppress(OSError):
         if conftest.is_file() and b"busbw.plugin" not in conftest.read_bytes():

@@ -13,7 +13,6 @@ _PLUGIN = Path(busbw.__file__).parent / "plugin"
 
 
 def taken(root: Path) -> Iterator[tuple[str, str]]:
-    """A place below `root`, and the option or fixture that it has and busbw has, too."""
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _named(path)}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
