@@ -49,7 +49,6 @@ class EarlierSession:
 
 
 def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What of `known` is other `now`, such as ``jax 0.10.1 -> 0.10.2``."""
     both = [name for name in now if name in known]
     gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
     return tuple(

@@ -16,10 +16,7 @@ _NO_NAMES: Mapping[str, str] = {}
 
 
 def refusal(text: str, accepted: Sequence[str], names: Mapping[str, str] = _NO_NAMES) -> str:
-    """Such as ``'rign'; did you mean 'ring'? accepted are ring, max``.
-
-    `names` are what others call the accepted words, such as ``fp16`` for ``float16``.
-    """
+    """`names` are what others call the accepted words, such as ``fp16`` for ``float16``."""
     near = nearest(text, accepted, names)
     meant = f"did you mean {near!r}? " if near else ""
     return f"{text[:60]!r}; {meant}accepted are {listed(accepted, near)}"

@@ -88,15 +88,11 @@ class Baseline:
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """All launches of all sessions, oldest first."""
         return tuple(time_s for session in self.sessions for time_s in session.times_s)
 
     @property
     def level_s(self) -> float | None:
-        """The median over sessions of each session's median launch; None where it is `oom`.
-
-        A session counts once, however many launches it had: launches of one session are alike.
-        """
+        """Of sessions' medians: launches of one session are alike. None where it is `oom`."""
         if not self.sessions:
             return None
         return statistics.median(statistics.median(s.times_s) for s in self.sessions)
@@ -136,7 +132,6 @@ class StoredCase:
 
     @classmethod
     def of(cls, case: Case) -> StoredCase:
-        """As `case` is written."""
         return converted(cls, case, step=_step(case.workload))
 
     @property
@@ -170,7 +165,6 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: Spec) -> StoredSpec:
-        """As `spec` is written."""
         return converted(cls, spec, step=_step(spec.workload))
 
     @property
@@ -205,7 +199,6 @@ _LONGEST_MESH = 60
 
 
 def check_case(case: Case) -> None:
-    """Check that the ranks, payload, mesh and axes can be measured."""
     _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
     _check_count("ranks", case.ranks, MOST_RANKS)
     _check_mesh(case.mesh)
@@ -225,7 +218,6 @@ def _check_axes(case: Case) -> None:
 
 
 def check_key(key: EnvironmentKey) -> None:
-    """Check the counts of ranks, cores, hosts and processes, and the mesh."""
     for name in ("ranks", "hosts", "processes", "cores"):
         count = getattr(key, name)
         if count is not None:
@@ -234,7 +226,6 @@ def check_key(key: EnvironmentKey) -> None:
 
 
 def check_compiled(compiled: Compiled) -> None:
-    """Check that no count is below 0."""
     for name in ("argument", "output", "alias", "temporary", "peak"):
         count = getattr(compiled, f"{name}_bytes")
         if count < 0:
@@ -246,7 +237,6 @@ def check_compiled(compiled: Compiled) -> None:
 
 
 def check_seconds(name: str, seconds: float) -> None:
-    """Check that something can have taken so long."""
     if not LEAST_S <= seconds <= MOST_S:
         raise ValueError(f"{name}: expected {LEAST_S:g} to {MOST_S:g} seconds, got {seconds:g}")
 

@@ -102,7 +102,6 @@ class CaseVerdict:
     notes: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """One line: the outcome and the reason."""
         return f"{self.outcome.value}: {self.text}"
 
 
@@ -141,7 +140,6 @@ class Verdict(CaseVerdict):
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
 
     def explain(self) -> str:
-        """The headline, and below it what is known of a failure, down to the end of its log."""
         lines, failure = [self.headline()], self.failure
         if failure is not None:
             lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
@@ -180,7 +178,6 @@ class SessionVerdict:
 
     @property
     def outcome(self) -> SessionOutcome:
-        """The word."""
         return self.outcomes[0]
 
     @property
@@ -189,7 +186,6 @@ class SessionVerdict:
         return self.outcome is not SessionOutcome.FINE
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        """That `outcome` holds, too, and `text` says why."""
         holds = {*self.outcomes, outcome} - {SessionOutcome.FINE}
         return replace(
             self,
@@ -198,7 +194,6 @@ class SessionVerdict:
         )
 
     def headline(self) -> str:
-        """All that holds, and the reasons."""
         return f"{', '.join(one.value for one in self.outcomes)}: {self.text}"
 
 
@@ -232,7 +227,6 @@ class CompiledVerdict(CaseVerdict):
     differences: tuple[Difference, ...] = ()
 
     def explain(self) -> str:
-        """The headline, both sides of what changed, and what is known of a failure."""
         lines = [self.headline(), *("    " + one.text for one in self.differences)]
         if self.failure is not None:
             lines.append(f"{self.failure.kind.value}: {self.failure.message}")
