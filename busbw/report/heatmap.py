@@ -94,10 +94,7 @@ def _check(row: HeatmapRow, columns: int) -> None:
 
 
 def heatmap_table(heatmap: Heatmap) -> Table:
-    """Its values: a row for each case, a column for each night, or with the medians of months.
-
-    Where there is no ratio in a month, the most usual reason; what begins is below a row.
-    """
+    """Without a ratio in a month, the most usual reason; what begins is below a row."""
     periods = _periods(heatmap.columns)
     columns = [Column("case", "case", fits=True, left=True)]
     columns += [
@@ -134,7 +131,6 @@ def _middle(cells: Sequence[HeatmapCell]) -> HeatmapCell | None:
 
 
 def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
-    """Nights, days, months or years, whichever are few; and the columns of each."""
     if len(columns) <= _MOST_PERIODS:
         return [(f"{one:%Y-%m-%d}", slice(at, at + 1)) for at, one in enumerate(columns)]
     names: Sequence[Callable[[datetime], str]] = (

@@ -25,7 +25,6 @@ _Step = tuple[str, float, float]
 
 
 def shortened(elements: Iterable[Tree.Element]) -> Iterator[Tree.Element]:
-    """The elements in their order; neighbours that differ only by where they are become one."""
     for _, those in itertools.groupby(elements, _likeness):
         alike = list(those)
         one = _one(alike) if len(alike) > 1 else alike[0]

@@ -12,5 +12,4 @@ Picture: TypeAlias = "Chart | Heatmap"
 
 
 def table_of(picture: Picture) -> Table:
-    """The values behind a picture."""
     return heatmap_table(picture) if isinstance(picture, Heatmap) else chart_table(picture)

@@ -92,10 +92,7 @@ def is_picture(text: str) -> bool:
 
 
 def style_sheet() -> str:
-    """The CSS of all charts of a page: a variable for each role, light and dark, and its classes.
-
-    A page with a switch of its own sets the variables again.
-    """
+    """A page with a switch of its own sets the variables again."""
     classes = "".join(
         f".{_CLASS} .{kind}-{role}{{{kind}:var(--busbw-{role})}}"
         for role in ROLES
@@ -106,7 +103,6 @@ def style_sheet() -> str:
 
 
 def variables(theme: Theme, where: str = f".{_CLASS}") -> str:
-    """The CSS rule that gives charts, or the elements `where`, the colours of a theme."""
     values = ";".join(f"--busbw-{role}:{colour}" for role, colour in theme.roles.items())
     return f"{where}{{{values}}}"
 
@@ -119,7 +115,6 @@ def _vl_convert() -> ModuleType:
 
 
 def _texts(picture: Picture, name: str) -> list[Tree.Element]:
-    """What screen readers say."""
     said = plain(picture.description or picture.subtitle or picture.title, 2000)
     texts = {"title": plain(picture.title), "desc": said}
     return [_element(tag, text, id=f"{name}-{tag}") for tag, text in texts.items()]
@@ -132,10 +127,7 @@ def _element(tag: str, text: str, **attributes: str) -> Tree.Element:
 
 
 def _kept(drawn: Tree.Element, roles: Mapping[str, str]) -> Tree.Element:
-    """The element without namespaces and with nothing but what is in the lists.
-
-    `roles` are those of colours, for its classes.
-    """
+    """Nothing but what is in the lists; `roles` are those of colours, for its classes."""
     attributes = {
         key: value
         for key, value in drawn.attrib.items()

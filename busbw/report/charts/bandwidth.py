@@ -71,7 +71,6 @@ def _baseline(name: str, curve: Curve) -> list[Series]:
 
 
 def _bands(name: str, curve: Curve) -> list[Band]:
-    """From the baseline down to the limit."""
     points = []
     for one in curve.cells:
         ratio = one.verdict.limit
@@ -115,7 +114,6 @@ def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Serie
 
 
 def _published(curves: Sequence[Curve]) -> list[Series]:
-    """A series for each source, whichever curves it stands next to."""
     found: dict[str, dict[int, float]] = {}
     for curve in curves:
         for one in curve.cells:

@@ -23,33 +23,27 @@ class Cell:
 
     @property
     def measured(self) -> float | None:
-        """What this session measured."""
         return self.verdict.now.busbw_gb_per_s if self.verdict.now else None
 
     @property
     def baseline(self) -> float | None:
-        """What it was compared with."""
         return self.verdict.baseline.busbw_gb_per_s if self.verdict.baseline else None
 
     @property
     def ceiling(self) -> float | None:
-        """What the hardware allows."""
         return self.verdict.ceiling.bytes_per_s / 1e9 if self.verdict.ceiling else None
 
     @property
     def published(self) -> float | None:
-        """A figure of somebody else."""
         figure = self.verdict.reference and self.verdict.reference.algbw_gb_per_s
         return figure * metrics.bus_factor(self.case) if figure else None
 
 
 def cells_of(verdicts: Iterable[Verdict]) -> list[Cell]:
-    """The verdicts that have a case."""
     return [Cell(case=one.case, verdict=one) for one in verdicts if one.case is not None]
 
 
 def collectives_text(names: Iterable[str]) -> str:
-    """The collectives as a title begins: all-reduce, or several."""
     found = list(dict.fromkeys(names))
     return (found[0] if len(found) == 1 else "collectives").replace("_", "-").capitalize()
 

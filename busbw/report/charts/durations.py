@@ -15,7 +15,6 @@ _MOST_CURVES = 12
 
 
 def steps(session: Session) -> Chart | None:
-    """A curve for each kind of step; None without steps."""
     found = [
         one
         for one in curves_of(session)
@@ -30,7 +29,6 @@ def steps(session: Session) -> Chart | None:
 
 
 def strategies(session: Session) -> Chart | None:
-    """A dot for each launch of each strategy; None without training under strategies."""
     found = [one for one in curves_of(session) if one.cells[0].case.workload.own_strategies]
     by_framework: dict[str, list[tuple[Position, float]]] = {}
     for curve in found:

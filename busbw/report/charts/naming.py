@@ -21,7 +21,6 @@ class Curve:
 
     @property
     def framework(self) -> str:
-        """Such as ``jax``."""
         return self.cells[0].case.framework
 
 
@@ -31,7 +30,6 @@ def bare_curves(session: Session) -> list[Curve]:
 
 
 def curves_of(session: Session) -> list[Curve]:
-    """The cells of a session by what all payloads of a curve share."""
     found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells_of(session.verdicts):
         case = cell.case
@@ -99,7 +97,6 @@ def names_of(curves: Sequence[Curve]) -> list[str]:
 
 
 def _with_versions(names: Sequence[str], curves: Sequence[Curve]) -> list[str]:
-    """With the version of a framework of which there are several."""
     versions = [one.session.version(one.framework) for one in curves]
     several = {
         one.framework

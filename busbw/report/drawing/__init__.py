@@ -19,7 +19,6 @@ __all__ = ["DARK", "LIGHT", "ROLES", "THEMES", "Size", "Theme", "plain", "specif
 
 
 def specification(picture: Picture, size: Size, theme: Theme = LIGHT) -> dict[str, Any]:
-    """The specification as plain data."""
     if isinstance(picture, Heatmap):
         return heatmap_specification(picture, size, theme)
     return chart_specification(picture, size, theme)

@@ -58,7 +58,6 @@ class Annotations:
                 yield {"data": {"values": values}, "mark": line, "encoding": self._across(rules[0])}
 
     def labelled(self) -> Iterator[Spec]:
-        """Marks with their labels, and the labels of rules below them."""
         marks = list(self._marks())
         found: dict[Place, list[Rule]] = {}
         for rule in self._plane.chart.rules:

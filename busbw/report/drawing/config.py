@@ -12,7 +12,6 @@ _FONT = "sans-serif"
 
 
 def config(theme: Theme, width: int) -> dict[str, Any]:
-    """Vega-Lite's configuration for a picture of this width."""
     return {
         "font": _FONT,
         "aria": False,

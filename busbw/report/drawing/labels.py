@@ -65,7 +65,6 @@ class Box:
 
     @classmethod
     def of(cls, at: tuple[float, float], length: float, place: Place) -> Box:
-        """What a label of that length at `place` from a point takes."""
         before = {"left": 0.0, "center": length / 2, "right": length}[place.align]
         x, y = at[0] + place.dx, at[1] - place.dy
         if place.upright:
@@ -84,7 +83,6 @@ class Box:
         )
 
     def holds(self, point: tuple[float, float]) -> bool:
-        """Whether it hides some of the point's symbol."""
         return (
             self.left - _POINT_PX <= point[0] <= self.right + _POINT_PX
             and self.low - _POINT_PX <= point[1] <= self.high + _POINT_PX
@@ -99,10 +97,7 @@ class Labels:
         self._taken: list[Box] = []
 
     def add(self, anchors: Sequence[tuple[tuple[float, float], Place]], length: float) -> int:
-        """The first of the places, each from its anchor, that hides the fewest points.
-
-        -1 where another label is near all of them, or they leave the picture.
-        """
+        """The one that hides the fewest points; -1 where each is near another label or outside."""
         best, fewest = -1, math.inf
         for index, (at, place) in enumerate(anchors):
             box = Box.of(at, length, place)

@@ -55,7 +55,6 @@ def _look(one: Series | Band, name: str, group: int, line: int, theme: Theme) ->
 
 
 def _line(one: Series | Band, of_group: Sequence[Series | Band]) -> int:
-    """How many lines of the group come before this one."""
     lines = [other for other in of_group if isinstance(other, Series)]
     before = lines[: lines.index(one)] if isinstance(one, Series) else []
     return sum(other.style is not Style.DOTS for other in before)

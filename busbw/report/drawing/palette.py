@@ -60,7 +60,6 @@ _BAND_SHARE = 0.3
 
 
 def _mixed(colour: str, background: str) -> str:
-    """A colour on a background, as if it were translucent."""
     pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(background[1:]))
     mixed = (round(_BAND_SHARE * one + (1 - _BAND_SHARE) * other) for one, other in pairs)
     return f"#{bytes(mixed).hex()}"

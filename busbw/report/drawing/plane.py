@@ -56,13 +56,11 @@ class Plane:
         self._shown_names = unlike([str(one) for one in self._names])
 
     def row(self, x: Position, **others: Any) -> Spec:
-        """A row of values at x."""
         if isinstance(x, datetime):
             return {"x": moment_text(x), **others}
         return {"x": self._shown_names[x] if isinstance(x, str) else x, **others}
 
     def xy(self) -> Spec:
-        """The encoding of both axes."""
         return {
             "x": self._channel(self.chart.x, "x", is_x=True),
             "y": self._channel(self.chart.y, "y", is_x=False),
@@ -106,24 +104,19 @@ class Plane:
         return self.x_px(mark.x), up * self.height_px
 
     def height_of(self, mark: Mark) -> float:
-        """The y of a mark, that of its place where it has none."""
         return self._y.at(self.place_of(mark)[1] / self.height_px)
 
     def pixels(self, x: Position, y: float) -> tuple[float, float]:
-        """Where a point is."""
         return self.x_px(x), self.y_px(y)
 
     def x_px(self, x: Position) -> float:
-        """Where along the x axis it is."""
         return self._x.share(number(x, self._names)) * self.size.plot_width
 
     def y_px(self, y: float) -> float:
-        """Where along the y axis it is."""
         return self._y.share(y) * self.height_px
 
 
 def _stacks(edges: Sequence[Mark]) -> dict[Mark, int]:
-    """How many marks at the same edge and x come before each one."""
     counts: dict[tuple[Position, Edge], int] = {}
     found: dict[Mark, int] = {}
     for one in edges:

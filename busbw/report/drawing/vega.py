@@ -25,7 +25,6 @@ _DOT, _SMALL_DOT = 45, 9
 
 
 def chart_specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
-    """The specification as plain data."""
     return _Drawing(chart, size, theme).specification()
 
 
@@ -38,7 +37,6 @@ class _Drawing:
         self.plane = Plane(chart, size)
 
     def specification(self) -> Spec:
-        """Title, layers and configuration."""
         chart, width = self.chart, self.size.width
         title = wrapped(chart.title, width - 20, font=TITLE + 1, most=3)
         subtitle = wrapped(chart.subtitle, width - 20, font=12, most=6)

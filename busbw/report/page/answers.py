@@ -32,7 +32,6 @@ def answers(found: SessionVerdict | None) -> list[Part]:
 def failed_cases(
     verdicts: Sequence[Verdict | CompiledVerdict], found: SessionVerdict | None
 ) -> Iterator[Part]:
-    """The cases that failed, worst first; nothing where none did."""
     failed = sum(one.failed for one in verdicts)
     if failed and found is not None:
         *lines, _ = answer_lines(verdicts, found)
@@ -58,7 +57,6 @@ def alike(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[str]:
 
 
 def logs(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[Part]:
-    """What is known of each failure, such as the end of the worker's log."""
     accounts = itertools.groupby(failure_lines(verdicts), key=lambda line: not line)
     for title, *lines in (list(group) for is_break, group in accounts if not is_break):
         yield Log(title=title.removesuffix(":"), lines=tuple(lines))

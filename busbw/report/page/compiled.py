@@ -17,7 +17,6 @@ from .content import Facts, Figure, Listing, Part, Points, Section, Text
 
 
 def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
-    """The answer and the facts."""
     topologies = dict.fromkeys(one.spec.topology for one in session.verdicts)
     facts = {
         "topologies": ", ".join(topologies),
@@ -31,7 +30,6 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
 
 
 def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
-    """All that a page shows of the session."""
     chart = charts.memory(session)
     figures = () if chart is None else (Figure(picture=chart, table=table_of(chart)),)
     tables = (Listing(table=one) for one in compiled_tables(session.verdicts))

@@ -109,7 +109,6 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing below the heading."""
         return not self.parts and not self.sections
 
 

@@ -60,7 +60,6 @@ def html(page: Page) -> str:
 
 
 def is_page(text: str) -> bool:
-    """Whether the text of a file is a page of ours."""
     return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
 
 
@@ -91,7 +90,6 @@ class _Named:
 
 
 def _named(sections: Sequence[Section], taken: dict[str, int]) -> tuple[_Named, ...]:
-    """A name for each section that is not empty, from its heading and unique within the page."""
     found = []
     for one in sections:
         if one.is_empty:
@@ -116,7 +114,6 @@ class _Pictures:
         return self._drawn(figure, {"wide": _WIDE, "narrow": _NARROW})
 
     def small(self, figure: Figure) -> list[tuple[str, str]]:
-        """A picture for every window."""
         return self._drawn(figure, {"small": _SMALL})
 
     def _drawn(self, figure: Figure, sizes: Mapping[str, Size]) -> list[tuple[str, str]]:
@@ -127,7 +124,6 @@ class _Pictures:
         ]
 
     def trend(self, case: CaseNights) -> str:
-        """The sparkline of a case, which says nothing that its row does not."""
         return self.markup(sparkline(case))
 
 

@@ -25,7 +25,6 @@ _FEW = 3
 
 
 def session_parts(session: Session) -> tuple[Part, ...]:
-    """The answer, for the stack and the machine apart where a reference tells, and the facts."""
     injected = _injected(session)
     real = (Text(text=f"injected: {injected}; the times are not real."),) if injected else ()
     return (
@@ -83,7 +82,6 @@ def _injected(session: Session) -> str:
 
 
 def _references(session: Session) -> dict[str, str]:
-    """The versions of the other stack, by framework."""
     found: dict[str, str] = {}
     for measured in session.references.values():
         for run in measured.runs:
@@ -93,7 +91,6 @@ def _references(session: Session) -> dict[str, str]:
 
 
 def session_sections(session: Session, history: Sequence[Section] = ()) -> tuple[Section, ...]:
-    """All that a page shows of the session, in the order in which it is read, with its history."""
     return (
         Section(heading="What changed", parts=tuple(_changed(session))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
@@ -149,7 +146,6 @@ def _figures(found: Sequence[Chart | None]) -> Iterator[Figure]:
 
 
 def _bandwidth(session: Session) -> Iterator[Part]:
-    """All curves together, and where these are several, each with its baseline and band."""
     curves = [one for one in charts.bare_curves(session) if any(c.measured for c in one.cells)]
     if not curves:
         return

@@ -19,7 +19,6 @@ AnySession = Session | CompiledSession
 
 
 def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
-    """The page of sessions, of the history of machines, or of both."""
     history = machine_sections(machines)
     if len(sessions) == 1:
         (one,) = sessions
@@ -57,14 +56,12 @@ def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Sec
 
 
 def _whole(session: AnySession) -> Section:
-    """One of several sessions."""
     began = f", {session.began:%Y-%m-%d %H:%M} UTC" if session.began else ""
     heading = f"{_title(session)}{began}"
     return Section(heading=heading, parts=_parts(session), sections=_sections(session))
 
 
 def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
-    """The bandwidths of all sessions that measured, where they fit in a chart."""
     measured = [one for one in sessions if isinstance(one, Session)]
     if len(measured) < 2:
         return ()
