@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
-from busbw.agent.processes import LOG_CHARACTERS, log_end, parent_death_signal
+import busbw
+from busbw.agent import remote
+from busbw.agent.addresses import address_text
+from busbw.agent.processes import LOG_CHARACTERS, SECRET, log_end, parent_death_signal
 
 from .bundle import Bundle
 
@@ -115,3 +122,130 @@ def _end_of(exit_code: int | None) -> str:
     if exit_code < 0:
         return f"killed by {signal.Signals(-exit_code).name}, without a word"
     return f"ended with exit status {exit_code}, without a word"
+
+
+_HOST = "127.0.0.1"
+# As `python -m busbw`, with the package that this process has, wherever that lies.
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from busbw.__main__ import main; "
+    "sys.exit(main())"
+)
+
+
+def start_agent(
+    address: str,
+    rank: int,
+    secret: bytes,
+    *options: str,
+    log: int,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[bytes]:
+    """An agent on this host that connects to `address`; `log` is where it writes."""
+    command = [sys.executable, "-c", _PROGRAM, str(Path(busbw.__file__).parents[1]), "agent"]
+    inherited = {name: text for name, text in os.environ.items() if name != SECRET}
+    command += [f"--session={address}", f"--rank={rank}", *options]
+    process = child(command, subprocess.PIPE, log, log, {**inherited, **environment})
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(secret + b"\n")
+    return process
+
+
+class LocalAgents(AgentStarter):
+    """Agents, by rank, that connect to `port` of this host."""
+
+    is_here = True
+
+    def __init__(self, bundle: Bundle, port: int, secret: bytes) -> None:
+        super().__init__(bundle)
+        self._address = address_text(_HOST, port)
+        self._secret = secret
+
+    def start(self, rank: int, adopt: Adopt) -> None:
+        self._end(rank, 0.0)
+        with self._log(rank).open("ab") as log:
+            # The folder of an agent that is killed is removed with the bundle.
+            self._running[rank] = start_agent(
+                self._address,
+                rank,
+                self._secret,
+                log=log.fileno(),
+                environment={"TMPDIR": str(self._bundle.temporary)},
+            )
+
+    def place(self, rank: int) -> str:
+        return "this host"
+
+
+_FOLDERS = ("agent", "model")
+_FILES = ("__init__.py", "wire.py", "locks.py")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SshHosts:
+    """The `hosts`, as ssh takes them, by rank; their `python`, and variables that its agents get.
+
+    A host has `connect_s` seconds to answer.
+    """
+
+    hosts: tuple[str, ...]
+    python: str = "python3"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    connect_s: float = 60.0
+
+
+class SshAgents(AgentStarter):
+    """Agents, by rank, at the other ends of ssh, which ends with what they started.
+
+    What an agent needs and its frames go over ssh's pipes: encrypted, and no port is opened.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        hosts: SshHosts,
+        secret: bytes,
+        *,
+        exit_grace_s: float = EXIT_GRACE_S,
+    ) -> None:
+        super().__init__(bundle, exit_grace_s=exit_grace_s)
+        self._hosts = hosts
+        self._secret = secret
+        self._files = _files(Path(busbw.__file__).parent)
+
+    def start(self, rank: int, adopt: Adopt) -> None:
+        self._end(rank, 0.0)
+        command = command_of(self._hosts, self._hosts.hosts[rank])
+        ours, theirs = socket.socketpair()
+        with theirs, self._log(rank).open("ab") as log:
+            channel = theirs.fileno()
+            self._running[rank] = child(command, channel, channel, log.fileno())
+        adopt(ours, self._first(rank))
+
+    def place(self, rank: int) -> str:
+        return self._hosts.hosts[rank]
+
+    def _first(self, rank: int) -> bytes:
+        return remote.pack(
+            {
+                "files": self._files,
+                "environment": dict(self._hosts.environment),
+                "rank": rank,
+                "host": self._hosts.hosts[rank],
+                "secret": self._secret.decode(),
+            }
+        )
+
+
+def command_of(hosts: SshHosts, host: str) -> Sequence[str]:
+    """The other host's shell takes the Python's name as it is, so that ``~`` works there."""
+    options = ["-T", "-a", "-x", "-o", "BatchMode=yes"]
+    options += ["-o", f"ConnectTimeout={max(1, round(hosts.connect_s))}"]
+    program = f"exec {hosts.python} -I -c {shlex.quote(remote.FIRST)}"
+    return ["ssh", *options, "--", host, program]
+
+
+def _files(package: Path) -> dict[str, str]:
+    paths = [package / name for name in _FILES]
+    paths += sorted(path for folder in _FOLDERS for path in (package / folder).rglob("*.py"))
+    return {path.relative_to(package.parent).as_posix(): path.read_text() for path in paths}
