@@ -1,36 +1,41 @@
-"""Results and histories as commands read them: errors are usage errors that name file or folder."""
+"""What commands share that draw published figures: their files, and the chart of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import history, inputs, nights, report
+from busbw import baselines, report
 
-from .command import UsageError, usage_error
-
-
-def session_in(path: Path) -> report.Session | report.CompiledSession:
-    """The session in a file of `--results`. Raises UsageError."""
-    with usage_error(inputs.InputError, where=f"{path}: "):
-        content = inputs.content(path)
-    with usage_error(report.DocumentError):
-        return report.read_results(content, str(path))
+from .command import usage_error
 
 
-def machines_in(
-    root: Path, baselines: Path, *, named: str | None, others: Collection[str] = ()
-) -> Sequence[report.MachineNights]:
-    """The machine that is `named`, or those of the `others` that the history has, or all of it.
+def published_files(folder: Path, device: str | None = None) -> list[Path]:
+    every = sorted(folder.glob("*/*/published.*.json"))
+    return [path for path in every if device in (None, path.parent.parent.name)]
 
-    `baselines` says which changes are accepted. Raises UsageError where there is none.
-    """
-    wanted = {named} if named is not None else set(others)
-    with usage_error(history.HistoryError, where="--history: "):
-        found = nights.machines(root, baselines, wanted or None)
-        if not found:
-            known = ", ".join(history.folders(root)) or "nothing"
-            option = "--history" if named is None else "--machine"
-            names = ", ".join(sorted(wanted)) or "sessions"
-            raise UsageError(f"{option}: {root} has no {names}; it has {known}")
-    return found
+
+def published_chart(paths: Sequence[Path]) -> report.Chart:
+    """The chart of at least one published table. Raises UsageError for one that is damaged."""
+    return report.published([_curve(path) for path in paths])
+
+
+def _curve(path: Path) -> report.PublishedCurve:
+    with usage_error(baselines.BaselineError):
+        table = baselines.read_published(path)
+    points = tuple(
+        report.PublishedPoint(
+            payload_bytes=one.payload_bytes,
+            algbw_gb_per_s=one.algbw_gb_per_s,
+            doubt=one.doubt,
+        )
+        for one in table.entries
+    )
+    return report.PublishedCurve(
+        slice=table.slice,
+        device_kind=table.device_kind,
+        ranks=table.ranks,
+        collective=table.collective,
+        source=table.source,
+        points=points,
+    )
