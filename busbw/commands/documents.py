@@ -1,13 +1,42 @@
-"""What commands share that draw published figures: their files, and the chart of them."""
+"""Results, histories and published figures as commands read them.
+
+Errors are usage errors that name the file or folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from busbw import baselines, report
+from busbw import baselines, history, inputs, nights, report
 
-from .command import usage_error
+from .command import UsageError, usage_error
+
+
+def session_in(path: Path) -> report.Session | report.CompiledSession:
+    """The session in a file of `--results`. Raises UsageError."""
+    with usage_error(inputs.InputError, where=f"{path}: "):
+        content = inputs.content(path)
+    with usage_error(report.DocumentError):
+        return report.read_results(content, str(path))
+
+
+def machines_in(
+    root: Path, baselines: Path, *, named: str | None, others: Collection[str] = ()
+) -> Sequence[report.MachineNights]:
+    """The machine that is `named`, or those of the `others` that the history has, or all of it.
+
+    `baselines` says which changes are accepted. Raises UsageError where there is none.
+    """
+    wanted = {named} if named is not None else set(others)
+    with usage_error(history.HistoryError, where="--history: "):
+        found = nights.machines(root, baselines, wanted or None)
+        if not found:
+            known = ", ".join(history.folders(root)) or "nothing"
+            option = "--history" if named is None else "--machine"
+            names = ", ".join(sorted(wanted)) or "sessions"
+            raise UsageError(f"{option}: {root} has no {names}; it has {known}")
+    return found
 
 
 def published_files(folder: Path, device: str | None = None) -> list[Path]:
