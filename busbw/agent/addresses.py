@@ -1,7 +1,4 @@
-"""Addresses: where a session listens and its agents connect to, as text and as numbers.
-
-Opens no connection; names of hosts are looked up.
-"""
+"""Where a session listens and its agents connect to, as text and numbers; opens no connection."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ _MOST_PORT = 65535
 
 
 def address_text(host: str, port: int) -> str:
-    """An address as ``host:port``, with brackets where the host has colons itself."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -30,10 +26,7 @@ def split_address(text: str, least_port: int = 0) -> tuple[str, int]:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """The address in ``HOST:PORT``, port 0 for a free one; the host as a number.
-
-    Raises ValueError, also for an address that stands for every network of this host.
-    """
+    """Port 0 for a free one; the host as a number. Raises ValueError, also for every network."""
     host, port = split_address(text)
     if not host:
         raise ValueError(f"{text!r}: {_ANY}")
@@ -57,7 +50,6 @@ def is_any(number: str) -> bool:
 
 
 def is_loopback(number: str) -> bool:
-    """Whether only this host reaches the address."""
     return _mapped(number).is_loopback
 
 

@@ -1,7 +1,4 @@
-"""What carries the frames of a connection: a socket, or the two pipes that ssh gives a program.
-
-Nothing is awaited: who owns a channel selects on its descriptors. Knows no frame.
-"""
+"""What carries frames: a socket, or ssh's two pipes. Nothing is awaited: owners select."""
 
 from __future__ import annotations
 
@@ -42,21 +39,17 @@ class SocketChannel(Channel):
         self.reading = self.writing = sock.fileno()
 
     def addresses(self) -> tuple[str, str]:
-        """Those of the connection; a pair has none."""
         if self._socket.family not in (socket.AF_INET, socket.AF_INET6):
             return "", ""
         return self._socket.getsockname()[0], self._socket.getpeername()[0]
 
     def receive(self, most: int) -> bytes:
-        """Read once."""
         return self._socket.recv(most)
 
     def send(self, content: bytes) -> int:
-        """Write once."""
         return self._socket.send(content)
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
         self.reading = self.writing = -1
 
@@ -71,19 +64,15 @@ class PipeChannel(Channel):
         self._own_address = own_address
 
     def addresses(self) -> tuple[str, str]:
-        """What was said of this host."""
         return self._own_address, ""
 
     def receive(self, most: int) -> bytes:
-        """Read once."""
         return os.read(self.reading, most)
 
     def send(self, content: bytes) -> int:
-        """Write once."""
         return os.write(self.writing, content)
 
     def close(self) -> None:
-        """Close both descriptors."""
         for one in {self.reading, self.writing} - {-1}:
             os.close(one)
         self.reading = self.writing = -1

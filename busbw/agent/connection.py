@@ -27,10 +27,7 @@ class Lost(Exception):
 
 
 class Connection:
-    """Frames over a channel, in both directions; `first` is sent before all of them.
-
-    Before `prove` no key is known: `frame` gives what came unchecked.
-    """
+    """Frames over a channel; `first` goes before them. Until `prove`, `frame` is unchecked."""
 
     def __init__(
         self, channel: Channel, clock: Callable[[], float] = time.monotonic, first: bytes = b""
@@ -45,11 +42,9 @@ class Connection:
         self.heard_s = self.beat_s = clock()
 
     def fileno(self) -> int:
-        """The descriptor to read from; -1 once it is closed."""
         return self.channel.reading
 
     def prove(self, secret: bytes, sends: Direction, session: bytes, agent: bytes) -> None:
-        """Send and check with the keys of both nonces from now on."""
         other = next(one for one in Direction if one is not sends)
         self._sealer = Sealer(key_of(secret, sends, session, agent))
         self._checker = Checker(key_of(secret, other, session, agent))
@@ -59,14 +54,12 @@ class Connection:
         self._splitter.most_bytes = MOST_BYTES
 
     def post(self, message: Message) -> None:
-        """Have the message sent, from any thread."""
         body = messages.body_of(message)
         with self._lock:
             self._waiting += self._sealer.sealed(body)
 
     @property
     def waiting_bytes(self) -> int:
-        """How much has not been sent yet."""
         return len(self._waiting)
 
     def flush(self) -> None:
@@ -109,5 +102,4 @@ class Connection:
         return None if frame is None else self.checked(frame)
 
     def close(self) -> None:
-        """Close the channel."""
         self.channel.close()

@@ -30,10 +30,7 @@ _ONE_INTERRUPT_S = 1.0
 
 
 class _Endings:
-    """Signals that would end this process: each is an interrupt, so that it can tidy up first.
-
-    Those that somebody else handles or ignores are left alone.
-    """
+    """Signals that would end this process interrupt it, to tidy up; others' are left alone."""
 
     def __init__(self) -> None:
         self._deaf_until_s, self._killed_by = -math.inf, 0
@@ -51,7 +48,6 @@ class _Endings:
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Let nothing interrupt what follows."""
         self._deaf_until_s = math.inf
 
     def release(self) -> None:
@@ -74,7 +70,6 @@ class Folder:
         self.temporary.mkdir()
 
     def log_path(self, name: str) -> Path:
-        """The file for a worker's stdout and stderr."""
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
@@ -105,10 +100,7 @@ def _remove_orphan(folder: Path) -> None:
 
 
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
-    """A new folder, locked so that no other session takes it for an orphan.
-
-    A session that does so before it is locked removes it: then another one is created.
-    """
+    """One that is taken for an orphan before it is locked is removed: another one is made."""
     while True:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         with contextlib.suppress(FileNotFoundError):

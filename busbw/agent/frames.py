@@ -1,10 +1,9 @@
 """Frames: how messages travel between a session and an agent, and why they can be believed.
 
-A frame is the length of its body in 4 bytes, an HMAC-SHA256 of 32 bytes, and the body. Each
-direction of each connection has a key of its own, made of the secret and of a fresh nonce of both
-sides; the HMAC covers the number of the frame and its body. So a frame that is changed, repeated,
-left out, sent back to its sender or taken from another connection is refused. The length is checked
-before anything of the body is read. Frames are not encrypted. Knows no message and no socket.
+A frame is the length of its body in 4 bytes, an HMAC-SHA256 of 32 bytes over its number and body,
+and the body. Each direction of each connection has a key of its own, made of the secret and of a
+fresh nonce of both sides, so that a frame that is changed, repeated, left out, sent back or taken
+from another connection is refused. The length is checked before the body is read.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ class Direction(enum.Enum):
 
 
 def fresh_nonce() -> bytes:
-    """Random bytes that no connection has had."""
     return secrets.token_bytes(NONCE_BYTES)
 
 
@@ -70,7 +68,6 @@ class Sealer:
         self._counter = 0
 
     def sealed(self, body: bytes) -> bytes:
-        """The next frame, with this body."""
         if len(body) > MOST_BYTES:
             raise ValueError(f"a frame of {len(body)} bytes; the most is {MOST_BYTES}")
         proof = _proof(self._key, self._counter, body)
@@ -101,7 +98,6 @@ class Splitter:
         self._buffer = bytearray()
 
     def add(self, received: bytes) -> None:
-        """Keep what was received."""
         self._buffer += received
 
     def frame(self) -> Frame | None:

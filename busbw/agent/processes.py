@@ -1,9 +1,8 @@
 """A worker's process on this host: starts it, feeds it, ends it. Nothing else starts any.
 
-Requests and replies go over two private pipes; stdout and stderr go into a log file. The worker
-runs in a session and process group of its own, so that Ctrl-C in the terminal reaches its parent
-alone, and it is killed as a group. On Linux it is killed when the thread that started it ends, even
-while it is stopped. Knows no request, no reply and no deadline.
+Requests and replies go over two private pipes, stdout and stderr into a log file. The worker has a
+session and process group of its own, so that Ctrl-C reaches its parent alone; on Linux it is killed
+when the thread that started it ends, even while it is stopped.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[str]:
-    """The worker's command line; the descriptors are its ends of the pipes."""
     command = [order.python or sys.executable, str(folder), *order.arguments]
     return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
 
@@ -88,10 +86,7 @@ def parent_death_signal() -> Callable[[], None] | None:
 
 
 class Process:
-    """A worker's process, started as `order` says from what is in `folder`.
-
-    Raises OSError if its interpreter cannot be started.
-    """
+    """Started as `order` says from what is in `folder`. Raises OSError if that cannot be."""
 
     def __init__(self, order: Order, folder: Folder) -> None:
         self._log = folder.log_path(order.name)
@@ -136,10 +131,7 @@ class Process:
         return self._process.returncode
 
     def write(self, line: bytes) -> bool:
-        """Send a request; False if the pipe has no room for all of it, and does not block.
-
-        What the process logs from now on is about that.
-        """
+        """False if the pipe has no room for all. What it logs from now on is about that."""
         self._log_begin = self._log.stat().st_size
         self._oom_kills = oom_kill_count()
         try:
@@ -155,15 +147,12 @@ class Process:
         return os.read(self.replies, _READ_AT_ONCE)
 
     def log_end(self) -> str:
-        """The end of its log since the last request."""
         return log_end(self._log, self._log_begin, self._environment)
 
     def oom_kills(self) -> int:
-        """How many processes the kernel has killed for memory since the last request."""
         return oom_kill_count() - self._oom_kills
 
     def waited(self, timeout_s: float) -> bool:
-        """Whether it exits by itself within `timeout_s`."""
         end_s = time.monotonic() + timeout_s
         while not self.is_over():
             if time.monotonic() > end_s:
@@ -179,7 +168,6 @@ class Process:
         return os.waitid(os.P_PID, self.pid, look) is not None
 
     def print_stack(self) -> None:
-        """Have it print its stack into its log."""
         os.kill(self.pid, signal.SIGUSR1)
 
     def interrupt(self) -> None:
@@ -190,13 +178,11 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """Kill the whole process group, and wait for the process."""
         self.close_pipes()
         self.interrupt()
         self._process.wait()
 
     def close_pipes(self) -> None:
-        """Close the channel, at which it exits by itself; does not wait for it."""
         for descriptor in (self.requests, self.replies):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -214,10 +200,7 @@ def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:
 
 
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
-    """`count` different ports of the address `host` of this host that nothing listens on.
-
-    They are not reserved: a member that finds its port in use fails.
-    """
+    """They are not reserved: a member that finds its port in use fails."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket(family)) for _ in range(count)]
         for one in sockets:
@@ -234,10 +217,7 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 
 def log_end(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
-    """The last characters of a log from byte `begin` on; the rest of it is not read.
-
-    Without what `text_of` leaves out, of the `environment` of whoever wrote it.
-    """
+    """From byte `begin` on, the rest is not read; without what `text_of` leaves out."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

@@ -32,7 +32,6 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of this name, if there is a text of it."""
         found = self._path(fullname)
         if not found:
             return None
@@ -40,11 +39,9 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return importlib.machinery.ModuleSpec(fullname, self, origin=found, is_package=is_package)
 
     def get_source(self, fullname: str) -> str:
-        """Its text."""
         return self._texts[self._path(fullname)]
 
     def is_package(self, fullname: str) -> bool:
-        """Whether there are modules below it."""
         return self._path(fullname).endswith("/__init__.py")
 
     def _path(self, fullname: str) -> str:
@@ -61,7 +58,6 @@ def pack(given: Mapping[str, object]) -> bytes:
 
 
 def main() -> int:
-    """Read the rest of what the session sends first, and be its agent; the exit code."""
     if sys.version_info < _OLDEST:
         print(
             "Python {}.{} is too old: the oldest is 3.10".format(*sys.version_info), file=sys.stderr
@@ -71,13 +67,12 @@ def main() -> int:
     given = json.loads(zlib.decompress(_exactly(count)))
     os.environ.update(given.pop("environment"))
     sys.meta_path.insert(0, Sources(given.pop("files")))
-    from busbw.agent.stdio import take_part_over_stdio
+    from busbw.agent.serve import take_part_over_stdio
 
     return take_part_over_stdio(**given)
 
 
 def _exactly(count: int) -> bytes:
-    """So many bytes of stdin, and none of what follows."""
     parts = []
     while count:
         part = os.read(0, count)

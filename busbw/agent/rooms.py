@@ -25,7 +25,6 @@ class RoomsError(Exception):
 
 
 def hash_of(files: Mapping[str, bytes]) -> str:
-    """A hash of paths and contents."""
     found = hashlib.sha256()
     for path, content in sorted(files.items()):
         found.update(f"{len(path.encode())} {path} {len(content)}\n".encode())
@@ -34,7 +33,6 @@ def hash_of(files: Mapping[str, bytes]) -> str:
 
 
 def parts_of(files: Mapping[str, bytes]) -> tuple[Rooms, ...]:
-    """The files as messages."""
     texts = {path: content.decode() for path, content in files.items()}
     packed = zlib.compress(json.dumps(texts).encode())
     cut = [packed[i : i + _PART_BYTES] for i in range(0, len(packed), _PART_BYTES)]
@@ -53,10 +51,7 @@ class Unpacking:
         self._packed = bytearray()
 
     def add(self, rooms: Rooms) -> str:
-        """Take a part; after the last one the hash of the files that were written, else empty.
-
-        Raises RoomsError for files that must not be written.
-        """
+        """After the last part the hash of what was written, else empty. Raises RoomsError."""
         try:
             self._packed += base64.b64decode(rooms.part, validate=True)
         except ValueError as error:

@@ -25,10 +25,7 @@ class SecretError(ValueError):
 def secret_of(
     path: Path | None, environment: MutableMapping[str, str], stdin: TextIO | None = None
 ) -> bytes:
-    """The secret in the file at `path`, else in `environment`, else in a line of `stdin`.
-
-    It is taken out of `environment`, so that no process inherits it. A terminal is not read.
-    """
+    """Taken out of `environment`, so that no process inherits it. A terminal is not read."""
     of_environment = environment.pop(SECRET, "")
     if path is not None:
         return _checked(_content(path), f"the secret in {path}")

@@ -1,7 +1,4 @@
-"""An agent's workers: each one's process, the deadline of its request, and how it ends.
-
-Nothing here waits: `look` is called again and again while a worker is ending. Knows no connection.
-"""
+"""An agent's workers, their deadlines and ends. Nothing waits: `look` is called again and again."""
 
 from __future__ import annotations
 
@@ -50,17 +47,14 @@ class Running:
 
     @property
     def can_say_more(self) -> bool:
-        """Whether its replies are read."""
         return self.process.replies >= 0 and not self._is_mute
 
     @property
     def is_ending(self) -> bool:
-        """Whether its end must be looked for."""
         return self._kill_s is not None
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its deadline is past."""
         return self._deadline_s is not None and self._clock() > self._deadline_s
 
     def send(self, line: str, timeout_s: float) -> None:
@@ -114,16 +108,13 @@ class Workers:
 
     @property
     def reading(self) -> dict[int, Running]:
-        """Those whose replies are read, by descriptor."""
         return {one.process.replies: one for one in self._running.values() if one.can_say_more}
 
     @property
     def are_ending(self) -> bool:
-        """Whether one of them must be looked at soon."""
         return any(one.is_ending for one in self._running.values())
 
     def do(self, asked: messages.ToAgent) -> None:
-        """What the session asks of a worker; anything else is no concern of workers."""
         if isinstance(asked, messages.Start):
             self.start(asked)
         elif isinstance(asked, messages.Send):
@@ -159,13 +150,11 @@ class Workers:
         self._running[asked.worker] = Running(asked.worker, asked.order.name, process, self._clock)
 
     def send(self, asked: messages.Send) -> None:
-        """Give a worker its request."""
         one = self._running.get(asked.worker)
         if one is not None:
             one.send(asked.line, asked.timeout_s)
 
     def is_stopped(self, number: int) -> bool:
-        """Whether a signal has stopped a worker, as Linux says."""
         one = self._running.get(number)
         return one is not None and is_stopped(one.process.pid)
 
@@ -178,14 +167,12 @@ class Workers:
         self._end(number, grace_s, by_itself=False)
 
     def close(self, number: int) -> None:
-        """Close a worker's channel, and kill it if it does not end by itself."""
         one = self._running.get(number)
         if one is not None:
             one.process.close_pipes()
         self._end(number, EXIT_GRACE_S, by_itself=True)
 
     def kill(self, number: int) -> None:
-        """Kill a worker with what it started."""
         one = self._running.get(number)
         if one is not None:
             one.process.interrupt()
@@ -199,7 +186,6 @@ class Workers:
             one.end(grace_s, by_itself=by_itself)
 
     def read(self, one: Running) -> None:
-        """Pass on what a worker has said."""
         content = one.read()
         if content:
             text = base64.b64encode(content).decode()
@@ -217,7 +203,6 @@ class Workers:
                 raise Overdue(f"{one.name} did not answer by its deadline")
 
     def end_all(self) -> None:
-        """Kill every worker with what it started, and wait for it."""
         for one in self._running.values():
             one.process.interrupt()
         for one in self._running.values():

@@ -23,16 +23,12 @@ from .command import CommandError
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:
-    """Write the text of others, such as the name of a file, so that it moves no terminal.
-
-    The progress lines of studies begin with a carriage return.
-    """
+    """So that it moves no terminal; the progress lines of studies begin with a carriage return."""
     begin = text[: text.startswith("\r")]
     return write(begin + wire.printable(text[len(begin) :]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that `arguments` (the process's own if None) name; its exit code."""
     parser = argparse.ArgumentParser(
         prog="busbw",
         description="measures all-reduce, and says whether it got slower",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from busbw.agent.addresses import split_address
-from busbw.agent.joining import JoinError, Place
+from busbw.agent.handshake import JoinError, Place
 from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 
@@ -29,7 +29,6 @@ programs here. Nothing is encrypted: for networks that are trusted.
 
 
 def add_to(commands: Commands) -> None:
-    """Add this command and its options."""
     parser = add_command(
         commands,
         "agent",
@@ -74,7 +73,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve the session until it is over; the exit code."""
     host, port = options.session
     with usage_error(SecretError):
         secret = secret_of(options.secret_file, os.environ, sys.stdin)

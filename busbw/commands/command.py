@@ -50,7 +50,6 @@ def add_command(
     help: str,
     description: str,
 ) -> argparse.ArgumentParser:
-    """Add the command `name`, which `run` carries out; its parser, for its options."""
     parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
     parser.set_defaults(run=run)
     return parser
@@ -92,7 +91,6 @@ def name_of(known: Iterable[str]) -> Callable[[str], object]:
 
 
 def shown(known: Iterable[str]) -> str:
-    """Names as argparse shows choices."""
     return f"{{{','.join(known)}}}"
 
 
@@ -111,7 +109,6 @@ def names_of(known: Iterable[str]) -> Callable[[str], object]:
 
 
 def add_document(parser: argparse.ArgumentParser) -> None:
-    """Add `--document`."""
     parser.add_argument(
         "--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout"
     )
@@ -120,7 +117,6 @@ def add_document(parser: argparse.ArgumentParser) -> None:
 def add_page_options(
     parser: argparse.ArgumentParser, frameworks: Sequence[str], *, help: str
 ) -> None:
-    """Add `--document`, and `--framework` with the first of `frameworks` as its default."""
     add_document(parser)
     parser.add_argument(
         "--framework",
@@ -192,7 +188,6 @@ def write_file(text: str, path: Path, prefix: str = "") -> int:
 
 
 def starter(framework: str, capability: Capability, device: str = "") -> driver.Starter:
-    """A worker of `framework` under the interpreter that runs the command."""
     return driver.Starter(
         python=sys.executable,
         framework=framework,

@@ -23,7 +23,6 @@ ORDER = 1
 
 
 def add_to(commands: Commands) -> None:
-    """The command's options."""
     parser = add_command(
         commands,
         "history",
@@ -59,7 +58,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the tables or the document, write the CSV; the exit code. Raises UsageError."""
     if options.append_from is not None:
         return _append_from(options)
     machines, notes = _read(options)
@@ -136,7 +134,6 @@ def _names(cases: Sequence[CaseHistory]) -> list[str]:
 
 
 def _columns(machine: MachineHistory) -> list[str]:
-    """A name for each case of each series."""
     return [
         f"{name}, {one.series.text}" if one.series.stack else name
         for name, one in zip(_names(machine.cases), machine.cases, strict=True)
@@ -152,7 +149,6 @@ def _is_ours(text: str) -> bool:
 
 
 def _lines(machine: MachineHistory) -> list[str]:
-    """The machine, its sessions, and of each series of them a table and what its cases share."""
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
     age = machine.baseline_age_days
     baselines = "no baselines" if age is None else f"baselines up to {plural(age, 'day')} old"
@@ -174,7 +170,6 @@ def _lines(machine: MachineHistory) -> list[str]:
 
 
 def _table(cases: Sequence[CaseHistory]) -> report.Table:
-    """A row for each of `cases`, with its changes below it."""
     columns = (
         report.Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
         for head in _HEADS
@@ -190,7 +185,6 @@ def _table(cases: Sequence[CaseHistory]) -> report.Table:
 
 
 def _change_text(change: LevelChange) -> str:
-    """When, by how much, over how many sessions, what changed there, and why it is accepted."""
     way = "slower" if change.log_ratio > 0 else "faster"
     loss = change_text(math.expm1(change.log_ratio))
     if change.monthly is not None:

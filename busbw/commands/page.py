@@ -26,7 +26,6 @@ ORDER = 1
 
 
 def add_to(commands: Commands) -> None:
-    """The command's options."""
     parser = add_command(
         commands,
         "page",
@@ -54,7 +53,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page; the exit code. Raises CommandError."""
     if not options.results and options.history is None:
         raise UsageError("what to show: accepted are files of --results, --history=DIR, or both")
     if options.machine is not None and options.history is None:
@@ -72,7 +70,6 @@ def run(options: argparse.Namespace) -> int:
 def _machines(
     options: argparse.Namespace, sessions: Sequence[report.Session | report.CompiledSession]
 ) -> Sequence[report.MachineNights]:
-    """Those named, those of the sessions, or all. Raises UsageError where there is none."""
     measured = [one for one in sessions if isinstance(one, report.Session)]
     return machines_in(
         options.history,

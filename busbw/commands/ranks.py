@@ -40,10 +40,7 @@ class RankError(CommandError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """The options of `busbw run`: its `own` ones, and those that are `passed` to pytest.
-
-    `defaults` are pytest's too, from the environment.
-    """
+    """`own` options of `busbw run`, those `passed` to pytest, and pytest's `defaults`."""
 
     own: Mapping[str, str]
     passed: tuple[str, ...]
@@ -80,10 +77,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """The `rank` of this process among `count`, and the `host` and `port` at which rank 0 listens.
-
-    `spans_hosts`: a launcher says that there are several hosts.
-    """
+    """The `rank` among `count`; rank 0 listens at `host` and `port`. `spans_hosts`: several."""
 
     rank: int
     count: int
@@ -93,7 +87,6 @@ class Part:
 
     @property
     def address(self) -> str:
-        """Such as ``10.0.0.1:4000``."""
         return address_text(self.host, self.port)
 
 
@@ -139,16 +132,12 @@ def part_of(
 
 
 def port_of(job: str) -> int:
-    """The port of rank 0 for a job, the same on all ranks: from 61000 on.
-
-    Linux's default range for ports that are given to connections, 32768 to 60999, is left out.
-    """
+    """From 61000 on, beyond Linux's range for connections; the same on all ranks."""
     number = int.from_bytes(hashlib.sha256(job.encode()).digest()[:8], "big")
     return _FIRST_PORT + number % (_LAST_PORT - _FIRST_PORT + 1)
 
 
 def _before_files(words: Sequence[str]) -> Sequence[str]:
-    """Words before ``--``, after which no word is an option."""
     return words[: words.index("--")] if "--" in words else words
 
 

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from busbw import driver
 from busbw.agent.addresses import address_text, is_any, is_loopback, number_of
-from busbw.agent.joining import JoinError, Place, SessionOver
+from busbw.agent.handshake import JoinError, Place, SessionOver
 from busbw.agent.secret import SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 
@@ -48,7 +48,6 @@ the others are its agents. All of them need the same secret (docs/hosts.md). Opt
 
 
 def add_to(commands: Commands) -> None:
-    """The command, whose other options are all pytest's."""
     parser = commands.add_parser(
         "run",
         help="measure and judge; takes pytest's options: busbw run --help",
@@ -64,7 +63,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become pytest, or take part in the session of rank 0; the exit code."""
     asked = ranks.options_of(options.options, os.environ.get("PYTEST_ADDOPTS", ""))
     part = ranks.part_of(asked, os.environ)
     if part is None:
@@ -82,7 +80,6 @@ def _become_pytest(options: Sequence[str]) -> NoReturn:
 
 
 def _lead(part: Part, asked: Options) -> NoReturn:
-    """Listen, start the agent of this host, and become pytest, which has the socket."""
     wait_s = asked.wait_s
     try:
         # pytest needs it, too, and takes it out of its environment before it starts anything, as it
@@ -140,7 +137,6 @@ def _number(host: str, wait_s: float) -> str:
 
 
 def _follow(part: Part, asked: Options) -> int:
-    """Take part as an agent until the session is over; the exit code."""
     place = Place(
         host=part.host, port=part.port, rank=part.rank, name=platform.node() or "localhost"
     )

@@ -29,7 +29,6 @@ class _Found:
 
 
 def add_to(commands: Commands) -> None:
-    """The command's options."""
     parser = add_command(
         commands,
         "stack",
@@ -58,7 +57,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it and say so; the exit code."""
     cache = driver.cache_folder(options.stack_cache)
     if cache is None:
         raise UsageError("--stack-cache: 'none'; accepted is a folder")

@@ -44,7 +44,6 @@ slowest rank on any host; the first iteration of each call is left out.
 
 
 def add_to(commands: Commands) -> None:
-    """Add this command and its options."""
     parser = add_command(
         commands,
         "trace",
@@ -71,7 +70,6 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_labels(parser: argparse.ArgumentParser) -> None:
-    """Options that say what was recorded."""
     payload = parser.add_mutually_exclusive_group()
     payload.add_argument(
         "--payload",
@@ -101,7 +99,6 @@ def _add_labels(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_figures(parser: argparse.ArgumentParser) -> None:
-    """Options that say what is shown, and where."""
     add = parser.add_argument
     add(
         "--collective",
@@ -127,7 +124,6 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, print, write; 0 if all that was named could be read. Raises UsageError."""
     gathering = Gathering(
         labels=Labels(
             payload_bytes=options.payload,
@@ -162,7 +158,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path) -> bool:
-    """Write the document; False, and a line that says why, if it cannot be."""
     document = report.trace_document(
         cells,
         files=gathering.files,
@@ -178,11 +173,7 @@ def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path
 
 
 def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
-    """The recordings at or below `path`, by their names; folders do not count.
-
-    `unread` is called with `path` if it has none, and with each folder that cannot be listed, and
-    why.
-    """
+    """`unread` gets `path` where it has none, and each folder that cannot be listed, with why."""
     if path.is_dir():
         found = sorted(_below(path, unread))
         why = f"no recording in it ({_ACCEPTED})"
@@ -220,7 +211,6 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
 
 
 def _format(path: Path) -> int | None:
-    """The index of the file's format among those that are read."""
     return next((i for i, suffix in enumerate(FORMATS) if path.name.endswith(suffix)), None)
 
 

@@ -68,11 +68,9 @@ class AgentWorker(Member):
             self.lost(peer.why_lost)
 
     def fileno(self) -> int:
-        """The descriptor that can be read when there is something to receive."""
         return self._reading
 
     def said(self, content: bytes) -> None:
-        """The thread of the hub: it has written this."""
         with self._lock:
             # Of what is too long for a reply the rest is not kept.
             if len(self._said) <= MOST_REPLY_BYTES:
@@ -80,13 +78,11 @@ class AgentWorker(Member):
             self._tell()
 
     def looked(self, looked: messages.Looked) -> None:
-        """The thread of the hub: whether it is stopped."""
         self._is_stopped = looked.is_stopped
         self._looked.set()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped the process, as its host says; an answer is waited for."""
         if self._ended.is_set():
             return False
         self._looked.clear()
@@ -96,7 +92,6 @@ class AgentWorker(Member):
         return self._is_stopped
 
     def over(self, over: messages.Over) -> None:
-        """The thread of the hub: it has ended."""
         with self._lock:
             self._over = over
             self._tell()
@@ -104,7 +99,6 @@ class AgentWorker(Member):
         self._looked.set()
 
     def lost(self, why: str) -> None:
-        """Any thread: nothing more will be known of it."""
         with self._lock:
             if self._over is None:
                 self._lost = why
@@ -118,18 +112,15 @@ class AgentWorker(Member):
             os.write(self._telling, b".")
 
     def allow(self, timeout_s: float) -> None:
-        """Have the agent end everything if the next request takes much longer."""
         self._timeout_s = timeout_s + _DEADLINE_GRACE_S
 
     def send(self, request: Request | None) -> None:
-        """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
         self._begun_s = self._clock()
         self._replies.expect(request)
         line = request_line(request).decode().rstrip("\n") if request is not None else ""
         self._peer.post(messages.Send(worker=self._number, line=line, timeout_s=self._timeout_s))
 
     def received(self) -> Reply | Ended | None:
-        """What it has said; an Ended once it is over, lost, or says what is no reply."""
         with self._lock:
             if self._has_told:
                 os.read(self._reading, 1)
@@ -152,7 +143,6 @@ class AgentWorker(Member):
         return replace(self._end(waited_s), exit_code=None, refused=why)
 
     def timed_out(self) -> Ended:
-        """Have the worker print its stack into the log, then kill it."""
         waited_s, stopped = self._clock() - self._begun_s, self.is_stopped
         self._peer.post(messages.Stack(worker=self._number))
         self._wait()
@@ -179,25 +169,21 @@ class AgentWorker(Member):
             self._hub.drop(self._peer, f"it does not end worker {self.launch}")
 
     def hang_up(self) -> None:
-        """Close the channel, at which the worker exits by itself; does not wait for it."""
         if not self._is_closing:
             self._is_closing = True
             self._peer.post(messages.Close(worker=self._number))
 
     def close(self) -> bool:
-        """Wait for the worker to exit; the agent kills it if it does not. Whether it exited."""
         self.hang_up()
         self._wait()
         self.kill()
         return self._over is not None and self._over.by_itself
 
     def interrupt(self) -> None:
-        """Kill the process, from any thread; the thread that asks then sees its end."""
         if not self._ended.is_set():
             self._peer.post(messages.Kill(worker=self._number))
 
     def kill(self) -> None:
-        """Kill the worker, with what it started, and wait for it."""
         self.interrupt()
         self._wait()
         self._peer.workers.pop(self._number, None)

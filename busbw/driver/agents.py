@@ -16,13 +16,12 @@ from busbw.agent import messages
 from busbw.agent.addresses import address_text
 from busbw.model import Cluster, ClusterMember, LaunchId, plural
 
+from .agent_starters import AgentStarter
 from .agent_worker import AgentWorker
-from .alone import BusyError
 from .bundle import Bundle
 from .hub import Hub, Timing
-from .local import order_of
+from .local import BusyError, order_of
 from .peers import Peer
-from .starting import AgentStarter
 from .transport import Starter, Transport
 
 _PORTS_S = 10.0
@@ -50,10 +49,7 @@ class IncomparableHosts(AgentsError):
 
 
 class AgentsTransport(Transport):
-    """Workers on the hosts of `count` agents that connect to `listening`.
-
-    With a `starter` this session starts them itself; else somebody else does.
-    """
+    """Workers on hosts of `count` agents, started by `starter`, else by somebody else."""
 
     def __init__(
         self,
@@ -71,11 +67,7 @@ class AgentsTransport(Transport):
         self._locking: frozenset[int] = frozenset()
 
     def join(self, wait_s: float) -> None:
-        """Wait until all agents have joined.
-
-        Raises IncomparableHosts, AgentGone for one that has joined and broke off, AgentsMissing,
-        and AgentsError for two names of one host.
-        """
+        """Raises IncomparableHosts, AgentGone, AgentsMissing; AgentsError for a name twice."""
         for rank in range(self._count):
             self._start(rank, wait_s)
         self._wait_for(range(self._count), wait_s)
@@ -100,11 +92,7 @@ class AgentsTransport(Transport):
                 )
 
     def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None] | None = None) -> str:
-        """Lock an agent's host; who holds it if that is not possible. Raises AgentGone.
-
-        Without `say` a holder that a signal has stopped, as an agent before may be, is not waited
-        for.
-        """
+        """Who holds it, if not us. Without `say` one that is stopped is not waited for."""
         hub, peer.locked = self.hub, None
         peer.post(messages.Lock(wait_s=wait_s, even_stopped=say is not None))
         say = say or (lambda words: None)
@@ -122,7 +110,6 @@ class AgentsTransport(Transport):
             self._starter.start(rank, lambda sock, first: self.hub.adopt(sock, first, wait_s))
 
     def close(self) -> None:
-        """Say goodbye to all agents, and end those that this session started."""
         try:
             self.hub.close()
         finally:
@@ -130,11 +117,9 @@ class AgentsTransport(Transport):
                 self._starter.close()
 
     def hosts(self) -> tuple[str, ...]:
-        """The host of each agent, by rank."""
         return tuple(self.hub.peers[rank].host for rank in range(self._count))
 
     def interpreter(self, starter: Starter) -> str:
-        """Each agent's own, unless another one is named."""
         return order_of(starter, LaunchId()).python or "the Python of its agent"
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
@@ -167,7 +152,6 @@ class AgentsTransport(Transport):
         return members // self._count
 
     def _rank_of(self, member: ClusterMember) -> int:
-        """The rank of the agent that starts the member."""
         place = member.role.index
         for task, addresses in member.addresses.items():
             if task == member.role.task:
@@ -223,7 +207,6 @@ class AgentsTransport(Transport):
             raise AgentsMissing(self._missing_words(left, wait_s))
 
     def is_ready(self, rank: int) -> bool:
-        """Whether the agent of this rank has joined, and has the files that workers run."""
         peer = self.hub.peers.get(rank)
         return peer is not None and peer.is_ready and not peer.why_lost
 
@@ -245,7 +228,6 @@ class AgentsTransport(Transport):
         )
 
     def _ports(self, peer: Peer, count: int) -> tuple[int, ...]:
-        """Ports that are free on an agent's host. Raises AgentGone."""
         hub = self.hub
         peer.ports.clear()
         peer.post(messages.Ports(count=count))

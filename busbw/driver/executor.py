@@ -71,15 +71,12 @@ class Executor:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing may be started any more."""
         return self._stopped
 
     def interpreter(self, starter: Starter) -> str:
-        """What runs the workers of `starter`, in messages."""
         return self._transport.interpreter(starter)
 
     def start(self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None) -> Group:
-        """A new group, not necessarily ready: by default of the processes of `starter`."""
         group = Group(self._transport, starter, launch, cluster or starter.cluster)
         with self._lock:
             self._alive.add(group)
@@ -112,11 +109,9 @@ class Executor:
     def opened(
         self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None
     ) -> Group | Failure:
-        """A group that is ready."""
         return self.begun(self.start(starter, launch, cluster), starter)
 
     def close(self, group: Group) -> None:
-        """Wait for a group to exit, and note if it had to be killed."""
         with self.counted("ending"):
             ended = group.close()
         self.end(group)
@@ -133,7 +128,6 @@ class Executor:
             group.interrupt()
 
     def kill(self) -> None:
-        """Kill every group."""
         with self._lock:
             alive = list(self._alive)
         # All are killed before the first one is waited for: waiting may be interrupted again.
@@ -144,7 +138,6 @@ class Executor:
 
     @contextlib.contextmanager
     def counted(self, phase: str) -> Iterator[None]:
-        """Add the duration of the block to `phase`."""
         begun_s = self.clock()
         try:
             yield
@@ -152,14 +145,12 @@ class Executor:
             self.spent_s[phase] = self.spent_s.get(phase, 0.0) + self.clock() - begun_s
 
     def end(self, group: Group) -> None:
-        """Kill a group."""
         group.kill()
         with self._lock:
             self._alive.discard(group)
 
 
 def cut_short(failure: Failure) -> bool:
-    """Whether a process hung, died of a signal, or is not reached any more."""
     return stopped(failure) or (failure.exit_code or 0) < 0
 
 
@@ -169,7 +160,6 @@ def stopped(failure: Failure) -> bool:
 
 
 def started_again(failure: Failure) -> str:
-    """A note for the user: a launch was cut short and started again."""
     return f"launch {failure.launch}: {failure.message}; it was started once more"
 
 

@@ -22,11 +22,10 @@ from busbw.agent import messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
 from busbw.agent.frames import Direction, Frame, FrameError
-from busbw.agent.joining import HANDSHAKE_S
+from busbw.agent.handshake import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
-from .listening import BACKLOG
-from .peers import Adopted, Peer, Stranger, is_number, tell
+from .peers import BACKLOG, Adopted, Peer, Stranger, is_number, tell
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.
@@ -96,7 +95,6 @@ class Hub:
             self._waking.send(b".")
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Say goodbye, wait until the agents are gone, and end the thread."""
         for peer in list(self.peers.values()):
             peer.post(messages.Goodbye())
         with self.changed:
@@ -119,7 +117,6 @@ class Hub:
         self.wake()
 
     def expect_again(self, rank: int) -> None:
-        """Let an agent join in the place of one that is gone."""
         with self.changed:
             self._expected.add(rank)
 
@@ -174,7 +171,6 @@ class Hub:
             key.data(events)
 
     def _keep_up(self, peer: Peer, now_s: float) -> None:
-        """Give and miss signs of life, and send what there is; a lost one is closed here."""
         connection = peer.connection
         if peer.why_lost:
             self._unwatch(connection)
@@ -247,7 +243,6 @@ class Hub:
 
     @contextlib.contextmanager
     def _or_dismissed(self, stranger: Stranger) -> Iterator[None]:
-        """Close the connection of one that says what no agent says."""
         try:
             yield
         except Lost:
@@ -261,7 +256,6 @@ class Hub:
         self._unwatch(stranger.connection)
 
     def _meet(self, stranger: Stranger, events: int) -> None:
-        """Greet, and read what somebody says who has proved nothing yet."""
         with self._or_dismissed(stranger):
             connection = stranger.connection
             if events & selectors.EVENT_WRITE:
@@ -283,10 +277,7 @@ class Hub:
                 self._check_proof(stranger, frame, document)
 
     def _check_proof(self, stranger: Stranger, frame: Frame, said: Any) -> None:
-        """Prove that this session knows the secret, too, to an agent that has proved it.
-
-        Raises FrameError, counted, for a frame that was made without it.
-        """
+        """Raises FrameError, counted, for a frame that was made without the secret."""
         connection, nonce = stranger.connection, bytes.fromhex(said["nonce"])
         connection.prove(self._secret, Direction.TO_AGENT, stranger.nonce, nonce)
         try:
@@ -303,7 +294,6 @@ class Hub:
         self._answer(stranger, self._difference(who, what, theirs, messages.PROTOCOL))
 
     def _join(self, stranger: Stranger, join: messages.Join) -> None:
-        """Let an agent take part, or refuse it."""
         if not self._answer(stranger, self._refusal(join)):
             return
         connection = stranger.connection
@@ -322,7 +312,6 @@ class Hub:
         self._flush(peer)
 
     def _answer(self, stranger: Stranger, refused: str) -> bool:
-        """Say that an agent is welcome, or why it takes no part; whether it is."""
         stranger.connection.post(
             messages.Welcome(
                 protocol=messages.PROTOCOL,
@@ -337,7 +326,6 @@ class Hub:
         return not refused
 
     def _difference(self, who: str, what: str, theirs: object, ours: object) -> str:
-        """What keeps a host from taking part, which is noted; empty if nothing does."""
         if theirs == ours:
             return ""
         words = f"{who} has {what} {theirs!s:.20}, this session {ours}"
@@ -347,7 +335,6 @@ class Hub:
         return words
 
     def _refusal(self, join: messages.Join) -> str:
-        """Why this agent takes no part; empty if it does."""
         who = f"{join.host:.100} (rank {join.rank})"
         differs = self._difference(who, "Python", join.python, platform.python_version())
         if differs:

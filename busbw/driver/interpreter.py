@@ -49,10 +49,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """Its own version, what is `missing` of the framework and numpy, and where the framework is.
-
-    `path` and the framework's `version` are empty where they are not known.
-    """
+    """Its version, what is `missing`, and where the framework is; "" where that is not known."""
 
     python: str
     missing: tuple[str, ...] = ()
@@ -61,10 +58,7 @@ class Interpreter:
 
 
 def interpreter(starter: Starter, packages: Sequence[str]) -> Interpreter | None:
-    """What the interpreter of `starter` has; `packages` are those its framework is installed as.
-
-    None where it did not say in time, or was killed. Raises ProbeFailed for what is no Python.
-    """
+    """None where it did not say in time, or was killed. Raises ProbeFailed for no Python."""
     command = [starter.python, "-c", _ASKED, starter.framework, *packages]
     try:
         done = subprocess.run(

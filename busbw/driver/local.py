@@ -1,19 +1,17 @@
-"""Workers on this host, started by the driver itself.
-
-Members of a cluster reach each other at free ports of the loopback.
-"""
+"""Workers on this host; members of a cluster reach each other at free ports of the loopback."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from busbw import wire
+from busbw import locks, wire
 from busbw.agent import processes
 from busbw.agent.messages import Order
 from busbw.agent.processes import is_stopped
@@ -21,6 +19,27 @@ from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .bundle import Bundle
 from .transport import Ended, Member, Replies, Reply, Request, Starter, Transport, request_line
+
+
+class BusyError(Exception):
+    """Another session measured on this machine until the timeout, or nothing can rule that out."""
+
+
+@contextlib.contextmanager
+def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
+    """Raises BusyError after `wait_s`; `on_wait` gets the holder, such as ``pid 1234, ...``."""
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))
+        except locks.Busy as error:
+            raise BusyError(
+                "another session has been measuring on this machine for "
+                f"{wait_s:g} s ({error.holder.text})"
+            ) from error
+        except OSError as error:
+            raise BusyError(f"the machine cannot be locked: {error}") from error
+        yield
+
 
 LOCAL_HOST = "127.0.0.1"
 
@@ -35,16 +54,13 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        """On the loopback, at ports that are free now."""
         return local_members(cluster)
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        """A new process."""
         return Worker(starter, self._bundle, launch, member)
 
 
 def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
-    """A member on this host for each role, on a port that is free now."""
     roles = cluster.roles
     addresses: dict[str, tuple[str, ...]] = {}
     for role, port in zip(roles, free_ports(len(roles)), strict=True):
@@ -53,12 +69,10 @@ def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports of the loopback that nothing listens on."""
     return processes.free_ports(count, LOCAL_HOST, socket.AF_INET)
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:
-    """What is to be started, on this host or another one."""
     arguments = [f"--framework={starter.framework}", f"--capability={starter.capability.value}"]
     arguments += [f"--device={starter.device}"] if starter.device else []
     arguments += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
@@ -74,7 +88,6 @@ def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = 
 
 
 def environment_of(starter: Starter) -> dict[str, str]:
-    """The environment of a worker of `starter` on this host."""
     return processes.environment_of(order_of(starter, LaunchId()), os.environ)
 
 
@@ -97,20 +110,16 @@ class Worker(Member):
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
         return self._process.pid
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped the process, as Linux says."""
         return is_stopped(self.pid)
 
     def fileno(self) -> int:
-        """The descriptor of the replies, so that `select` can watch several workers at once."""
         return self._process.replies
 
     def send(self, request: Request | None) -> None:
-        """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
         self._begun_s = self._clock()
         self._replies.expect(request)
         # One that exited while it started may have logged why already.
@@ -118,11 +127,6 @@ class Worker(Member):
             self._process.write(request_line(request))
 
     def received(self) -> Reply | Ended | None:
-        """Read what there is, once `select` says so; None while a reply is incomplete.
-
-        An Ended at the end of the pipe, and for anything that is not a reply to the request; the
-        process has ended then.
-        """
         read = self._process.read()
         if not read:
             return self._gone()
@@ -138,7 +142,6 @@ class Worker(Member):
         return replace(self._ended(None, waited_s), refused=why)
 
     def timed_out(self) -> Ended:
-        """Have the worker print its stack into the log, then kill it."""
         waited_s, stopped = self._clock() - self._begun_s, self.is_stopped
         self._process.print_stack()
         if not stopped:
@@ -147,10 +150,7 @@ class Worker(Member):
         return replace(self._ended(None, waited_s), stopped=stopped)
 
     def _gone(self) -> Ended:
-        """The pipe is closed: the process is exiting, or must be killed.
-
-        One that must be killed did not die by itself: it hung, and is not why others failed.
-        """
+        """One that must be killed hung, and is not why others failed."""
         ended = self._process.waited(EXIT_GRACE_S)
         waited_s = self._clock() - self._begun_s
         self.kill()
@@ -165,20 +165,16 @@ class Worker(Member):
         )
 
     def hang_up(self) -> None:
-        """Close the pipes, at which the worker exits by itself; does not wait for it."""
         self._process.close_pipes()
 
     def close(self) -> bool:
-        """Wait for the worker to exit, and kill it if it does not; whether it exited."""
         self._process.close_pipes()
         ended = self._process.waited(EXIT_GRACE_S)
         self.kill()
         return ended
 
     def interrupt(self) -> None:
-        """Kill the process, from any thread; the thread that asks then sees its end."""
         self._process.interrupt()
 
     def kill(self) -> None:
-        """Kill the worker's whole process group, with what it started, and wait for the worker."""
         self._process.kill()

@@ -1,21 +1,47 @@
-"""Who is at the other end of a session's connections: agents, and strangers that may become one.
-
-What the hub keeps of them; it reads and writes all of it in its own thread.
-"""
+"""Agents, and strangers that may become one, as the hub keeps them in its own thread."""
 
 from __future__ import annotations
 
 import base64
 import ipaddress
+import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import NamedTuple, Protocol
 
 from busbw import wire
 from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import fresh_nonce
+
+# The number of the descriptor.
+DESCRIPTOR = "BUSBW_LISTENING"
+
+# Agents of a large slice that connect before the session accepts any.
+BACKLOG = 1024
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens at this address, a number. Raises OSError if it is none of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+
+
+def hand_over(listening: socket.socket, environment: MutableMapping[str, str]) -> None:
+    os.set_inheritable(listening.fileno(), True)
+    environment[DESCRIPTOR] = str(listening.fileno())
+
+
+def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
+    """None of its own processes inherit it. Raises OSError if the descriptor is no socket."""
+    text = environment.pop(DESCRIPTOR, "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise OSError(f"{DESCRIPTOR}={text!r} is no descriptor")
+    os.set_inheritable(int(text), False)
+    return socket.socket(fileno=int(text))
 
 
 class Listener(Protocol):
@@ -55,7 +81,6 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """In messages."""
         return f"the agent on {self.host} (rank {self.rank})"
 
     def post(self, message: messages.ToAgent) -> None:
@@ -65,7 +90,6 @@ class Peer:
             self._wake()
 
     def note(self, message: messages.Unpacked | messages.Locked | messages.Free) -> None:
-        """Keep what its host says of itself."""
         if isinstance(message, messages.Unpacked):
             self.is_ready = True
         elif isinstance(message, messages.Locked):
@@ -74,7 +98,6 @@ class Peer:
             self.ports.append(message.ports)
 
     def next_number(self) -> int:
-        """A number that none of its workers has had."""
         self._numbers += 1
         return self._numbers
 
@@ -98,7 +121,6 @@ class Adopted(NamedTuple):
     wait_s: float
 
     def close(self) -> None:
-        """Close the connection."""
         self.sock.close()
 
 
@@ -112,7 +134,6 @@ def is_number(address: str) -> bool:
 
 
 def tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
-    """Tell a worker's listener what its host says of it."""
     if isinstance(message, messages.Said):
         listener.said(_decoded(message.content))
     elif isinstance(message, messages.Looked):

@@ -63,7 +63,6 @@ class Starter:
 
     @property
     def cluster(self) -> Cluster:
-        """The processes that measure together; a single one is alone."""
         return ALONE if self.processes == 1 else Cluster(counts={Role().task: self.processes})
 
 
@@ -112,10 +111,7 @@ class Ended:
 
 
 class Member(ABC):
-    """A running worker. Every way out ends the process, whatever it is doing.
-
-    `host` is where it runs, in messages; empty for this host.
-    """
+    """A running worker; every way out ends its process. `host` is "" for this host."""
 
     launch: LaunchId
     host: str = ""
@@ -169,7 +165,6 @@ class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
 
     def interpreter(self, starter: Starter) -> str:
-        """What runs the workers of `starter`, in messages."""
         return starter.python
 
     @abstractmethod
@@ -182,7 +177,6 @@ class Transport(ABC):
 
 
 def request_line(request: Request) -> bytes:
-    """The request as a worker reads it."""
     values = {name: wire.to_json(value) for name, value in request.values.items()}
     return json.dumps({"request": request.name, **values}).encode() + b"\n"
 
@@ -203,10 +197,7 @@ class Replies:
         self._asked = request.name if request else ""
 
     def add(self, read: bytes) -> Reply | None:
-        """The reply that ends with `read`; None while it is incomplete.
-
-        Raises WireError for anything that is not a reply to the request.
-        """
+        """None while it is incomplete. Raises WireError for anything that is not the reply."""
         self._buffer += read
         if b"\n" not in read:
             if len(self._buffer) > MOST_REPLY_BYTES:
@@ -237,10 +228,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
 
 
 def checked_reply(line: bytes, request: str) -> Reply:
-    """The reply in `line` to `request`.
-
-    Raises WireError for anything else, with what was expected.
-    """
+    """Raises WireError for anything else, with what was expected."""
     document = wire.parsed(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
@@ -323,7 +311,6 @@ _CHECKS: Mapping[type, Callable[[Any], None]] = {
 
 
 def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
-    """The Failure for the current request, which `doing` describes in the message."""
     kind, message, found = _classified(ended)
     return Failure(
         kind=kind,

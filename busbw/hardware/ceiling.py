@@ -1,29 +1,9 @@
-"""The bus bandwidth that links and memory allow: a bound derived from topology, not a measurement.
+"""The bus bandwidth that links and memory allow: a bound derived from topology, no measurement.
 
-**Links.** An all-reduce of S bytes over c chips sends at least 2 (c-1) S bytes over the links
-between chips if every adding up happens on a chip: for each element c-1 partial sums have to leave
-a chip before the sum is complete, and the sum has to reach c-1 chips. The links can carry, in all
-directions together, C bytes per second. So t >= 2 (c-1) S / C, and with n ranks
-
-    busbw = 2 (n-1)/n S/t <= (n-1)/n C / (c-1)
-
-which for one rank a chip is C / n: what a chip can send, the mean over chips. An algorithm of k
-colors (libtpu's word: parts of the payload that go their own ways at the same time) lets each chip
-send on k links at a time, so that C is at most k b c, with b one link's bandwidth. All-gather and
-reduce-scatter send half as much and have half the bus factor: the same bound.
-
-**Memory.** A rank reads its payload and writes the result, 2 S bytes at least, so that
-busbw <= (n-1)/n M for memory of M bytes per second; where the payload is larger than what chips
-keep on themselves, which is where it binds.
-
-**In the switch.** A switch that adds up sends each rank S bytes and takes S from it, so t >= S / L
-and busbw <= 2 (n-1)/n L: twice what links allow without. That is an all-reduce: to gather, each
-rank still takes (n-1)/n S bytes, and to scatter sums it sends as many, which is L again.
-
-**Whatever the shape.** With links of L on each of c chips C is at most c L, in any shape and by any
-algorithm, for each group of a collective along an axis too, and for all-to-all and permute, which
-send less. GPUs may have every switch on the way add up. Between hosts they have their cards
-besides, which in no GPU of the table carry more than its links: L + L at most.
+Of S bytes over c chips and n ranks links carry 2 (c-1) S at C bytes per second, so that busbw <=
+(n-1)/n C/(c-1); with k colors C is at most k b c, b one link's bandwidth. Memory of M bytes per
+second allows (n-1)/n M, a switch that adds up 2 (n-1)/n L, L what a chip sends; GPUs on several
+hosts have network cards besides, which carry no more than L. docs/measuring.md says why.
 """
 
 from __future__ import annotations
@@ -124,10 +104,7 @@ def _of_switch(
 
 
 def directed_links(shape: str) -> int:
-    """How many links a slice of `shape` has, each direction counted; two chips share one link.
-
-    An axis of two has one link, which closes nothing.
-    """
+    """Each direction counted; two chips share one link, and an axis of two closes nothing."""
     extents = extents_of(shape)
     chips = math.prod(extents)
     total = 0

@@ -48,7 +48,6 @@ class Generation:
     chip_config: str = ""
 
     def ranks(self, shape: str) -> int:
-        """How many devices, hence ranks, a slice of `shape` has."""
         return self.devices * math.prod(extents_of(shape))
 
 
@@ -116,7 +115,6 @@ class Gpu:
     accelerated: bool = True
 
     def target_config(self) -> str:
-        """The chip in the text form of XLA's ``GpuTargetConfigProto``."""
         major, minor = self.capability
         feature = "ACCELERATED_FEATURES" if self.accelerated else "NONE"
         return f"""gpu_device_info {{
@@ -244,10 +242,7 @@ def known_topologies() -> tuple[str, ...]:
 
 
 def topology_of(name: str) -> Topology:
-    """The Topology called `name`.
-
-    Raises ValueError with what is known: the shapes of a known chip, else all chips.
-    """
+    """Raises ValueError with the shapes of a known chip, else with all chips."""
     chip, _, layout = name.partition(":")
     if chip in SLICES:
         return _slice(name, chip, layout)
@@ -276,7 +271,6 @@ def _slice(name: str, chip: str, layout: str) -> Topology:
 
 
 def _turned(shapes: Sequence[str]) -> dict[str, str]:
-    """The shapes by their sides in the opposite order."""
     return {"x".join(reversed(shape.split("x"))): shape for shape in shapes}
 
 

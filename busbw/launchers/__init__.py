@@ -1,11 +1,8 @@
 """What a launcher tells a process that it started: its rank, how many there are, where rank 0 is.
 
-One file for each launcher, which reads the environment it is given and returns a `Launched`. Opens
-no port, starts nothing, and knows no option of a command. What is outside the environment, such as
-Google's metadata server, is asked through a function that is handed in.
-
-Open MPI is asked before Slurm: its daemons on other hosts are a step of Slurm where it runs inside
-an allocation, and their variables, which its processes inherit, do not count those processes.
+One file for each launcher, which reads the environment it is given, opens no port and starts
+nothing. Open MPI is asked before Slurm: where it runs inside an allocation, its processes inherit
+variables of Slurm's that do not count them.
 """
 
 from __future__ import annotations
@@ -32,10 +29,7 @@ FINDERS: Mapping[str, Finder] = {
 def launched(
     environment: Mapping[str, str], finders: Mapping[str, Finder] = FINDERS
 ) -> Launched | None:
-    """What the first launcher says that started this process; None where none of them did.
-
-    Raises LauncherError for what its variables cannot mean.
-    """
+    """None where none of them did. Raises LauncherError for what its variables cannot mean."""
     for find in finders.values():
         found = find(environment)
         if found is not None:

@@ -31,7 +31,6 @@ class Launched:
 
     @property
     def started(self) -> str:
-        """Such as ``Slurm started 2 processes``."""
         count = "an unknown number of processes"
         if self.count is not None:
             count = plural(self.count, "process")

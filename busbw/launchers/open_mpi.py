@@ -44,7 +44,6 @@ def launched(environment: Mapping[str, str]) -> Launched | None:
 
 
 def _host(environment: Mapping[str, str]) -> tuple[str, str]:
-    """The first address or the name of mpirun's host; or nothing, and why."""
     if found := _ADDRESS.search(environment.get(_URI, "")):
         return found[1] or found[2], ""
     if not (found := _NAMED.fullmatch(environment.get(_JOB, ""))):

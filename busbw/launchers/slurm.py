@@ -54,7 +54,6 @@ def nodes(text: str) -> Iterator[str]:
 
 
 def _elements(text: str) -> Iterator[list[str]]:
-    """The parts of each node or range of nodes."""
     at = 0
     while True:
         parts = []
@@ -92,7 +91,6 @@ def _product(choices: list[list[tuple[str, str]]]) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(begin: str, end: str) -> Iterator[str]:
-    """The numbers of a range, as wide as its first one."""
     return (f"{number:0{len(begin)}d}" for number in range(int(begin), int(end) + 1))
 
 

@@ -36,7 +36,6 @@ def metadata(name: str) -> str:
 
 
 def has_chips(devices: Path = Path("/dev")) -> bool:
-    """Whether the kernel has TPU chips attached."""
     return any(devices.glob("accel[0-9]*")) or any(devices.glob("vfio/[0-9]*"))
 
 
@@ -46,10 +45,7 @@ def launched(
     chips: Callable[[], bool] = has_chips,
     asked: Callable[[str], str] = metadata,
 ) -> Launched | None:
-    """The rank of this host in its slice; None where there is no slice, or it is told to be alone.
-
-    Raises LauncherError where it is one of several slices, or the slice does not number its hosts.
-    """
+    """None without a slice. Raises LauncherError for one of several, or without numbered hosts."""
     hosts, source = hosts_of_slice(environment, chips=chips, asked=asked)
     if not hosts:
         return None
@@ -81,10 +77,7 @@ def hosts_of_slice(
     chips: Callable[[], bool] = has_chips,
     asked: Callable[[str], str] = metadata,
 ) -> tuple[tuple[str, ...], str]:
-    """The hosts of this one's slice, by rank, and who says so; none where it is not known.
-
-    The metadata server is `asked` where there are `chips`.
-    """
+    """And who says so; none if unknown. The metadata server is `asked` where there are `chips`."""
     name, alone = _ALONE
     if environment.get(name) == alone:
         return (), name

@@ -26,10 +26,7 @@ class NotHereError(GridError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What the options ask for. `named`: frameworks that support none of it are an error.
-
-    Frameworks that were not named drop out.
-    """
+    """What the options ask for; a `named` framework that supports none is an error."""
 
     frameworks: tuple[str, ...]
     named: bool
@@ -77,7 +74,6 @@ class Workload(ABC):
 
     @classmethod
     def around(cls, other: Workload) -> Workload:
-        """A workload of this class with the collective of `other`."""
         shared = {one.name: getattr(other, one.name) for one in fields(Workload)}
         return cls(**shared)
 
@@ -97,10 +93,7 @@ class Workload(ABC):
 
     @abstractmethod
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        """The Case of `spec` on `key`, the devices `found`.
-
-        `only` is the strategy of collectives that have just one. Raises GridError.
-        """
+        """`only` is the strategy of collectives that have just one. Raises GridError."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +137,6 @@ class _HasWorkload:
 
     @property
     def collective(self) -> str:
-        """Its name, such as ``all_reduce``."""
         return self.workload.collective
 
     @property
@@ -214,17 +206,13 @@ class CompileSpec:
 
     @property
     def id(self) -> str:
-        """The pytest id."""
         compiler = f"-{self.compiler}" if self.compiler else ""
         return f"{self.topology}{compiler}-{self.spec.id}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseKey(_HasWorkload):
-    """What names a Case on one machine, in files and in tables.
-
-    `payload_bytes` is 0 in the key that all sizes of one kind share.
-    """
+    """What names a Case in files and tables; `payload_bytes` is 0 for all sizes of a kind."""
 
     framework: str
     workload: Workload
@@ -253,10 +241,7 @@ class CaseKey(_HasWorkload):
 
     @property
     def group_name(self) -> str:
-        """The name that all sizes share, such as ``jax all_reduce (psum)``.
-
-        Usual values are left out.
-        """
+        """Such as ``jax all_reduce (psum)``; usual values are left out."""
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
         parts += [self.dtype] if self.dtype != "float32" else []
@@ -267,11 +252,7 @@ class CaseKey(_HasWorkload):
 
     @property
     def stem(self) -> str:
-        """The name of its file without the strategy, such as ``jax.all_reduce``.
-
-        A training step has a stem of its own, ``jax.dense_step.all_reduce``: its times are not
-        those of a collective.
-        """
+        """Without the strategy. A training step has its own: its times are no collective's."""
         return ".".join(filter(None, (self.framework, self.workload.word, self.collective)))
 
     @property
@@ -286,7 +267,6 @@ class CaseKey(_HasWorkload):
 
     @property
     def family(self) -> CaseKey:
-        """The key that all sizes share."""
         return replace(self, payload_bytes=0)
 
 
@@ -310,7 +290,6 @@ class Case(_HasWorkload):
 
     @property
     def key(self) -> CaseKey:
-        """The key that names it on its machine."""
         return CaseKey(
             framework=self.framework,
             workload=self.workload,
@@ -321,17 +300,14 @@ class Case(_HasWorkload):
 
     @property
     def name(self) -> str:
-        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
         return self.key.name
 
     @property
     def group_name(self) -> str:
-        """The name that all sizes share, such as ``jax all_reduce (psum)``."""
         return self.key.group_name
 
     @property
     def clock(self) -> Clock:
-        """The clock that the times are read from."""
         return self.protocol.clock
 
     @property

@@ -49,11 +49,9 @@ class Injection:
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
-        """Whether the payload of `case` is one that it is for."""
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, without_s: float, payload_bytes: int) -> float:
-        """The seconds to add to something that takes `without_s`."""
         return (
             (self.seconds or 0.0)
             + (self.seconds_per_byte or 0.0) * payload_bytes
@@ -126,16 +124,13 @@ class LaunchId:
         return ".".join([*words, *([self.member] if self.member else [])])
 
     def __str__(self) -> str:
-        """The text, in messages."""
         return self.text
 
     @property
     def again(self) -> LaunchId:
-        """The launch that replaces this one."""
         return replace(self, is_again=True)
 
     def of_member(self, role: str) -> LaunchId:
-        """The launch of one process of this group."""
         return replace(self, member=role)
 
 
@@ -247,7 +242,6 @@ class Failure:
 
     @property
     def last_line(self) -> str:
-        """The last line of its log, which usually says why a process ended."""
         return self.log.splitlines()[-1] if self.log else "nothing in its log"
 
 
@@ -261,7 +255,6 @@ class Measurement:
 
     @property
     def launches(self) -> int:
-        """The number of launches."""
         return len(self.runs) + len(self.failures)
 
 
@@ -290,7 +283,6 @@ class Compiled:
 
     @property
     def algorithm_text(self) -> str:
-        """The algorithm in words, such as ``StrategyRing, colors 2``."""
         if not self.algorithm:
             return "not published"
         words = [text if name in _NAMED else f"{name} {text}" for name, text in _sorted(self)]

@@ -45,11 +45,9 @@ class Protocol:
 
     @property
     def text(self) -> str:
-        """As in files and results."""
         return "/".join(filter(None, (self.clock.value, self.program, self.allocator)))
 
     def __str__(self) -> str:
-        """The text, in messages."""
         return self.text
 
 
@@ -104,7 +102,6 @@ class DeviceSet:
 
     @property
     def key(self) -> EnvironmentKey:
-        """The key of times in which all of them take part."""
         return EnvironmentKey(
             device_kind=self.device_kind,
             ranks=self.ranks,

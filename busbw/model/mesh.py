@@ -55,7 +55,6 @@ def _is_extent(word: str) -> bool:
 
 
 def _meant(mesh: str) -> str:
-    """What a mesh with other signs between its numbers probably means."""
     joined = re.sub("[*,:X]", "x", mesh)
     is_mesh = re.fullmatch(r"[1-9]\d{,3}(x[1-9]\d{,3})+", joined)
     return f"did you mean {joined}? " if is_mesh else ""
@@ -81,10 +80,7 @@ def names_of(axes: str) -> tuple[str, ...]:
 
 
 def check_axes(axes: str, mesh: str) -> str:
-    """`axes`, such as ``y`` or ``x,z``, as names of axes of `mesh` in order, such as ``xz``.
-
-    Raises ValueError for an axis that the mesh does not have, and for a group of one rank.
-    """
+    """Such as ``x,z`` as ``xz``. Raises ValueError for no axis of `mesh`, and groups of one."""
     extents = axes_of(mesh)
     names = [word.strip() for word in axes.split(",")]
     for name in names:
@@ -109,24 +105,17 @@ def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
 
 
 def group_size_of(mesh: str, axes: str) -> int:
-    """How many ranks a group along `axes` of `mesh` has."""
     extents = axes_of(mesh)
     return math.prod(extents[name] for name in names_of(axes))
 
 
 def parts_of(mesh: str) -> int:
-    """Into how many equal parts, one after another, the axes other than ``devices`` cut the ranks.
-
-    One for a mesh without names.
-    """
+    """Into how many equal parts in a row the axes other than ``devices`` cut the ranks."""
     return math.prod(extent for name, extent in axes_of(mesh).items() if name in NAMED_AXES[:-1])
 
 
 def check_layout(mesh: str, hosts: int, processes: int) -> None:
-    """Check that the named axes of `mesh` are the `hosts` and `processes` that there are.
-
-    On one host each process stands for a host. Raises ValueError with both numbers.
-    """
+    """On one host each process stands for a host. Raises ValueError with both numbers."""
     axes = axes_of(mesh)
     there = {"hosts": hosts if hosts > 1 else processes, "processes": processes}
     for name, count in there.items():

@@ -11,14 +11,77 @@ import datetime
 import functools
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from .case import Case, Spec, Workload
 from .launch import Compiled
 from .machine import EnvironmentKey, Protocol
 from .mesh import axes_of, names_of
+
+# What surroundings call the machine's name and the hash of our own code that measured. The history
+# has them, a baseline does not.
+HOST = "host"
+OWN_CODE = "busbw's own code"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierSession:
+    """What one session measured before today: seconds of each launch, by case.
+
+    `regressed` are the cases that it found slower, `improved` those faster.
+    `surroundings` are versions, flags, the host and the code of ours that measured. `parts` are the
+    sessions that were joined to this one, none if it is one.
+    """
+
+    began: datetime.datetime
+    times_s: Mapping[Case, tuple[float, ...]]
+    regressed: frozenset[Case] = frozenset()
+    improved: frozenset[Case] = frozenset()
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[EarlierSession, ...] = ()
+
+    def joined(self, other: EarlierSession) -> EarlierSession:
+        """As one session, which began when this one did."""
+        times_s = dict(self.times_s)
+        for case, more in other.times_s.items():
+            times_s[case] = times_s.get(case, ()) + more
+        return replace(
+            self,
+            times_s=times_s,
+            regressed=self.regressed | other.regressed,
+            improved=self.improved | other.improved,
+            parts=(*(self.parts or (self,)), other),
+        )
+
+    def changes_since(self, before: EarlierSession) -> tuple[str, ...]:
+        """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
+        return changes(before.surroundings, self.surroundings)
+
+
+def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    both = [name for name in now if name in known]
+    gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
+    return tuple(
+        f"{name} {known[name]} -> {now.get(name, 'none')}"
+        for name in both + gone
+        if known[name] != now.get(name)
+    )
+
+
+def merged(
+    sessions: Iterable[EarlierSession], apart: datetime.timedelta
+) -> tuple[EarlierSession, ...]:
+    """In the order of time; those that began less than `apart` after the first are one."""
+    found: list[EarlierSession] = []
+    for session in sorted(sessions, key=lambda one: one.began):
+        if found and session.began - found[-1].began < apart:
+            found[-1] = found[-1].joined(session)
+        else:
+            found.append(session)
+    return tuple(found)
+
 
 T = TypeVar("T")
 
@@ -88,15 +151,11 @@ class Baseline:
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """All launches of all sessions, oldest first."""
         return tuple(time_s for session in self.sessions for time_s in session.times_s)
 
     @property
     def level_s(self) -> float | None:
-        """The median over sessions of each session's median launch; None where it is `oom`.
-
-        A session counts once, however many launches it had: launches of one session are alike.
-        """
+        """Of sessions' medians: launches of one session are alike. None where it is `oom`."""
         if not self.sessions:
             return None
         return statistics.median(statistics.median(s.times_s) for s in self.sessions)
@@ -136,7 +195,6 @@ class StoredCase:
 
     @classmethod
     def of(cls, case: Case) -> StoredCase:
-        """As `case` is written."""
         return converted(cls, case, step=_step(case.workload))
 
     @property
@@ -170,7 +228,6 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: Spec) -> StoredSpec:
-        """As `spec` is written."""
         return converted(cls, spec, step=_step(spec.workload))
 
     @property
@@ -205,7 +262,6 @@ _LONGEST_MESH = 60
 
 
 def check_case(case: Case) -> None:
-    """Check that the ranks, payload, mesh and axes can be measured."""
     _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
     _check_count("ranks", case.ranks, MOST_RANKS)
     _check_mesh(case.mesh)
@@ -225,7 +281,6 @@ def _check_axes(case: Case) -> None:
 
 
 def check_key(key: EnvironmentKey) -> None:
-    """Check the counts of ranks, cores, hosts and processes, and the mesh."""
     for name in ("ranks", "hosts", "processes", "cores"):
         count = getattr(key, name)
         if count is not None:
@@ -234,7 +289,6 @@ def check_key(key: EnvironmentKey) -> None:
 
 
 def check_compiled(compiled: Compiled) -> None:
-    """Check that no count is below 0."""
     for name in ("argument", "output", "alias", "temporary", "peak"):
         count = getattr(compiled, f"{name}_bytes")
         if count < 0:
@@ -246,7 +300,6 @@ def check_compiled(compiled: Compiled) -> None:
 
 
 def check_seconds(name: str, seconds: float) -> None:
-    """Check that something can have taken so long."""
     if not LEAST_S <= seconds <= MOST_S:
         raise ValueError(f"{name}: expected {LEAST_S:g} to {MOST_S:g} seconds, got {seconds:g}")
 

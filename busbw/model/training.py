@@ -23,7 +23,6 @@ class Role:
 
     @property
     def name(self) -> str:
-        """The role in words, such as ``worker 1``."""
         return f"{self.task} {self.index}"
 
 
@@ -41,7 +40,6 @@ class Cluster:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Every process, by task and index."""
         return tuple(
             Role(task=task, index=index)
             for task, count in self.counts.items()
@@ -66,12 +64,10 @@ class ClusterMember:
 
     @property
     def count(self) -> int:
-        """How many members have the same task."""
         return len(self.addresses[self.role.task])
 
     @property
     def on_host(self) -> int:
-        """How many members of the same task are on one host."""
         return self.count // self.hosts
 
 
@@ -188,7 +184,6 @@ class TrainingRequest:
 
     @property
     def updates(self) -> Updates:
-        """What an update of the variables is made of."""
         if self.ranks == 1 and not self.servers:
             return Updates.SINGLE
         separate = self.strategy is TrainingStrategy.PARAMETER_SERVER

@@ -1,13 +1,9 @@
 """Environment variables that are recorded, each with its reason; of others only the name.
 
-Baselines are committed to git and reviewed in pull requests; results and logs are read by anybody.
-A value is recorded only if its variable is in the table below, by its exact name: it changes what
-is measured, and holds no secret, no host and no account. A variable that has a framework's prefix
-and is not in the table is recorded as set, without its value and without anything that the value
-could be guessed from: `TF_TOKEN_...` is Terraform's. A change of its value is therefore not seen,
-only whether it is set. Home directories are recorded as ``~``. What a process logs is masked.
-
-Values and text only: the environment and the home directory are arguments.
+Anybody may read baselines, results and logs: a value is recorded only if its variable is in the
+table below, by its exact name: it changes what is measured, and holds no secret, no host and no
+account. Others with a framework's prefix (`TF_TOKEN_...` is Terraform's) are recorded as set, and
+home directories as ``~``.
 """
 
 from __future__ import annotations
@@ -197,11 +193,7 @@ REPLACES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
 
 
 def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` for a process whose C library uses huge pages; glibc reads it at the start.
-
-    A page fault per 2 MiB instead of one per 4 KiB, so that an all-reduce is timed and not the
-    kernel's page allocator.
-    """
+    """Read by glibc at the start: an all-reduce is timed, and not the page allocator."""
     if has_huge_pages(environment):
         return dict(environment)
     others = environment.get(_TUNABLES, "")
@@ -209,7 +201,6 @@ def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_huge_pages(environment: Mapping[str, str]) -> bool:
-    """Whether a process that was started with `environment` uses huge pages."""
     return _HUGE_PAGES in environment.get(_TUNABLES, "")
 
 
@@ -220,10 +211,7 @@ def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:
 
 
 def masked(values: Mapping[str, str], home: str = "") -> dict[str, str]:
-    """`values` by name without those that may not be recorded, as an older version's file may have.
-
-    Values of other names, such as a version or the load, are kept.
-    """
+    """Without those that may not be recorded; other names, such as a version, are kept."""
     return {
         name: HIDDEN
         if name.startswith(PREFIXES) and name not in _KNOWN

@@ -1,7 +1,4 @@
-"""Summary, Verdict, Answer and SessionVerdict: the answers. A verdict words itself.
-
-The rules that give the answers are in `busbw.judge`.
-"""
+"""The answers; a verdict words itself. The rules that give them are in `busbw.judge`."""
 
 from __future__ import annotations
 
@@ -102,7 +99,6 @@ class CaseVerdict:
     notes: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """One line: the outcome and the reason."""
         return f"{self.outcome.value}: {self.text}"
 
 
@@ -141,7 +137,6 @@ class Verdict(CaseVerdict):
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
 
     def explain(self) -> str:
-        """The headline, and below it what is known of a failure, down to the end of its log."""
         lines, failure = [self.headline()], self.failure
         if failure is not None:
             lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
@@ -180,7 +175,6 @@ class SessionVerdict:
 
     @property
     def outcome(self) -> SessionOutcome:
-        """The word."""
         return self.outcomes[0]
 
     @property
@@ -189,7 +183,6 @@ class SessionVerdict:
         return self.outcome is not SessionOutcome.FINE
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        """That `outcome` holds, too, and `text` says why."""
         holds = {*self.outcomes, outcome} - {SessionOutcome.FINE}
         return replace(
             self,
@@ -198,7 +191,6 @@ class SessionVerdict:
         )
 
     def headline(self) -> str:
-        """All that holds, and the reasons."""
         return f"{', '.join(one.value for one in self.outcomes)}: {self.text}"
 
 
@@ -232,7 +224,6 @@ class CompiledVerdict(CaseVerdict):
     differences: tuple[Difference, ...] = ()
 
     def explain(self) -> str:
-        """The headline, both sides of what changed, and what is known of a failure."""
         lines = [self.headline(), *("    " + one.text for one in self.differences)]
         if self.failure is not None:
             lines.append(f"{self.failure.kind.value}: {self.failure.message}")

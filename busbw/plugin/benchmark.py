@@ -40,18 +40,15 @@ class _ReplayClock:
         self._now_s = 0.0
 
     def __call__(self) -> float:
-        """Now, in seconds."""
         return self._now_s
 
     def step(self) -> None:
-        """Let one sample's time pass."""
         self._now_s += next(self._samples_s)
 
 
 def replay(
     request: pytest.FixtureRequest, measurement: Measurement, known: Mapping[str, object]
 ) -> None:
-    """Pass every sample of `measurement` to pytest-benchmark, with what is `known` of the case."""
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     config, case = request.config, measurement.case
     is_off = any(config.getoption(f"benchmark_{name}", False) for name in ("skip", "disable"))
@@ -73,10 +70,7 @@ def replay(
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
-    """--benchmark-only keeps perf items: they request pytest-benchmark's fixture while they run.
-
-    It looks for the fixture's name among the parameters of the test.
-    """
+    """--benchmark-only keeps perf items, which request its fixture only while they run."""
     asked = bool(config.getoption("benchmark_only", False))
     measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
     perf = [item for item in measured if isinstance(item, pytest.Function)]
@@ -89,7 +83,6 @@ def pytest_collection_modifyitems(
 
 
 def _is_asked_for(config: pytest.Config) -> bool:
-    """Whether an option of pytest-benchmark's table is given."""
     return any(
         (config.getoption(name, usual) or usual) != usual for name, usual in _OF_TABLE.items()
     )

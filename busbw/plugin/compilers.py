@@ -26,7 +26,7 @@ from busbw import baselines, driver, hardware, writing
 from busbw.frameworks import COMPILED, FRAMEWORKS, Framework
 from busbw.model import Device, Topology
 
-from .parsing import checked, flag
+from .forms import checked, flag
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
@@ -90,10 +90,7 @@ class CompileSettings:
 def compile_settings_of(
     config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
 ) -> CompileSettings | None:
-    """What --topology and the options that go with it ask for, with the baselines in `root`.
-
-    None without --topology.
-    """
+    """None without --topology."""
     if not texts["topology"]:
         for name in _COMPILING:
             if config.getoption(name):
@@ -130,7 +127,6 @@ def _compiling(text: str) -> Framework:
 
 
 def _cache(text: str) -> Path | None:
-    """The folder, in which files can be written; None for none."""
     folder = driver.cache_folder(text)
     if folder is not None:
         writing.check_folder(folder)
@@ -138,10 +134,7 @@ def _cache(text: str) -> Path | None:
 
 
 def libtpus_of(text: str) -> tuple[Libtpu, ...]:
-    """The libtpus of ``--libtpu``: versions, and paths of libraries or of folders with one.
-
-    Raises ValueError for any other, and for ``?`` with the releases that there are.
-    """
+    """Versions, and paths of libraries or folders. Raises ValueError, for ``?`` with releases."""
     if text.strip() == "?":
         raise ValueError(_releases())
     found = tuple(_libtpu(word.strip()) for word in text.split(",") if word.strip())
@@ -197,7 +190,6 @@ def topologies_of(
 def _usual(
     devices: Sequence[Device], *, everywhere: bool, promised: Callable[[Topology], bool]
 ) -> list[Topology]:
-    """One topology of each chip."""
     absent = {} if everywhere else missing()
     chips = map(hardware.topology_of, hardware.USUAL_TOPOLOGIES)
     return [
@@ -208,7 +200,6 @@ def _usual(
 
 
 def missing() -> Mapping[Device, str]:
-    """The classes of device without an installed compiler, and how to install it."""
     folders = [Path(folder) for folder in sys.path if folder]
     return {
         device: f'no compiler for {device.value.upper()}s: pip install "busbw[compilers]"'
@@ -218,10 +209,7 @@ def missing() -> Mapping[Device, str]:
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
-    """The library of `libtpu`, downloaded with pip into the cache if it is not there yet.
-
-    Raises ValueError with pip's own words.
-    """
+    """Downloaded into the cache if it is not there. Raises ValueError with pip's own words."""
     if libtpu.library is not None:
         return libtpu.library
     if cache is None:

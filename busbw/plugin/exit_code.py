@@ -40,12 +40,10 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Look at the exit code after all hooks."""
     session.config.add_cleanup(functools.partial(_hold, session))
 
 
 def _hold(session: pytest.Session) -> None:
-    """Say why the session fails where tests or hooks of others call it a success."""
     if not runs_tests(session):
         return
     green = session.exitstatus == pytest.ExitCode.OK

@@ -1,7 +1,4 @@
-"""Collection: the options' grid as parameters, and the session's own item as the last.
-
-Asks no hardware and starts no process; reports what the selected tests cannot do.
-"""
+"""The options' grid as parameters, the session's item last; asks no hardware, starts nothing."""
 
 from __future__ import annotations
 
@@ -98,10 +95,7 @@ def _read_by(collector: pytest.Collector, name: str, obj: object) -> frozenset[s
 
 
 def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[pytest.Mark]) -> bool:
-    """Whether `name` means our fixture in a test at `node`, and no fixture or parameter of its own.
-
-    One of the same name that asks for ours, to change it, is a way to read ours.
-    """
+    """One of the same name that asks for ours, to change it, is a way to read ours."""
     if any(name in _parametrized(mark) for mark in marks):
         return False
     found = node.session._fixturemanager.getfixturedefs(name, node) or ()
@@ -114,7 +108,6 @@ def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[py
 
 
 def _parametrized(mark: pytest.Mark) -> Sequence[str]:
-    """The names that `mark` gives values to."""
     if mark.name != "parametrize":
         return ()
     names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
@@ -122,22 +115,14 @@ def _parametrized(mark: pytest.Mark) -> Sequence[str]:
 
 
 def _refused(config: pytest.Config, refused: Refused) -> list[pytest.Item]:
-    """Nothing is collected: `refused` is reported when all is collected.
-
-    Under pytest-xdist it is raised, for want of anything better.
-    """
+    """Reported when all is collected; under pytest-xdist raised, for want of anything better."""
     if under_xdist(config):
         raise pytest.UsageError(refused.error)
     return []
 
 
 def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
-    """Whether -m selects a test with `marks` because of its mark `training`.
-
-    pytest itself evaluates the expression, so that ``not (training)`` asks for none and
-    ``training or not training`` for everything. An invalid expression asks for none; pytest reports
-    what is wrong with it.
-    """
+    """By pytest itself, so that ``not (training)`` asks for none; so does an invalid one."""
     try:
         asked = Expression.compile(expression)
         if not asked.evaluate(MarkMatcher.from_markers(marks)):
@@ -154,7 +139,6 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
 
 
 def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
-    """Whether a test of training has nothing of what is asked for, though other tests may."""
     try:
         return not _of_training(settings, training)
     except GridError:
@@ -163,17 +147,12 @@ def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
 
 
 def _has_no_collective(settings: Settings) -> bool:
-    """Whether all strategies that are asked for are strategies of training."""
     known = {name for one in FRAMEWORKS.values() for name in one.strategies}
     return known.isdisjoint(settings.asked.strategies)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test that asks for a verdict gets one parameter per Spec of the grid.
-
-    An impossible grid is only noted: an error raised here would look like a broken test file.
-    Under pytest-xdist it is raised, for want of anything better.
-    """
+    """An impossible grid is only noted: an error here would look like a broken test file."""
     marks = list(metafunc.definition.iter_markers())
     there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames)
     read = {one for one in there if _is_ours(metafunc.definition, one, marks)}
@@ -254,7 +233,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
-    """What is wrong with the selection, before anything is started; empty if nothing is."""
     collected = begun(config)
     if isinstance(collected, Refused):
         return collected.error
@@ -265,7 +243,6 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
 def _unmeasurable(
     config: pytest.Config, collected: Collected, measured: Sequence[pytest.Item]
 ) -> str:
-    """Why what is selected cannot be measured or judged; empty if it can."""
     settings = collected.settings
     if collected.nothing_asked and not collected.grid:
         # Strategies can be those of collectives or of training, and of one framework alone.
@@ -287,7 +264,6 @@ def _unmeasurable(
 
 
 def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
-    """Why `injection` is impossible for one of `specs`, the selected cases; else empty."""
     # With an injection, training in groups of processes is skipped with a reason.
     able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
     sizes = sorted({spec.payload_bytes for spec in able})
@@ -304,7 +280,6 @@ def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
 
 
 def _unable(injection: Injection, spec: Spec) -> str:
-    """Why it cannot be injected into the program of `spec`; empty if it can."""
     name = injection.extra.value
     if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
         return ""

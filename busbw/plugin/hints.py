@@ -44,19 +44,13 @@ _LIKENESS = 0.8
 
 
 def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
-    """A hint by the name that it is shown with; nothing where there is none to give.
-
-    `flags` are all our options.
-    """
+    """By the name that it is shown with; nothing where there is none. `flags` are our options."""
     hints = [*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)]
     return {"busbw": "; ".join(hints)} if hints else {}
 
 
 def of_keyword(keyword: str, selected: Sequence[tuple[str, str]]) -> str:
-    """Of a payload that is part of others', as 4K is of 64K, how to name it alone; or "".
-
-    `selected` has dtype and payload of each case.
-    """
+    """Of a payload that is part of others', as 4K of 64K; `selected` has dtype and payload."""
     others = dict.fromkeys(size for _, size in selected if size != keyword)
     alone = dict.fromkeys(f"{dtype}-{keyword}" for dtype, size in selected if size == keyword)
     if not (_SIZE.fullmatch(keyword) and others and alone):
@@ -79,7 +73,6 @@ def check_paths(paths: Sequence[str]) -> None:
 
 
 def _asked(arguments: Sequence[str]) -> dict[str, str]:
-    """The values of nccl-tests' options by what they say."""
     found = {}
     for word, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         short = _SHORT.fullmatch(word)
@@ -90,7 +83,6 @@ def _asked(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
-    """Our options in place of nccl-tests'."""
     if not asked.keys() - set(_OF_OTHERS):
         return
     if asked.keys() & {"begin", "end"}:
@@ -105,7 +97,6 @@ def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
 
 
 def _size(text: str) -> str:
-    """A size as we write it, unchanged where it is none."""
     try:
         return payload_text(parse_payload(text))
     except ValueError:
@@ -113,7 +104,6 @@ def _size(text: str) -> str:
 
 
 def _nearly(arguments: Sequence[str], flags: Sequence[str]) -> Iterator[str]:
-    """What is almost one of our options."""
     for word in arguments:
         name, equals, value = word.partition("=")
         if name.startswith("--") and name not in (*flags, *_OF_NCCL_TESTS, *_OF_XDIST):

@@ -82,14 +82,12 @@ def _unread(request: pytest.FixtureRequest, done: str) -> dict[str, Any]:
 def _record(
     request: pytest.FixtureRequest, found: CaseVerdict, properties: Mapping[str, object]
 ) -> None:
-    """Pass the verdict to the hooks of reports, and its known numbers to JUnit XML."""
     request.node.stash[VERDICT] = found
     known = [(name, value) for name, value in properties.items() if value is not None]
     request.node.user_properties.extend(known)
 
 
 def _properties(verdict: Verdict) -> dict[str, object]:
-    """Every number of a verdict, by a name with the unit."""
     rated = verdict.now if verdict.spec.workload.is_bare else None
     return {
         "outcome": verdict.outcome.value,
@@ -133,7 +131,6 @@ class SessionItem(pytest.Item):
     """Fails unless the session as a whole is FINE, so that no other session is green."""
 
     def runtest(self) -> None:
-        """Read the session's verdict."""
         if under_xdist(self.config):
             pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
         judged = judged_of(self.config)
@@ -146,7 +143,6 @@ class SessionItem(pytest.Item):
             pytest.fail(found.headline(), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it stands in reports."""
         return self.path, None, "the session's verdict"
 
 
@@ -206,7 +202,6 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Category, letter and word of a perf item's call."""
     name = getattr(report, _OUTCOME, "")
     outcome = Outcome(name) if name in Outcome.__members__ else None
     if report.when != "call" or outcome not in _LETTERS:

@@ -1,7 +1,4 @@
-"""Collected → Machine: the devices that the frameworks find, each in its own worker.
-
-Also records the session's environment: commit, load, clock frequency. Decides nothing about cases.
-"""
+"""Collected → Machine: what the frameworks find, each in its worker, and the surroundings."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from busbw.model import (
 from busbw.stacks import Lock
 from busbw.workloads import Collective
 
-from .parsing import Against
+from .forms import Against
 from .session import Machine
 from .settings import Settings, how_to_get, usage_error
 
@@ -85,7 +82,6 @@ def starter_of(
     *,
     side: Side = Side.CANDIDATE,
 ) -> driver.Starter:
-    """How a worker of `framework` is started; the reference has an environment of its own."""
     ours = settings.pythons.get(framework, sys.executable)
     against = settings.against if side is Side.REFERENCE else None
     tried = settings.against.tried if settings.against and against is None else {}
@@ -117,10 +113,7 @@ def _ranks_asked(settings: Settings) -> int | None:
 
 
 def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") -> Probe:
-    """One framework's answer; without one it is a usage error.
-
-    Unless workers were cut short, or are not all of one stack.
-    """
+    """A usage error without an answer, unless workers were cut short or are not of one stack."""
     try:
         return driver.probe(starter, executor)
     except (driver.ProbeCutShort, driver.ProbesDiffer):
@@ -170,7 +163,6 @@ def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
 
 
 def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
-    """The Environment of a session on `target`, as `probes` and this process see it."""
     reached = [probe for probe in probes if probe.framework in target.sets]
     first = reached[0]
     return Environment(
@@ -222,7 +214,6 @@ def _clock_mhz(device: Device, cpuinfo: Path = Path("/proc/cpuinfo")) -> float |
 
 
 def _commit() -> str:
-    """The commit of the working directory, empty where there is none."""
     try:
         done = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"],

@@ -1,7 +1,4 @@
-"""Command line options and the ini settings of the same names: their spelling and help.
-
-They are read and checked in `settings`.
-"""
+"""Command line options and ini settings: their spelling and help; `settings` checks them."""
 
 from __future__ import annotations
 
@@ -16,15 +13,31 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 from busbw.workloads import WORKLOADS
 
-from . import grouping, hints, parsing
+from . import forms, hints
+
+# Names and titles, and which options are not in the first one.
+_GROUPS = {
+    "busbw": ("busbw: what is measured, and what is written", ""),
+    "busbw compare": (
+        "busbw: what it is compared with",
+        "time_budget fail_above inject baselines stack_cache against against_env try_env",
+    ),
+    "busbw hosts": (
+        "busbw: processes and hosts",
+        "processes ranks_per_process agents listen secret_file hosts host_python host_env "
+        "agents_wait",
+    ),
+    "busbw compile": ("busbw: compile, measure nothing", "topology libtpu compile_cache"),
+}
+
+
+def _group_of(option: str) -> str:
+    return next((name for name, (_, those) in _GROUPS.items() if option in those.split()), "busbw")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """One option with a value: ``--name`` and the ini setting ``busbw_name``.
-
-    `names` are what other programs call the accepted words.
-    """
+    """``--name`` and ini setting ``busbw_name``; `names` are others' words for accepted ones."""
 
     name: str
     help: str
@@ -194,8 +207,7 @@ OPTIONS = (
     Option(
         name="inject",
         metavar="WHAT",
-        help="try the gate, let the measured program do more: "
-        + parsing.GRAMMAR.replace("%", "%%"),
+        help="try the gate, let the measured program do more: " + forms.GRAMMAR.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
@@ -300,21 +312,18 @@ _REPEATED = (
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Every option in one of four groups; all but those that write baselines have an ini setting.
-
-    pytest shows `extra_info` below its own words about unknown options.
-    """
-    groups = {name: parser.getgroup(name, title) for name, (title, _) in grouping.GROUPS.items()}
+    """All but those that write baselines have an ini setting, too."""
+    groups = {name: parser.getgroup(name, title) for name, (title, _) in _GROUPS.items()}
     for option in OPTIONS:
         metavar = option.metavar or _one_of(option.choices)
         default = f" (default: {option.default})" if option.default else ""
-        flag = parsing.flag(option.name)
-        group = groups[grouping.group_of(option.name)]
+        flag = forms.flag(option.name)
+        group = groups[_group_of(option.name)]
         group.addoption(flag, default=None, help=option.help + default, metavar=metavar)
         parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
     for option in _REPEATED:
-        flag = parsing.flag(option.name)
-        group = groups[grouping.group_of(option.name)]
+        flag = forms.flag(option.name)
+        group = groups[_group_of(option.name)]
         group.addoption(flag, action="append", default=[], metavar=option.metavar, help=option.help)
         says = f"as {flag}, one a line"
         parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
@@ -326,7 +335,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
-    """Options without a value that say what fails."""
     groups["busbw compile"].addoption(
         "--accept-compiled-changes",
         action="store_true",
@@ -341,7 +349,6 @@ def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
 
 
 def _arguments(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
-    """What pytest was called with."""
     config = pluginmanager.get_plugin("pytestconfig")
     return tuple(map(str, config.invocation_params.args)) if config is not None else ()
 

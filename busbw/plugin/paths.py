@@ -28,7 +28,6 @@ _OF_PYTEST = {
 
 
 def stack_cache_of(text: str) -> Path:
-    """The folder of --stack-cache."""
     found = driver.cache_folder(text)
     if found is None:
         raise ValueError("--stack-cache: 'none'; accepted is a folder")
@@ -36,10 +35,7 @@ def stack_cache_of(text: str) -> Path:
 
 
 def baselines_of(config: pytest.Config, text: str) -> Path:
-    """The folder of --baselines, relative to the root directory.
-
-    The default folder need not exist yet; one that is named exists, or will be written.
-    """
+    """The default folder need not exist yet; one that is named exists, or will be written."""
     if config.getoption("baselines") == "":
         raise ValueError("--baselines: accepted is a folder")
     root = config.rootpath / (text or "baselines")
@@ -56,10 +52,7 @@ def baselines_of(config: pytest.Config, text: str) -> Path:
 
 
 def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> Path | None:
-    """The folder of --history, which may be missing; None for none, and where nothing is measured.
-
-    Baselines and history have the same folders, and files of one are none of the other.
-    """
+    """None for none, and where nothing is measured. Files of baselines are none of a history."""
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None
@@ -75,12 +68,10 @@ def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) ->
 
 
 def results_of(config: pytest.Config, text: str, root: Path) -> Path | None:
-    """The file of --results, which replaces earlier results and nothing else; None for no text."""
     return _output(config, text, root, "--results", "earlier results of busbw", report.is_results)
 
 
 def page_of(config: pytest.Config, texts: Mapping[str, str], root: Path) -> Path | None:
-    """The file of --page, which replaces an earlier page and nothing else; None for no text."""
     if not texts["page"]:
         return None
     missing = report.missing_for_pages()

@@ -1,7 +1,4 @@
-"""The reference stack: built from its lock for --against=baseline, and locked with new baselines.
-
-What a lock is, and how it is built, is in `busbw.stacks`.
-"""
+"""The reference stack, built from its lock for --against=baseline, locked with new baselines."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from busbw.model import Spec, plural, variables
 from busbw.stacks import Lock
 from busbw.workloads import Collective
 
-from .parsing import BASELINE
+from .forms import BASELINE
 from .session import Collected, Lockable, Measured
 from .settings import Settings, usage_error
 
@@ -26,10 +23,7 @@ from .settings import Settings, usage_error
 def with_stacks(
     collected: Collected, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
 ) -> Collected:
-    """`collected` with the interpreters of the locked stacks, built if they are not kept.
-
-    Raises pytest.UsageError where there is no lock, and for one that cannot be built.
-    """
+    """Raises pytest.UsageError where there is no lock, and for one that cannot be built."""
     settings = collected.settings
     against = settings.against
     if against is None or not against.is_baseline:
@@ -47,10 +41,7 @@ def with_stacks(
 
 
 def check_locked(settings: Settings, framework: str) -> None:
-    """Check that a stack of `framework` is locked for some machine, and can be built here.
-
-    Which of several locks it is, only the devices say. Raises pytest.UsageError.
-    """
+    """Which of several locks it is, only the devices say. Raises pytest.UsageError."""
     with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
         paths = stacks.paths_below(settings.baselines, framework)
         if not paths:
@@ -65,7 +56,6 @@ def check_locked(settings: Settings, framework: str) -> None:
 
 
 def _problem(settings: Settings, path: Path, framework: str, ours: str) -> str:
-    """Why the stack that is locked at `path` cannot be had here; empty if it may be."""
     try:
         stacks.check_buildable(settings.stack_cache, stacks.read(path, framework), [ours])
     except stacks.StackError as error:
@@ -74,7 +64,6 @@ def _problem(settings: Settings, path: Path, framework: str, ours: str) -> str:
 
 
 def _lock_at(path: Path, framework: str) -> Lock:
-    """The lock at `path`. Raises StackError."""
     if not path.exists():
         raise stacks.StackError(
             f"no stack is locked: there is no {path}; "
@@ -84,16 +73,12 @@ def _lock_at(path: Path, framework: str) -> Lock:
 
 
 def lock_path(settings: Settings, target: Target, framework: str) -> Path:
-    """Where the lock of `framework` is: beside the baselines of its collectives."""
     key = target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
     return stacks.path_of(settings.baselines, key, framework)
 
 
 def lockable(collected: Collected, frameworks: Sequence[str]) -> dict[str, Lockable]:
-    """What can be locked if it is accepted, by framework; nothing where nothing will be.
-
-    Raises pytest.UsageError as `lockable_of` does.
-    """
+    """Nothing where nothing will be locked. Raises pytest.UsageError as `lockable_of` does."""
     known = collected.lockable
     found = {
         name: known[name] if name in known else lockable_of(collected.settings, name)

@@ -35,10 +35,7 @@ from .settings import Settings
 def levels_at(
     settings: Settings, keys: Iterable[EnvironmentKey], device: Device
 ) -> dict[EnvironmentKey, Levels]:
-    """The levels of every machine of `keys` with baselines, whatever is measured today.
-
-    Raises BaselineError, HistoryError and OSError for files that cannot be read.
-    """
+    """Raises BaselineError, HistoryError and OSError for files that cannot be read."""
     found = {
         key: judge.levels_of(_known(settings, key), judge.POLICIES[device])
         for key in dict.fromkeys(keys)
@@ -78,7 +75,6 @@ def _since(
 
 
 def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
-    """The limits of what was measured, by machine."""
     policy = judge.POLICIES[measured.resolved.machine.target.device]
     return {
         key: measured.resolved.levels[key].tonight(times_s, policy)
@@ -87,7 +83,6 @@ def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
 
 
 def times_of(measured: Measured) -> dict[EnvironmentKey, dict[Case, tuple[float, ...]]]:
-    """Today's launches in seconds, of cases whose machine has levels."""
     found: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     for (key, _), times_s in _times_s(measured, measured.measurements).items():
         if key in measured.resolved.levels:
@@ -109,7 +104,6 @@ def _times_s(
 
 
 def level_key(job: TimedJob) -> LevelKey:
-    """Where the levels of `job` are found."""
     return job.key, job.case.framework
 
 
@@ -188,12 +182,10 @@ def stack_changes(measured: Measured) -> tuple[str, ...]:
 
 
 def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
-    """Every option of a stack, ``none`` where it is not set."""
     return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
 
 
 def machine_answers(measured: Measured) -> tuple[Answer, ...]:
-    """What the locked reference stacks say of the machine; nothing without them."""
     resolved = measured.resolved
     found = _times_s(measured, measured.references) if resolved.nights else {}
     policy = judge.POLICIES[resolved.machine.target.device]

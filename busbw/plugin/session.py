@@ -42,8 +42,8 @@ from busbw.model import (
 from busbw.stacks import Distribution, Installed
 
 from . import hints
+from .forms import updates_of
 from .options import OPTIONS, UPDATES
-from .parsing import updates_of
 from .settings import Settings, settings_of, usage_error
 
 # Levels are of one framework on one machine.
@@ -87,7 +87,6 @@ class Collected:
 
     @property
     def date(self) -> str:
-        """The day on which it began, UTC."""
         return self.began.date().isoformat()
 
 
@@ -101,7 +100,6 @@ class Machine:
 
     @property
     def process_hosts(self) -> tuple[str, ...]:
-        """The names of the hosts of a group's processes."""
         return next((one.hosts for one in self.probes if one.hosts), ())
 
 
@@ -145,21 +143,16 @@ class Resolved:
 
     @property
     def settings(self) -> Settings:
-        """What the user asked for."""
         return self.collected.settings
 
     @property
     def paired(self) -> bool:
-        """Whether two stacks are compared with each other."""
         return self.settings.against is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What has been measured so far; `references` are those of the other stack, if there is one.
-
-    `lost` names a member of the session that is gone for good, which ended it.
-    """
+    """So far; `references` are of the other stack. `lost` names who is gone, which ended it."""
 
     resolved: Resolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
@@ -193,7 +186,6 @@ class CompileResolved:
 
     @property
     def settings(self) -> Settings:
-        """What the user asked for."""
         return self.collected.settings
 
 
@@ -209,10 +201,7 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """Verdicts on what was `observed`; None: the probe was cut short.
-
-    `moved` are the cases whose level is not the accepted one any more.
-    """
+    """`observed` is None where the probe was cut short; `moved` cases left their level."""
 
     collected: Collected
     session: SessionVerdict
@@ -225,7 +214,6 @@ class Judged:
 
     @property
     def settings(self) -> Settings:
-        """What the user asked for."""
         return self.collected.settings
 
 
@@ -252,14 +240,12 @@ TOLD = "busbw_told"
 
 
 def collected_of(config: pytest.Config) -> Collected:
-    """What the options ask for, which is the session's value during collection."""
     found = config.stash[SESSION]
     assert isinstance(found, Collected)
     return found
 
 
 def judged_of(config: pytest.Config) -> Judged | None:
-    """The verdicts; None before there are any."""
     found = config.stash.get(SESSION, None)
     if isinstance(found, Written):
         return found.judged
@@ -270,10 +256,7 @@ VERDICT = pytest.StashKey[Verdict | CompiledVerdict | SessionVerdict]()
 
 
 def begun(config: pytest.Config) -> Refused | Collected:
-    """What the options ask for, read when the first test is collected that reads a verdict.
-
-    A session of other tests alone is left as it is, whatever is wrong with options or ini file.
-    """
+    """A session without tests of ours is left as it is, whatever is wrong with its options."""
     if SESSION not in config.stash:
         try:
             config.stash[SESSION] = Collected(settings=settings_of(config))
@@ -309,12 +292,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def under_xdist(config: pytest.Config) -> bool:
-    """Whether this process runs tests for pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
 def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
-    """The spec whose verdict a perf item reads; None for any other item."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     found = parameters.get("busbw_verdict", parameters.get("busbw_compiled"))
     return found if isinstance(found, (Spec, CompileSpec)) else None

@@ -34,8 +34,7 @@ from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
-from .options import OPTIONS, UPDATES, Option
-from .parsing import (
+from .forms import (
     Against,
     against_of,
     checked,
@@ -49,6 +48,7 @@ from .parsing import (
     whole,
     words_of,
 )
+from .options import OPTIONS, UPDATES, Option
 from .paths import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
 
 _LAUNCHES = 3
@@ -101,7 +101,6 @@ class Settings:
 
     @property
     def writes_baselines(self) -> bool:
-        """Whether baselines are written at the end, if the session deserves it."""
         return bool(self.update_baselines or self.rebase or self.prune_baselines)
 
 
@@ -203,7 +202,6 @@ def _text(config: pytest.Config, option: Option) -> str:
 
 
 def _words(name: str, texts: Mapping[str, str], accepted: Sequence[str]) -> tuple[str, ...]:
-    """A comma list of the option `name`."""
     (option,) = (option for option in OPTIONS if option.name == name)
     return words_of(name, texts[name], accepted, option.names)
 
@@ -245,10 +243,7 @@ def _step_payloads(text: str) -> tuple[int, ...]:
 
 
 def _ranks(texts: Mapping[str, str], processes: int) -> int | None:
-    """How many there are together; None for all that are there.
-
-    Of several processes as many as a mesh has, if nothing else is said.
-    """
+    """None for all that are there; of several processes as many as a mesh has by default."""
     text, each = texts["ranks"], texts["ranks_per_process"]
     if each and processes == 1:
         raise ValueError("--ranks-per-process: there are no --processes whose ranks they could be")
@@ -321,16 +316,12 @@ def _frameworks(
 
 
 def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ...]:
-    """The usual frameworks not `there` that have baselines, of any machine, below `root`.
-
-    None of them if an option selects frameworks or a comparison without baselines (`others`).
-    """
+    """Those of any machine below `root`; none where options select frameworks (`others`)."""
     stored = frozenset() if others else baselines.frameworks_below(root)
     return tuple(name for name in USUAL if name in stored and name not in there)
 
 
 def how_to_get(framework: str) -> str:
-    """How to install a missing framework."""
     return (
         f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
         f"--python={framework}=PATH"
@@ -375,7 +366,6 @@ def _accept_regression(config: pytest.Config) -> str:
 
 
 def _reason(config: pytest.Config, name: str) -> str:
-    """The reason that the user gives, for the history in the files; empty without the option."""
     given = config.getoption(name)
     if given is not None and not given.strip():
         raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")

@@ -41,7 +41,6 @@ QUIET_STEP_S = 10.0
 def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
-    """What will be measured, if anything is; the device is not known before the probe."""
     specs = [spec for spec in map(spec_of, items) if spec is not None]
     timed = [spec.spec if isinstance(spec, CompileSpec) else spec for spec in specs]
     named = [(spec.dtype, payload_text(spec.payload_bytes)) for spec in timed]
@@ -67,7 +66,6 @@ def _header(config: pytest.Config) -> str:
 
 
 def _compile_header(asked: CompileSettings, payloads: int) -> str:
-    """The topologies, and what is left out of `all` because its compiler is not installed."""
     names = ", ".join(one.name for one in asked.topologies)
     devices = {device for family in asked.families for device in FAMILIES[family]}
     absent = {} if asked.libtpus else missing()
@@ -88,7 +86,6 @@ class Display:
         self._open = False
 
     def line(self, text: str) -> None:
-        """A line of its own."""
         if self._reporter is not None:
             self._reporter.ensure_newline()
             for part in _broken(text, _width(self._reporter)):
@@ -96,7 +93,6 @@ class Display:
             self._reporter.flush()
 
     def header(self, resolved: Resolved) -> None:
-        """Device, ranks, versions and where the baselines are."""
         settings, environment = resolved.settings, resolved.environment
         header = report.header_lines(
             environment,
@@ -120,7 +116,6 @@ class Display:
         self.line(text)
 
     def progress(self, progress: Progress) -> None:
-        """Which pass, which case, how long to go."""
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
         number = f"busbw: pass {progress.pass_number}/{progress.passes}"
@@ -136,14 +131,12 @@ class Display:
         return self._reporter is not None and bool(self._reporter.isatty)
 
     def _overwrite(self, text: str) -> None:
-        """Show `text`, as much of it as one line holds, in place of the progress line."""
         if self._reporter is not None:
             width = shutil.get_terminal_size().columns - 1
             self._reporter.rewrite(text[:width], erase=True)
             self._open = True
 
     def compilers(self, compilers: Sequence[Compiler]) -> None:
-        """Which compilers there are, and for what."""
         for text in report.compiler_lines(compilers):
             self.line(text)
 
@@ -157,7 +150,6 @@ class Display:
             self.line(text)
 
     def done(self, what: str, seconds: float) -> None:
-        """Close the progress line, and say how long it took."""
         self.say(f"busbw: {what} {seconds:.0f} s")
 
     def _close(self) -> None:
@@ -195,7 +187,6 @@ class _Section:
         self._width = _width(reporter)
 
     def write(self, found: Measured | Programs | Judged | Written) -> None:
-        """Tables, notes, what is known of failures, what was written, and the answer."""
         written = found if isinstance(found, Written) else None
         judged = found.judged if isinstance(found, Written) else found
         self._reporter.ensure_newline()
@@ -218,7 +209,6 @@ class _Section:
     def _write_verdicts(
         self, judged: Measured | Programs | Judged
     ) -> Sequence[Verdict | CompiledVerdict]:
-        """The tables of all verdicts that there are; the verdicts."""
         observed = judged.observed if isinstance(judged, Judged) else judged
         if isinstance(observed, Measured):
             verdicts, tables = _timed_tables(judged, observed, verbose=self._verbose)

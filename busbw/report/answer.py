@@ -42,10 +42,7 @@ _MOST_CHARACTERS = 750
 
 
 def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> list[TextLine]:
-    """A line for each outcome and kind of failed case, worst first; then that of the session.
-
-    Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``.
-    """
+    """Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``; last the session's."""
     labels = _Labels(verdicts)
     failed = sorted((one for one in verdicts if one.failed), key=_gravity)
     groups = [
@@ -62,10 +59,7 @@ def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> lis
 
 
 def failure_lines(verdicts: Sequence[AnyVerdict]) -> list[str]:
-    """What is known of each failure beyond its reason, such as the end of the worker's log.
-
-    Cases that failed alike share one account.
-    """
+    """Beyond its reason, such as the end of a log; cases that failed alike share one account."""
     accounts: dict[tuple[str, ...], list[str]] = {}
     for one in verdicts:
         _, *account = one.explain().splitlines()
@@ -79,7 +73,6 @@ def failure_lines(verdicts: Sequence[AnyVerdict]) -> list[str]:
 
 
 def _spec(verdict: AnyVerdict) -> Spec:
-    """What was asked for, of whatever kind of case."""
     return verdict.spec.spec if isinstance(verdict, CompiledVerdict) else verdict.spec
 
 

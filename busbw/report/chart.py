@@ -62,21 +62,17 @@ class Axis:
 
     @property
     def heading(self) -> str:
-        """The name with its unit."""
         return f"{self.name} ({self.unit})" if self.unit and not self.is_payload else self.name
 
     @property
     def is_payload(self) -> bool:
-        """Whether its values are sizes in bytes."""
         return self.unit == "bytes"
 
     @property
     def is_log(self) -> bool:
-        """Whether only values above 0 have a position."""
         return self.scale in (Scale.LOG2, Scale.LOG10)
 
     def text(self, value: object) -> str:
-        """A value without its unit."""
         if isinstance(value, datetime):
             return moment_text(value)
         if isinstance(value, int | float):
@@ -125,10 +121,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """Everything that a picture shows. `description` says it to those who do not see it.
-
-    Raises ValueError for what cannot be drawn.
-    """
+    """`description` is for those who do not see it. Raises ValueError for what cannot be drawn."""
 
     title: str
     x: Axis
@@ -155,19 +148,16 @@ class Chart:
 
     @property
     def parts(self) -> list[Series | Band]:
-        """What has points along x."""
         return [*self.series, *self.bands]
 
     @property
     def all_x(self) -> list[Position]:
-        """Every position along x that something has, in the order of the parts."""
         drawn = [point[0] for one in self.parts for point in one.points]
         vertical = [one.at for one in self.rules if one.direction is Direction.VERTICAL]
         return [*drawn, *(one.x for one in self.marks), *vertical]
 
     @property
     def all_y(self) -> list[Position]:
-        """Every position along y that something has, in the order of the parts."""
         drawn = [y for one in self.series for _, y in one.points]
         drawn += [end for one in self.bands for _, *ends in one.points for end in ends]
         horizontal = [one.at for one in self.rules if one.direction is Direction.HORIZONTAL]
@@ -175,7 +165,6 @@ class Chart:
 
 
 def _check(axis: Axis, value: Position) -> None:
-    """Raise ValueError for a value that has no position on the axis."""
     wanted: tuple[type, ...] = (int, float)
     if axis.scale is Scale.CATEGORY:
         wanted = (str,)
@@ -247,7 +236,6 @@ def _number(x: Position) -> float:
 
 
 def _notes(chart: Chart, x: Position) -> list[str]:
-    """What is marked at x and is in no cell."""
     return [
         f"{one.label}: {one.series}" if one.series else one.label
         for one in chart.marks

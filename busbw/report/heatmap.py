@@ -1,7 +1,4 @@
-"""A heat map as a value: a row for each case, a column for each night, a ratio in each cell.
-
-What is shown is decided where a heat map is made, how it looks in `drawing`; no colour may enter.
-"""
+"""A heat map as a value: what is shown; how it looks is `drawing`'s, and no colour may enter."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from .chart import Chart, chart_table
 from .table import Column, Row, Table, TextLine
 
 # A table has as many columns at most: nights, weeks, or months.
@@ -94,10 +92,7 @@ def _check(row: HeatmapRow, columns: int) -> None:
 
 
 def heatmap_table(heatmap: Heatmap) -> Table:
-    """Its values: a row for each case, a column for each night, or with the medians of months.
-
-    Where there is no ratio in a month, the most usual reason; what begins is below a row.
-    """
+    """Without a ratio in a month, the most usual reason; what begins is below a row."""
     periods = _periods(heatmap.columns)
     columns = [Column("case", "case", fits=True, left=True)]
     columns += [
@@ -134,7 +129,6 @@ def _middle(cells: Sequence[HeatmapCell]) -> HeatmapCell | None:
 
 
 def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
-    """Nights, days, months or years, whichever are few; and the columns of each."""
     if len(columns) <= _MOST_PERIODS:
         return [(f"{one:%Y-%m-%d}", slice(at, at + 1)) for at, one in enumerate(columns)]
     names: Sequence[Callable[[datetime], str]] = (
@@ -151,3 +145,10 @@ def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
         if len(found) <= _MOST_PERIODS:
             break
     return found
+
+
+Picture: TypeAlias = "Chart | Heatmap"
+
+
+def table_of(picture: Picture) -> Table:
+    return heatmap_table(picture) if isinstance(picture, Heatmap) else chart_table(picture)

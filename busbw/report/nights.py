@@ -40,7 +40,6 @@ class CaseNight:
 
     @property
     def time_s(self) -> float | None:
-        """The median over the launches."""
         return statistics.median(self.times_s) if self.times_s else None
 
 
@@ -73,7 +72,6 @@ class LevelChange:
 
     @property
     def ratio(self) -> float:
-        """The new level over the one before."""
         return math.exp(self.log_ratio)
 
     @property
@@ -85,7 +83,6 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        """With over how many nights, what changed there, and why it is accepted."""
         there = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
         return f"{self.text} ({plural(self.nights, 'night')}); changed there: {there}{accepted}"
@@ -142,7 +139,6 @@ class CaseNights:
 
     @property
     def newest_s(self) -> float | None:
-        """The time of the newest night that has one."""
         return next(reversed(self.times_s.values()), None)
 
 
@@ -163,10 +159,7 @@ class SeriesNights:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineNights:
-    """The history of one machine: its folder, its nights, oldest first, and its series.
-
-    `notes` say what is wrong with the end of its files.
-    """
+    """The history of one machine, oldest first; `notes` say what is wrong with its files' ends."""
 
     folder: str
     nights: tuple[Night, ...]
@@ -175,16 +168,13 @@ class MachineNights:
 
     @property
     def cases(self) -> tuple[CaseNights, ...]:
-        """Those of all series."""
         return tuple(case for one in self.series for case in one.cases)
 
     def series_of(self, case: CaseNights) -> SeriesNights:
-        """The series that the case is in."""
         return next(one for one in self.series if one.name == case.series)
 
 
 def level_of(times_s: Sequence[tuple[int, float]]) -> Level:
-    """The level of times by the positions of their nights; of one at least."""
     return Level(
         first=times_s[0][0],
         last=times_s[-1][0],

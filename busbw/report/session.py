@@ -1,7 +1,4 @@
-"""The report of a session: its header, its tables in order, its curves, what was written.
-
-Takes figures that were measured and fitted elsewhere; fits nothing and judges nothing.
-"""
+"""The report of a session, of figures from elsewhere; fits nothing and judges nothing."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ def header_lines(
     *,
     verbose: bool = False,
 ) -> Sequence[str]:
-    """A few lines, each beginning with its subject. Without `baselines` no folder is named.
-
-    `verbose` adds why each device that was looked for is not there, as the frameworks say it.
-    """
+    """Without `baselines` no folder is named; `verbose` says why each device is not there."""
     key = environment.key
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores), " if environment.device is Device.CPU else "), "
@@ -91,7 +85,6 @@ def _is_virtual(environment: Environment) -> bool:
 
 
 def _shown(path: Path) -> str:
-    """Relative to the working directory where it is inside of that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -99,10 +92,7 @@ def _shown(path: Path) -> str:
 def reference_lines(
     probes: Sequence[Probe], flags: Mapping[str, str], home: str = ""
 ) -> Sequence[str]:
-    """The other stack's versions, where each framework was loaded from, and other flags than ours.
-
-    ``~`` stands for homes.
-    """
+    """Where each framework was loaded from, and other flags than ours; ``~`` stands for homes."""
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
@@ -112,19 +102,16 @@ def reference_lines(
 
 
 def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
-    """Options of the stack that differ."""
     for name in sorted(variables.STACK & (theirs.keys() | ours.keys())):
         if theirs.get(name) != ours.get(name):
             yield f"{name}={theirs[name]}" if name in theirs else f"without {name}"
 
 
 def versions_text(versions: Mapping[str, str]) -> str:
-    """Such as ``jax 0.10.2, jaxlib 0.10.2``."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
-    """Each compiler once with its topologies, and those for which there is none."""
     there = [one for one in compilers if not one.missing]
     lines = []
     by_release = operator.attrgetter("release")
@@ -143,7 +130,6 @@ def session_tables(
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """The verdicts, then training of each kind, then curves; no empty table."""
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *step_tables(verdicts, measured),
@@ -234,7 +220,6 @@ class CurveGroup:
 
 
 def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
-    """A row for each group; no table without groups."""
     rows = rows_of({"group": group.name, "curve": _figures(group)} for group in groups)
     table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
     return [table] if rows else []
@@ -261,7 +246,6 @@ def _latency_text(curve: CurveFigures) -> str:
 def compiled_change_lines(
     changes: Sequence[tuple[str, CompiledBaseline | None, CompiledBaseline]],
 ) -> list[str]:
-    """What was written, before and after, by file."""
     lines = []
     for path, group in itertools.groupby(changes, key=lambda change: change[0]):
         lines.append(f"wrote {path}")

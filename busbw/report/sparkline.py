@@ -23,10 +23,7 @@ _RANGE = 1.10
 
 
 def sparkline(case: CaseNights) -> str:
-    """The times of a case over all nights of its machine; empty without a time.
-
-    A line, broken where there are no times, and dots where its level changed.
-    """
+    """Empty without a time; broken where there are none, with dots where the level changed."""
     times_s = case.times_s
     if not times_s:
         return ""
@@ -54,7 +51,6 @@ class _Sparkline:
 
     @classmethod
     def of(cls, times_s: Mapping[int, float], nights: int) -> _Sparkline:
-        """Of times by the positions of their nights."""
         bins = min(_MOST, nights)
         found: dict[int, list[float]] = {}
         for night, time_s in times_s.items():
@@ -66,7 +62,6 @@ class _Sparkline:
 
     @property
     def line(self) -> str:
-        """A path through the middles; bins without one break it."""
         runs = groupby(enumerate(self.middles), lambda pair: pair[1] - pair[0])
         return "".join(self._run([at for _, at in those]) for _, those in runs)
 
@@ -76,11 +71,9 @@ class _Sparkline:
         return f"M{points[0][0]},{points[0][1]}" + (f"l{' '.join(steps)}" if points[1:] else "h0")
 
     def bin_of(self, night: int) -> int:
-        """Where along the line a night is."""
         return night * self.bins // self.nights
 
     def x(self, at: int) -> int:
-        """Of a bin, in units."""
         return round(_MARGIN + (at + 0.5) / self.bins * (_WIDTH - 2 * _MARGIN))
 
     def y(self, time_s: float) -> int:
@@ -91,7 +84,6 @@ class _Sparkline:
 
 
 def _path(d: str, role: str, thick: int) -> str:
-    """A path in the colour of a role, by its class too; nothing for an empty one."""
     colour = LIGHT.roles[role]
     look = f'class="stroke-{role}" stroke="{colour}" stroke-width="{thick}"'
     return f'<path {look} d="{d}"/>' if d else ""

@@ -41,7 +41,6 @@ class Column:
     gap: int = 1
 
     def aligned(self, cell: str, width: int) -> str:
-        """A cell padded with spaces to `width`."""
         return cell.ljust(width) if self.left else cell.rjust(width)
 
 
@@ -67,7 +66,6 @@ class Table:
     indent: int = 0
 
     def cells(self, row: Row) -> list[str]:
-        """The values of a row as text."""
         return [
             self.missing if row.values[column.id] is None else column.text(row.values[column.id])
             for column in self.columns
@@ -75,7 +73,6 @@ class Table:
 
 
 def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
-    """Rows without markup and notes."""
     return tuple(map(Row, values))
 
 
@@ -86,12 +83,10 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def attributes(value: object | None, *names: str) -> dict[str, object]:
-    """Attributes of a value by their names, for columns with such ids; without a value None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
 def explained(tables: Sequence[Table], notes: tuple[str, ...]) -> list[Table]:
-    """The tables with notes below the last of them; without tables no notes."""
     return [*tables[:-1], replace(tables[-1], notes=notes)] if tables else []
 
 
@@ -102,7 +97,6 @@ def span_text(payloads: Sequence[int]) -> str:
 
 
 def percent_text(share: float) -> str:
-    """A share in whole per cent, without the unit."""
     return f"{100 * share:.0f}"
 
 

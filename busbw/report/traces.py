@@ -81,7 +81,6 @@ class Problem:
 
 
 def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> list[str]:
-    """A table for each kind of collective; `missing` is shown where a slice lacks a payload."""
     lines: list[str] = []
     for collective in dict.fromkeys(cell.collective for cell in cells):
         of_kind = [cell for cell in cells if cell.collective == collective]
@@ -90,7 +89,6 @@ def trace_lines(cells: Sequence[TraceCell], *, rate: str, missing: str = "") -> 
 
 
 def _table(cells: Sequence[TraceCell], rate: str, missing: str) -> Table:
-    """A row for each payload, a column for each slice."""
     collective = cells[0].collective
     slices = sorted({cell.slice for cell in cells}, key=_natural)
     found = {(cell.payload_bytes, cell.slice): cell.gb_per_s(rate) for cell in cells}
@@ -120,7 +118,6 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _note(name: str, cells: Sequence[TraceCell]) -> str:
-    """What the column of a slice is based on."""
     column = [cell for cell in cells if cell.slice == name]
     devices = _range([len(cell.devices) for cell in column], "device")
     ranks = _range([cell.ranks for cell in column], "rank")
@@ -135,7 +132,6 @@ def _note(name: str, cells: Sequence[TraceCell]) -> str:
 
 
 def _times_text(times_s: Sequence[float]) -> str:
-    """From the shortest to the longest."""
     return " to ".join(dict.fromkeys(seconds_text(end(times_s)) for end in (min, max)))
 
 
@@ -156,7 +152,6 @@ def trace_document(
     warnings: Sequence[str],
     unknown: Sequence[Unknown] = (),
 ) -> dict[str, object]:
-    """Everything, each iteration included: plain dicts, lists, strings and numbers."""
     return {
         "schema_version": TRACE_SCHEMA,
         "cells": [_cell(cell) for cell in cells],

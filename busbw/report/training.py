@@ -69,7 +69,6 @@ def _timed(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) ->
 
 
 def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[Table]:
-    """A table for each kind of step, with a row for each payload; without steps none."""
     timed, tables = _timed(verdicts, measured), []
     alone_s = {case.key: median_s for case, median_s, _ in timed if case.workload.is_bare}
     steps = [one for one in timed if isinstance(one[0].workload, DenseStep)]
@@ -100,7 +99,6 @@ def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str
 
 
 def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
-    """What training under a strategy gave, medians over launches; empty without launches."""
     if not runs:
         return {}
     later_s = [epoch_s for run in runs for epoch_s in run.epochs_s[1:]]
@@ -114,7 +112,6 @@ def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
 def strategy_tables(
     verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]
 ) -> list[Table]:
-    """A table for each framework, with a row for each strategy; none without strategies."""
     found: dict[str, list[tuple[Case, float, list[TrainingRun]]]] = {}
     for case, step_s, launches in _timed(verdicts, measured):
         runs = [run.training for run in launches if run.training is not None]

@@ -118,7 +118,6 @@ def verdict_tables(
 
 
 def legend(verdicts: Sequence[Verdict]) -> list[str]:
-    """What the columns and marks of the tables mean that need it; nothing without a time."""
     if not any(verdict.now for verdict in verdicts):
         return []
     lines = ["range: from the least to the greatest launch, relative to the time"]
@@ -156,7 +155,6 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
 
 
 def _values(verdict: Verdict) -> dict[str, object]:
-    """Times, and rates of bare collectives."""
     spec = verdict.spec
     rated = verdict.now if spec.workload.is_bare else None
     return {
@@ -179,7 +177,6 @@ def _marks(verdict: Verdict) -> str:
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
-    """The ceilings of a group, with their payloads if there are several."""
     found = [v for v in group if v.ceiling is not None]
     several = len({v.ceiling for v in found}) > 1
     notes = []
@@ -199,7 +196,6 @@ def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
 
 
 def _source_notes(group: Sequence[Verdict]) -> list[str]:
-    """Where the published figures of a group come from, once."""
     sources = {verdict.reference.source for verdict in group if verdict.reference}
     return [f"published figures, by another method: {one}" for one in sorted(sources)]
 
@@ -230,7 +226,6 @@ def _reference_text(reference: Reference) -> str:
 
 
 def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
-    """A table for each topology and compiler; below each case what changed, both sides."""
     return [
         Table(
             title=TextLine(name, _BOLD),

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from busbw import locks, writing
 
-from . import program, wheels
-from .interpreter import installed
+from . import wheels
+from .interpreter import installed, output
 from .lock import Lock, StackError
 
 _MARK = "complete"
@@ -38,17 +38,14 @@ class Built:
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
         return str(self.folder / "venv" / "bin" / "python")
 
 
 def folder_of(cache: Path) -> Path:
-    """Where environments are kept in `cache`."""
     return cache / "stacks"
 
 
 def all_built(cache: Path) -> tuple[Built, ...]:
-    """What is there, by digest."""
     found = sorted(one for one in folder_of(cache).glob("*") if one.is_dir())
     return tuple(_built(one) for one in found)
 
@@ -74,10 +71,7 @@ def _files_hash(venv: Path) -> str:
 
 
 def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIMEOUT_S) -> Built:
-    """The environment of `lock`, built unless it is kept, with the first of `pythons` that fits.
-
-    Raises StackError with what is wrong and what to do; nothing else is built in its place.
-    """
+    """Raises StackError with what is wrong and what to do; nothing else is built in its place."""
     folder = folder_of(cache) / lock.digest
     found = _built(folder)
     if not found.is_torn:
@@ -128,7 +122,6 @@ def _clear(folder: Path) -> None:
 
 
 def _fitting(lock: Lock, pythons: Sequence[str]) -> str:
-    """An interpreter of the lock's Python and platform."""
     there, advice = [], ""
     for python in dict.fromkeys([*pythons, *_named(lock)]):
         with contextlib.suppress(StackError):
@@ -155,7 +148,7 @@ def _named(lock: Lock) -> list[str]:
     if uv:
         asked = [*uv, "python", "find", "--no-project", lock.minor]
         with contextlib.suppress(StackError):
-            said = program.output(asked, problem="uv finds none", timeout_s=_TIMEOUT_S)
+            said = output(asked, problem="uv finds none", timeout_s=_TIMEOUT_S)
             found.append(said.strip())
     return [one for one in found if one]
 
@@ -181,7 +174,7 @@ def _install(folder: Path, lock: Lock, python: str, paths: Sequence[Path]) -> No
 
 def _run(name: str, command: Sequence[str]) -> None:
     problem = f"{name} could not build the reference"
-    program.output(command, problem=problem, timeout_s=_TIMEOUT_S)
+    output(command, problem=problem, timeout_s=_TIMEOUT_S)
 
 
 def uv_command() -> list[str]:
@@ -192,10 +185,7 @@ def uv_command() -> list[str]:
 
 
 def prune(cache: Path, kept: Collection[Lock], wait_s: float = 0.0) -> tuple[Path, ...]:
-    """Remove torn environments, and environments and wheels of none of the locks; what is gone.
-
-    One that is being built is left alone. Raises StackError for what cannot be removed.
-    """
+    """What is being built is left alone. Raises StackError for what cannot be removed."""
     digests = {lock.digest for lock in kept}
     needed = {package.sha256 for lock in kept for package in lock.packages}
     gone = [one.folder for one in all_built(cache) if one.is_torn or one.digest not in digests]

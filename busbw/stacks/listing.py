@@ -22,10 +22,7 @@ _OF_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cach
 
 
 def record_hash(record: str) -> str:
-    """A hash of what a RECORD says of the files below the package folder.
-
-    The RECORD of a wheel and that of its installed files have the same hash.
-    """
+    """The same for the RECORD of a wheel and for that of its installed files."""
     rows = [row for row in csv.reader(record.splitlines()) if len(row) == 3]
     moves = ".data/" in record
     found = [(_installed(path) if moves else path, sha, size) for path, sha, size in rows]
@@ -77,7 +74,6 @@ def _distribution(
 
 
 def main() -> None:
-    """Print the document."""
     json.dump(
         {
             "implementation": platform.python_implementation(),

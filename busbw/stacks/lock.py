@@ -83,7 +83,6 @@ class Lock:
 
     @property
     def text(self) -> str:
-        """The content of its file."""
         document = wire.to_json(self)
         lines = ",\n".join(f"  {json.dumps(one)}" for one in document.pop("packages"))
         head = json.dumps(document, indent=1).removesuffix("\n}")
@@ -91,12 +90,10 @@ class Lock:
 
 
 def path_of(root: Path, key: EnvironmentKey, framework: str) -> Path:
-    """Where the lock of `framework` is, beside its baselines on `key` below `root`."""
     return root / key.folder / f"{framework}{SUFFIX}"
 
 
 def paths_below(root: Path, framework: str) -> tuple[Path, ...]:
-    """The locks of `framework` for all machines below `root`."""
     return tuple(sorted(root.glob(f"*/*/{framework}{SUFFIX}")))
 
 

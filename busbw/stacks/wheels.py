@@ -25,8 +25,7 @@ from packaging.utils import canonicalize_name
 
 from busbw import locks, wire, writing
 
-from . import program
-from .interpreter import Distribution
+from .interpreter import Distribution, output
 from .listing import record_hash
 from .lock import Lock, Package, StackError
 
@@ -36,20 +35,15 @@ _WHEELS_ONLY = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check
 
 
 def folder_of(cache: Path) -> Path:
-    """Where wheels are kept in `cache`: a folder named by the hash for each."""
     return cache / "wheels"
 
 
 def path_of(cache: Path, package: Package) -> Path:
-    """Where the wheel of `package` is kept."""
     return folder_of(cache) / package.sha256 / package.wheel
 
 
 def packages_of(stack: Sequence[Distribution], python: str) -> tuple[Package, ...]:
-    """The wheels that the index has of `stack` for `python`. Raises StackError where it has none.
-
-    Little is fetched for it: the index says the hashes.
-    """
+    """Raises StackError where the index has none. Little is fetched: the index says the hashes."""
     with tempfile.TemporaryDirectory(prefix="busbw-lock.") as name:
         wanted, report = Path(name, "requirements.txt"), Path(name, "report.json")
         wanted.write_text("".join(f"{one.name}=={one.version}\n" for one in stack))
@@ -161,7 +155,7 @@ def _keep(new: Path, kept: Path, package: Package) -> None:
 def _run_pip(python: str, command_name: str, *options: str) -> None:
     """Run pip for the interpreter `python`, of wheels alone. Raises StackError with its words."""
     command = [*pip_command(), "--python", python, command_name, "--quiet", *_WHEELS_ONLY, *options]
-    program.output(command, problem="pip says", timeout_s=_TIMEOUT_S)
+    output(command, problem="pip says", timeout_s=_TIMEOUT_S)
 
 
 def pip_command() -> list[str]:

@@ -67,13 +67,11 @@ def host_devices(events: Sequence[Event]) -> list[int]:
 
 
 def noted_device(event: Event) -> int | None:
-    """The number of the device that XLA notes at an instruction on a host; None for none."""
     noted = str(event.stats.get("device_ordinal", ""))
     return int(noted) if noted.isdecimal() and len(noted) <= _MOST_DIGITS else None
 
 
 def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
-    """Names to their indices in sorted order."""
     return {name: index for index, name in enumerate(sorted(names))}
 
 
@@ -92,13 +90,11 @@ def _natural(name: str) -> _Natural:
 
 
 def node_of(event: Event) -> str:
-    """The name of TensorFlow's node; the whole name of other events."""
     full = event.name if ":" in event.name else str(event.stats.get("long_name", event.name))
     return full.rsplit(":", 1)[0]
 
 
 def is_launch(name: str) -> bool:
-    """Whether this may be the name of a program's launch on a device, such as ``jit_f(123)``."""
     return _LAUNCH.fullmatch(name) is not None
 
 
@@ -139,7 +135,6 @@ class ProgramLaunches:
         return program, str(launch.stats.get("run_id", index)) if launch is not None else ""
 
     def _around(self, event: Event) -> tuple[Event | None, int]:
-        """The launch around the event, and which of its plane's it is."""
         starts = self._starts.get(event.plane)
         if starts is None:
             return None, -1
@@ -174,7 +169,6 @@ class Returns:
             starts.sort()
 
     def end_s(self, event: Event) -> float:
-        """When the collective ended: at the return inside the event, else at the event's end."""
         if not self._starts:
             return event.end_s
         starts = self._starts.get((event.plane, event.line, node_of(event)), [])
@@ -184,10 +178,7 @@ class Returns:
 
 
 def reached(found: Iterable[Begun]) -> str:
-    """The last device and call of a file that is cut, in its order.
-
-    In words; "" where no device has an event. Names may come after the cut.
-    """
+    """In words; "" where no device has an event. Names may come after the cut."""
     launches: list[float] = []
     last: Begun | None = None
     for one in found:

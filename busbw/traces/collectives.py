@@ -1,13 +1,8 @@
 """The collectives of a recording: which events are one, on which device, in which call, how long.
 
-`recognition` says what a single event is. The same work counts once: a device's kernels before its
-instructions, these before what the profiler derives from them, a device's own lines before what a
-host did to launch the work. A collective that was recorded in part, at an edge, does not count.
-
-What else a rank did during a collective says how much of it computing hid. Other instructions of
-the same rank count, by the union of their times. What only contains others (a loop, a call, a
-program's launch, what the profiler derives) does not count, nor does another collective or a part
-of one. Where the recording holds no instruction of a rank besides its collectives, the overlap is
+The same work counts once: a device's kernels before its instructions, these before what the
+profiler derives, a device's own lines before what a host did to launch the work. Other instructions
+of the same rank say how much of a collective computing hid; where the recording holds none, that is
 unknown: None, never 0.
 """
 
@@ -79,7 +74,6 @@ class WantedEvents:
         self._names: dict[str, bool] = {}
 
     def __call__(self, name: str, plane: str = "", stats: Stats | None = None) -> bool:
-        """Whether such an event can be used; `plane` is "" where it is not known yet."""
         if name not in self._names:
             self._names[name] = bool(parse_name(name)) or is_launch(name) or is_return(name)
         return self._names[name] or bool(
@@ -88,7 +82,6 @@ class WantedEvents:
 
 
 def collectives(trace: Trace) -> tuple[RecordedCollective, ...]:
-    """Every whole collective of the recording, by device and in the order of time."""
     spans = _true(_spans(_pieces(trace.events)))
     launches, returns = ProgramLaunches(trace.events), Returns(trace.events)
     on_host = [span.first.event for span in spans if span.first.device is None]
@@ -156,10 +149,7 @@ def _truth(event: Event, source: Source) -> int:
 
 
 def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
-    """Whole collectives; starts and dones of one device are paired by their number, in time.
-
-    One that gets its data after it was started begins when it gets them.
-    """
+    """One that gets its data after it was started begins when it gets them."""
     spans: list[_Span] = []
     open_: dict[tuple[str, int, str], list[_Piece]] = {}
     for piece in sorted(pieces, key=lambda one: one.event.start_s):
@@ -180,12 +170,10 @@ def _spans(pieces: Iterable[_Piece]) -> list[_Span]:
 
 
 def _kind(of_parts: Iterable[str]) -> str:
-    """That of any part; what is known goes before what is not."""
     return min(of_parts, key=lambda kind: (kind == "", kind == UNKNOWN))
 
 
 def _true(spans: Sequence[_Span]) -> list[_Span]:
-    """Of several records of one device's collectives of one kind, those closest to the work."""
     best: dict[tuple[int | None, str], int] = {}
     for span in spans:
         key = (span.first.device, span.kind)
@@ -222,10 +210,7 @@ def _collective(
 
 
 def _duration_s(first: Event, last: Event, returns: Returns) -> float:
-    """From the begin of `first` to the end of `last`; of one event, what the profiler says.
-
-    On the device's own clock, if both events are.
-    """
+    """On the device's own clock, if both events are; of one event, what the profiler says."""
     end_s = returns.end_s(last)
     if first is last and end_s == last.end_s:
         return last.duration_s
@@ -287,10 +272,7 @@ class Overlap:
 
 
 def _rank_of(event: Event) -> _Rank | None:
-    """The rank that ran this instruction; None for other events, or where it is unknown.
-
-    XLA's CPU client notes instruction and device. TensorFlow on the CPU notes no device.
-    """
+    """None where it is unknown: TensorFlow on the CPU notes no device."""
     device = device_of_plane(event.plane)
     if device is not None:
         works = event.line == _INSTRUCTIONS or _STREAM.fullmatch(event.line)
@@ -307,7 +289,6 @@ def _closest(events: Iterable[Event]) -> list[Event]:
 
 
 def _covered_s(events: Iterable[Event], begin_s: float, end_s: float) -> float:
-    """How much of the stretch the events, by their start, cover together."""
     covered_s, until_s = 0.0, begin_s
     for event in events:
         from_s, to_s = max(until_s, event.start_s), min(end_s, event.end_s)

@@ -47,7 +47,6 @@ class Kept:
         self._count = 0
 
     def add(self, count: int = 1) -> None:
-        """Count more values. Raises TooManyError beyond the limit."""
         self._count += count
         if self._count > MOST_KEPT:
             raise TooManyError(f"more than {MOST_KEPT} events, names and stats to be kept")
@@ -75,10 +74,7 @@ class Event:
     def timed(
         cls, where: tuple[str, str, str], shared: Times, own: Times | None, stats: Stats
     ) -> Event:
-        """An event of this name, plane and line, by the device's `own` clock where that is known.
-
-        `shared` are begin and duration on the clock that all lines share.
-        """
+        """`shared` are begin and duration on the clock that all lines share."""
         name, plane, line = where
         start_s, duration_s = own or shared
         return cls(
@@ -93,7 +89,6 @@ class Event:
 
     @property
     def end_s(self) -> float:
-        """When it ended, on the same clock as `start_s`."""
         return self.start_s + self.duration_s
 
     @property
@@ -103,7 +98,6 @@ class Event:
 
     @property
     def shared_end_s(self) -> float:
-        """When it ended, on that clock."""
         return self.end_s if self.aligned_s is None else sum(self.aligned_s)
 
 

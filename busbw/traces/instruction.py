@@ -49,12 +49,10 @@ class NotedInstruction:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The names of the computations that it runs."""
         return tuple(_CALLED.findall(self.attributes))
 
     @property
     def operand(self) -> str:
-        """The name of its last input; "" where there is none."""
         match = _OPERAND.search(self.inputs)
         return match[1] if match else ""
 
@@ -107,13 +105,11 @@ def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
 
 
 def _takes(kind: str) -> bool:
-    """Whether the input is as large as the payload."""
     one = COLLECTIVES.get(kind)
     return one is not None and one.input_blocks(2) >= one.output_blocks(2)
 
 
 def _gives(kind: str) -> bool:
-    """Whether the output is as large as the payload."""
     one = COLLECTIVES.get(kind)
     return one is not None and one.output_blocks(2) >= one.input_blocks(2)
 
@@ -132,7 +128,6 @@ def _possible(count: int) -> int | None:
 
 
 def _bytes(shapes: str) -> int:
-    """Bytes of all arrays whose shapes are in the text."""
     total = 0
     for match in _SHAPE.finditer(shapes):
         bits = _DTYPE_BITS.match(match["dtype"])

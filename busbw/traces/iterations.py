@@ -45,7 +45,6 @@ class Iteration:
 
     @property
     def mean_s(self) -> float:
-        """The mean over ranks."""
         return statistics.fmean(self.durations_s.values())
 
 
@@ -89,10 +88,7 @@ def _programs(found: Sequence[RecordedCollective]) -> dict[str, list[RecordedCol
 def _taking_part(
     of_program: Sequence[RecordedCollective], ranks: Iterable[str], there: Iterable[str]
 ) -> list[str]:
-    """The recorded ranks that ran a program.
-
-    Where its groups say how many there were, and that many have it, the others ran something else.
-    """
+    """Where as many have it as its groups say there were, the others ran something else."""
     having = {one.rank for one in of_program}
     said = max((one.groups.ranks for one in of_program if one.groups), default=None)
     if said is not None and len(having) >= said:
@@ -103,10 +99,7 @@ def _taking_part(
 def _calls(
     of_program: Sequence[RecordedCollective], ranks: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, list[RecordedCollective]], str]]:
-    """Each call's label, the collectives of each rank in it, and a rank that has some.
-
-    They are matched by number where the ranks number the calls alike, else by order.
-    """
+    """Matched by number where the ranks number the calls alike, else by order."""
     by_rank: dict[str, dict[str, list[RecordedCollective]]] = {rank: {} for rank in ranks}
     for one in of_program:
         by_rank[one.rank].setdefault(one.call, []).append(one)
@@ -143,7 +136,6 @@ def _paired(
 
 
 def _where(one: RecordedCollective, program: str, call: str) -> str:
-    """Kind, payload, call and program, as far as these are known."""
     size = f" of {payload_text(one.payload_bytes)}" if one.payload_bytes else ""
     parts = (f"call {call}" if call else "", program.partition("(")[0])
     launch = " of ".join(filter(None, parts))

@@ -1,14 +1,9 @@
 """Which collective an event is or belongs to: by what the profiler noted, then by its name.
 
-XLA names an instruction after where it came from: a copy may be called ``all_gather.5``, a
-reduce-scatter ``fusion.635``. The operation in the instruction's own text decides, then its
-category, then, on a GPU, the instruction that a kernel belongs to; the name decides where none of
-these is noted. What is certainly a collective, but of no kind that can be told, has the kind
-UNKNOWN.
-
-Collectives have many names: those of XLA's instructions, of TensorFlow's nodes, of JAX's primitives
-and of NCCL's and RCCL's kernels. A name is matched as a whole: a longer name that contains such a
-word is something else.
+XLA names an instruction after where it came from: a copy may be called ``all_gather.5``. So the
+operation in its text decides, then its category, then on a GPU the instruction that a kernel
+belongs to; the name, matched as a whole, only where none of these is noted. What is certainly a
+collective, but of no known kind, is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -82,10 +77,7 @@ _ASYNC_CALL = re.compile(
 
 
 class Phase(enum.Enum):
-    """Which part of a collective an event is.
-
-    A collective on a SparseCore may be started first and get its data later, with an update.
-    """
+    """A collective on a SparseCore may be started first and get its data later, by an update."""
 
     WHOLE = "whole"
     START = "start"
@@ -120,10 +112,7 @@ class ParsedName:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recognized:
-    """The collective of an event, with its payload and its groups where these are noted.
-
-    `kind` is "" for one part of an asynchronous call, whose other part may have a kind.
-    """
+    """`kind` is "" for one part of an asynchronous call, whose other part may have a kind."""
 
     kind: str
     source: Source
@@ -141,7 +130,6 @@ class Recognizer:
         self._categories: dict[str, bool] = {}
 
     def recognize(self, event: Event) -> Recognized | None:
-        """The collective that `event` is or belongs to; None if it is something else."""
         stats = event.stats
         key: tuple[object, ...] = (event.name, event.plane)
         if stats:
@@ -154,10 +142,7 @@ class Recognizer:
         return found
 
     def may_be_collective(self, name: str, plane: str, stats: Stats) -> bool:
-        """Whether an event whose name says nothing may be a collective, by its stats.
-
-        The stats may be any that a file held. A category is usually enough, and there are few.
-        """
+        """By its stats, which may be any that a file held; a category is usually enough."""
         if _DECISIVE.isdisjoint(stats):
             return False
         category = stats.get("hlo_category")
@@ -171,10 +156,7 @@ class Recognizer:
 
 
 def _recognized(name: str, plane: str, stats: Stats) -> Recognized | None:
-    """Stats count only for what a device did itself.
-
-    On a host many events note the instruction that they are about.
-    """
+    """Stats count only for what a device did: on a host many events note others' instructions."""
     parsed = parse_name(name)
     if plane and device_of_plane(plane) is None:
         return _by_name(parsed, stats)
@@ -223,10 +205,7 @@ def _by_instruction(
 
 
 def _kind_of_instruction(found: NotedInstruction, parsed: ParsedName | None, stats: Stats) -> str:
-    """By the operation; an asynchronous call by what it calls, a fusion by its category, too.
-
-    UNKNOWN for what is certainly a collective, "" for what is not known to be one.
-    """
+    """UNKNOWN for what is certainly a collective, "" for what is not known to be one."""
     category = str(stats.get("hlo_category", ""))
     by_op = parse_name(found.op)
     if by_op is not None and by_op.kind:
@@ -260,7 +239,6 @@ def _by_category(
 def _of_kernel(
     belongs: str, parsed: ParsedName | None, name: str, stats: Stats
 ) -> Recognized | None:
-    """A kernel, by the instruction that it belongs to; its memory operations are no collective."""
     instruction = parse_name(belongs)
     if instruction is None or not instruction.kind:
         return _by_name(parsed, stats)
@@ -276,14 +254,12 @@ def _unknown_kind(text: str) -> str:
 
 
 def _words(stats: Stats) -> Iterator[str]:
-    """Words of the stats other than the instruction's own text."""
     yield from str(stats.get("hlo_category", "")).split()
     yield str(stats.get("hlo_op", ""))
     yield str(stats.get("tf_op", "")).rstrip(":").rsplit("/", 1)[-1]
 
 
 def _first_kind(words: Iterable[str]) -> str:
-    """The first kind that is named by one of the words; "" for none."""
     for word in words:
         parsed = parse_name(word)
         if parsed is not None and parsed.kind:
@@ -295,7 +271,6 @@ def _first_kind(words: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def parse_name(name: str) -> ParsedName | None:
-    """What the name of an event says of a collective; None for the name of something else."""
     short = name.split(" = ", 1)[0].strip()
     return _kernel(short) or _async_call(short) or _instruction(short) or _node(short)
 
@@ -311,7 +286,6 @@ def _kernel(name: str) -> ParsedName | None:
 
 
 def _kind_of_fusion(word: str) -> str:
-    """The collective in a fusion that has this category, or calls this; "" for none."""
     match = _CALLED.fullmatch(word)
     return _FUSIONS.get(match["called"], "") if match else ""
 

@@ -32,7 +32,6 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def _tag(number: int, written: int) -> int:
-    """The tag of field `number` with the encoding _VARINT, _FIXED64, _BYTES or _FIXED32."""
     return number << 3 | written
 
 
@@ -195,10 +194,7 @@ def _line(
     nameless: bool,
     kept: Kept,
 ) -> _Line:
-    """A line; of its events only how many there are, and the byte ranges of the wanted ones.
-
-    `nameless`: events without a name are wanted, too.
-    """
+    """`nameless`: events without a name are wanted, too."""
     line = _Line()
     shown = ""
     for found, value, stop in _fields(content, *span):
@@ -292,7 +288,6 @@ def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[s
 
 
 def _reached(content: bytes) -> str:
-    """How far a file goes that is cut: by `reached`, or without a device the plane it ends in."""
     found = reached(_begun(content))
     planes = [
         _first_text(content, *span[1:], _PLANE_NAME)
@@ -344,7 +339,6 @@ def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _signed(value: int) -> int:
-    """A number of 64 bits as an int64."""
     value &= 2**64 - 1
     return value - 2**64 if value >= 2**63 else value
 
@@ -380,5 +374,4 @@ def _fields(
 
 
 def _text(content: bytes, start: int, end: int) -> str:
-    """The bytes as text; what is not UTF-8 becomes the replacement character."""
     return content[start:end].decode("utf-8", "replace")

@@ -1,7 +1,4 @@
-"""The worker's entry point: ``python BUNDLE --framework=jax ...``, started by the driver only.
-
-Prepares the process (environment, ties to the parent) before anything heavy is imported.
-"""
+"""The worker's entry point, started by the driver; prepares before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Serve requests until the driver closes the channel."""
     # What is imported is no garbage; it is enabled once the back end is there.
     gc.disable()
     from busbw.model import Capability, Device
@@ -43,10 +39,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Import without garbage collection, and never collect what was imported.
-
-    Collection takes a sixth of TensorFlow's import.
-    """
+    """Collection takes a sixth of TensorFlow's import; what was imported is never collected."""
     gc.disable()
     try:
         yield
@@ -56,7 +49,6 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
-    """Serve one capability of the framework; nothing is imported for the others."""
     from busbw import wire
     from busbw.model import Capability, ClusterMember, LaunchId
     from busbw.worker import backends

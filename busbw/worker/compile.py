@@ -40,7 +40,6 @@ class CompileSession:
     cache: Path | None = None
 
     def compile(self, case: Case, topology: Topology) -> Compiled | Failure:
-        """`case` compiled for `topology`, or why it cannot be."""
         try:
             build = self.compiler.describe(topology)
             if build.missing:
@@ -87,8 +86,6 @@ class CompileSession:
 
 @dataclass(frozen=True, kw_only=True)
 class _Refused:
-    """What is kept of a program that was not compiled: the compiler's words."""
-
     error: str
 
 
@@ -106,10 +103,7 @@ def _kept(path: Path | None) -> Optimized | _Refused | None:
 
 
 def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
-    """Whole or not at all: several workers, and several sessions, write at the same time.
-
-    Raises MeasuringError where the file cannot be written.
-    """
+    """Whole or not at all: several sessions write at once. Raises MeasuringError."""
     if path is None:
         return
     try:
@@ -122,7 +116,6 @@ def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
 
 
 def _translated(words: str) -> MeasuringError:
-    """The compiler's words as ours: out of memory with its figures, or an error with its line."""
     error = CompileError(words)
     if is_out_of_memory(error):
         return out_of_memory(error)

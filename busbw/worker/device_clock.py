@@ -55,10 +55,7 @@ class Recorded:
 def record(
     backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
 ) -> Recorded:
-    """`calls` calls of the chains that were sampled, two collectives long at least.
-
-    Raises MeasuringError UNAVAILABLE where the recording does not hold every collective.
-    """
+    """Raises MeasuringError UNAVAILABLE where the recording does not hold every collective."""
     step = sampler.program.step
     most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
     iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
@@ -144,20 +141,18 @@ def times(
 
 
 def _of_all(own: Sequence[Sequence[float]], gathered: Gathered) -> list[Sequence[float]]:
-    """The durations by rank of all processes, from those of this one."""
     each = len(own[0])
     rows = gathered([seconds for durations in own for seconds in durations])
     return [row[begin : begin + each] for row in rows for begin in range(0, len(row), each)]
 
 
 def _median_of_all(own: float | None, gathered: Gathered) -> float | None:
-    """The median over processes; None if any does not know its own."""
     found = [row[0] for row in gathered([math.nan if own is None else own])]
     return None if any(map(math.isnan, found)) else statistics.median(found)
 
 
 def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:
-    """The median; None if it is unknown for any of them. Rounding never takes it above 1."""
+    """None if it is unknown for any of them. Rounding never takes it above 1."""
     shares = [
         min(1.0, one.hidden_s / one.duration_s)
         for one in found
@@ -167,7 +162,6 @@ def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:
 
 
 def _means(durations_s: Sequence[float], each: int) -> list[float]:
-    """The mean of every `each` in a row."""
     return [
         statistics.fmean(durations_s[begin : begin + each])
         for begin in range(0, len(durations_s), each)

@@ -19,12 +19,10 @@ _RESERVE = 0.05
 
 
 def name() -> str:
-    """The host's own name."""
     return platform.node()
 
 
 def cpu_model() -> str:
-    """The processor's model name, such as ``AMD EPYC``."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), flags=re.MULTILINE)
@@ -34,7 +32,6 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -42,10 +39,7 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Bytes that may be taken now, and that could be if nothing else used the machine.
-
-    Both leave a reserve of a twentieth of the total.
-    """
+    """Bytes free now, and were the machine idle; both leave a twentieth of the total."""
 
     available_bytes: int
     capacity_bytes: int
@@ -104,7 +98,6 @@ def _control_group_limits(root: Path) -> list[tuple[int, int]]:
 
 
 def _walk(mount: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, int]]:
-    """The limits of a group and of every group above it that has one."""
     found = []
     group = mount / path.lstrip("/")
     for folder in (group, *group.parents):
@@ -126,7 +119,6 @@ def _inactive_file_bytes(folder: Path) -> int:
 
 
 def resident_bytes(root: Path = Path("/")) -> int | None:
-    """The resident size of this process."""
     return _fields(root / "proc/self/status").get("VmRSS")
 
 

@@ -1,7 +1,4 @@
-"""One case in one launch: prepare and prove, then read its time from the clock that it is for.
-
-Knows the order and nothing of any framework: that is behind `backends.base`.
-"""
+"""One case in one launch: prepare, prove, read its time; knows the order and no framework."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ from busbw.model import (
 )
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
-from busbw.worker.injected import measured_ratio
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
+from busbw.worker.sampling import LONG_BUDGETS
 
 LARGE_BYTES = 2**30
 
@@ -85,17 +82,14 @@ class MeasureSession:
         return _failure(self._step(next))
 
     def turn(self) -> Failure | None:
-        """Take one more sample of the open case."""
         return _failure(self._step(lambda turns: turns.send(True)))
 
     def close(self) -> Run | Failure:
-        """The result of the open case's turns."""
         ended = self._step(lambda turns: turns.send(False))
         assert ended is not None
         return ended
 
     def release(self) -> None:
-        """Release the memory of a large case at once."""
         self._held.close()
 
     def _step(self, step: Callable[[_Turns], bool]) -> Run | Failure | None:
@@ -196,10 +190,7 @@ class MeasureSession:
         return replace(run, overlap_fraction=recorded.overlap_fraction)
 
     def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> Recorded | None:
-        """What the profiler says where it is the clock, or of the collective inside of a step.
-
-        Of a step None where it does not say it: the step's own time is the host's.
-        """
+        """Of a step None where the profiler does not say it: the step's own time is the host's."""
         if case.clock is Clock.DISPATCH or (case.clock is Clock.HOST and case.workload.is_bare):
             return None
         from busbw.worker import device_clock
@@ -215,10 +206,7 @@ class MeasureSession:
             return None
 
     def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
-        """Raise MeasuringError OUT_OF_MEMORY, in all processes, before any touches memory.
-
-        Processes of one host share what it has left.
-        """
+        """In all processes, before any touches memory; those of one host share what it has left."""
         room = host.headroom(plan.memory_limit_bytes)
         if room is None:
             return
@@ -240,14 +228,12 @@ class MeasureSession:
         )
 
     def _kept_bytes(self, need: MemoryNeed) -> int:
-        """Bytes that the framework's allocator kept from earlier cases and will reuse."""
         now = host.resident_bytes()
         if not need.reuses_kept or now is None or self.opened_bytes is None:
             return 0
         return max(0, now - self.opened_bytes)
 
     def _prefault(self, need: MemoryNeed) -> None:
-        """Prefault the machine's memory before a large case, known to fit, allocates it."""
         if not need.really_taken or host.headroom(None) is None:
             return
         wanted = need.needed_bytes - self._kept_bytes(need)
@@ -274,7 +260,6 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
 
 
 def _by_process(run: Run, slopes: Sampled) -> Run:
-    """With what each process of the group saw by its own clock."""
     at_once = list(zip(*slopes.by_process_s))
     return replace(
         run,
@@ -288,6 +273,37 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
 
 
 def _failure(ended: Run | Failure | None) -> Failure | None:
-    """What ended a case before its last turn: a Failure, or nothing yet."""
     assert not isinstance(ended, Run)
     return ended
+
+
+# Fewer would say little of a few percent.
+LEAST_TURNS = 5
+
+_Pair = tuple[float, float]
+
+
+def measured_ratio(sampler: Sampler) -> float | None:
+    """None where the clock cannot tell. No time of these is a sample: what was asked is a wish."""
+    with sampler.phases.of("injecting"):
+        turns = _turns(sampler)
+    short_s = launch_time_s([short for turn in turns for short, _ in turn])
+    gained_s = [[long - min(short, short_s) for short, long in turn] for turn in turns]
+    if min(map(min, gained_s)) <= 0:
+        return None
+    return statistics.median(with_s / without_s for without_s, with_s in gained_s)
+
+
+def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
+    """As many as samples, if there is as much time for them; one of what takes very long."""
+    plan, begun_s = sampler.plan, sampler.now_s()
+    found: list[tuple[_Pair, _Pair]] = []
+    while True:
+        pairs = {
+            on: sampler.beside(injecting=on) for on in (len(found) % 2 > 0, len(found) % 2 < 1)
+        }
+        found.append((pairs[False], pairs[True]))
+        spent_s = sampler.slowest(sampler.now_s() - begun_s)
+        least = 1 if spent_s > LONG_BUDGETS * plan.budget_s else LEAST_TURNS
+        if len(found) >= plan.samples or (len(found) >= least and spent_s > plan.budget_s):
+            return found

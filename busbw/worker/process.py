@@ -42,7 +42,6 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
 
 
 def _restart_with_huge_pages() -> None:
-    """Replace this process by one with huge pages, unless it was started as one; on Linux only."""
     if sys.platform != "linux" or variables.has_huge_pages(os.environ):
         return
     os.environ.update(variables.with_huge_pages(os.environ))
@@ -62,20 +61,15 @@ def allocator() -> str:
 
 
 def flags() -> dict[str, str]:
-    """The environment variables that steer a framework, in the form that may be recorded."""
     return variables.recorded(os.environ, os.path.expanduser("~"))
 
 
 def public(text: str) -> str:
-    """`text` of a framework, as anybody may read it."""
     return variables.public(text, os.environ, os.path.expanduser("~"))
 
 
 def tie_to_parent(parent: int) -> None:
-    """End when the process `parent` ends, even by kill -9 and while the interpreter lock is held.
-
-    Linux sends SIGKILL itself; elsewhere a thread polls once a second.
-    """
+    """Even by kill -9, and while the interpreter lock is held; where not on Linux, in a second."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     else:
@@ -98,10 +92,7 @@ def offer_to_oom_killer(device: Device | None) -> None:
 
 
 def answer_signals() -> None:
-    """Print Python's stack on a crash, and on SIGUSR1, which the driver sends to a hung worker.
-
-    Only the driver handles Ctrl-C in the terminal.
-    """
+    """The driver sends SIGUSR1 to a hung worker; it alone handles Ctrl-C in the terminal."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,10 +1,8 @@
-"""Timing a program from its calls: warm up, calibrate, sample.
+"""Timing a program from its calls: warm up, calibrate, sample; no sample is dropped.
 
-With the clock `host` a sample is the slope between a short chain and a long one: the cost of a call
-is in both and cancels, and so does what a program does once in a call. With the clock `dispatch` it
-is one call of one collective. Every chain starts from fresh values, laid out before the clock
-starts, and every result is compared with the exact one after it has stopped. No sample is dropped.
-Phases say where the time of a case goes.
+With the clock `host` a sample is the slope between a short chain and a long one, in which the cost
+of a call cancels; with `dispatch` it is one call of one collective. Every result is compared with
+the exact one after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ Gathered = Callable[[Sequence[float]], Sequence[Sequence[float]]]
 
 
 def alone(values: Sequence[float]) -> Sequence[Sequence[float]]:
-    """Those of the only process."""
     return (values,)
 
 
@@ -43,10 +40,7 @@ SLEEPING_EVERY = 4
 
 @dataclass
 class Phases:
-    """Seconds of a case by phase, each second in one: a phase within another is not part of that.
-
-    `now_s` is the clock.
-    """
+    """Seconds by phase, each in one: an inner one is not part of the outer. `now_s`: the clock."""
 
     now_s: Callable[[], float]
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -55,7 +49,6 @@ class Phases:
 
     @contextlib.contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Charge the time within to the phase `name`."""
         self._charge()
         self._open.append(name)
         try:
@@ -130,7 +123,6 @@ class Sampler:
                 self._iterations = self._calibrated(self._warm_s)
 
     def turn(self) -> None:
-        """Take one sample."""
         if self._begun_s is None:
             self._begun_s = self.now_s()
         # Since the last call it has waited to be asked.
@@ -142,10 +134,7 @@ class Sampler:
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
-        """Seconds of a short and a long chain as in a sample, which is none.
-
-        With the injected work, or without it; an injected sleep is in each one with it.
-        """
+        """A short and a long chain as in a sample, which is none; an injected sleep is in each."""
         self.program.injecting = injecting
         try:
             return self._sample(asleep=injecting and self.asleep is not None)
@@ -165,7 +154,6 @@ class Sampler:
         return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def sampled(self) -> Sampled:
-        """What the turns gave, at least one."""
         if self._single:
             samples_s = tuple(one_s for _, one_s in self._pairs)
             sampled = Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
@@ -204,14 +192,10 @@ class Sampler:
         )
 
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
-        """Seconds of one collective, from a chain of `iterations` and the shortest one."""
         return (long_s - short_s) / (iterations - self.program.shortest)
 
     def pair(self, iterations: int, *, asleep: bool = False) -> tuple[float, float]:
-        """Seconds of the shortest chain, then of `iterations` collectives.
-
-        An empty chain leaves the values as they were laid out, and nothing to check.
-        """
+        """An empty chain leaves the values as they were laid out, and nothing to check."""
         shortest = self.program.shortest
         if shortest:
             return self.timed(shortest), self.timed(iterations, asleep=asleep)
@@ -222,7 +206,6 @@ class Sampler:
         return short_s, long_s
 
     def timed(self, iterations: int, *, asleep: bool = False) -> float:
-        """Seconds that `iterations` collectives took, in one call."""
         self._lay_out()
         elapsed_s = self._call_s(iterations, asleep=asleep)
         self._check(iterations)
@@ -251,11 +234,9 @@ class Sampler:
         return self.asleep is not None and len(self._pairs) % SLEEPING_EVERY == SLEEPING_EVERY - 1
 
     def slowest(self, seconds: float) -> float:
-        """The longest of all processes' `seconds`."""
         return max(row[0] for row in self.gathered([seconds]))
 
     def _call_s(self, iterations: int, *, asleep: bool = False) -> float:
-        """Seconds of a call in the slowest process; all begin it together."""
         self._meet()
         begun_s = self.now_s()
         self.program.run(iterations)
@@ -277,10 +258,7 @@ class Sampler:
         self._left_s = None
 
     def _warm_up(self) -> float:
-        """Shortest chains until one is no longer much faster than the last, or time is up.
-
-        Seconds of the last one. The first says little, so there are two, unless one is too many.
-        """
+        """The last one's seconds. The first says little: two, unless one takes too long."""
         begun_s = self.now_s()
         last_s = self.first_call_s = self.timed(self.program.step)
         if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:
@@ -313,10 +291,7 @@ class Sampler:
         return iterations
 
     def _gained_s(self, iterations: int, step_s: float) -> float:
-        """Seconds that a chain takes beyond the shortest one; once more if the machine stalled.
-
-        A stall would end the calibration at a chain that is too short to be told from none.
-        """
+        """Once more if the machine stalled: else the chain would be too short to be told."""
         short_s, long_s = self.pair(iterations)
         steps = (iterations - self.program.shortest) / self.program.step
         if long_s - short_s <= STALLED * steps * step_s:

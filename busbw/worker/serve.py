@@ -60,7 +60,6 @@ class Channel:
             raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
     def send(self, name: str, value: Any) -> None:
-        """Send one reply, and flush."""
         self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
         self.replies.flush()
 
@@ -112,12 +111,10 @@ def _measured(request: dict[str, Any], session: MeasureSession) -> tuple[str, An
 
 
 def _named(answer: Run | Failure | bool) -> tuple[str, Any]:
-    """A Run, a Failure, or whether there are enough samples of a case that is open."""
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 
 
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
-    """Compile: ``describe`` a topology's compiler and ``compile`` a case for it."""
     from busbw.worker.compile import CompileSession
 
     channel.send("ready", None)
@@ -134,7 +131,6 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: Laun
 
 
 def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:
-    """Train: ``offer`` this process to the other members of its group, and ``train``."""
     channel.send("ready", None)
     for request in channel.received():
         try:

@@ -34,7 +34,6 @@ class Collective(Workload):
         """Raise GridError for what the collective does not have."""
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        """By the clock and the program that the devices have for collectives."""
         protocol = Protocol(
             clock=_clock(spec, found), program=found.program, allocator=found.allocator
         )

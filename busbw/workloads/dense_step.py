@@ -31,11 +31,7 @@ STEP_PAYLOADS = (1 * MIB, 4 * MIB, 16 * MIB)
 
 
 def check_sums_in_place(kind: str, asked: Asked) -> None:
-    """Raise GridError for what no step has.
-
-    That is another collective than the all-reduce of sums in place of float32, another clock than
-    the host's, and axes.
-    """
+    """Raise GridError for another collective, clock or axes than a step has."""
     for what, given, accepted in (
         ("collective", asked.collectives, ("all_reduce",)),
         ("reduce op", asked.reduce_ops, ("sum",)),
@@ -83,7 +79,6 @@ class DenseStep(Workload):
 
     @classmethod
     def check(cls, asked: Asked) -> None:
-        """Raise GridError for other payloads than whole inputs, and for what no step has."""
         check_sums_in_place(cls.kind, asked)
         for size in asked.payloads:
             if size % cls.row_bytes("float32"):
@@ -98,10 +93,7 @@ class DenseStep(Workload):
         return cls.outputs * DTYPES[dtype].size_bytes
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        """Timed by the host, by a program that is none of the collectives' chains.
-
-        What a step costs is what the host waits for; the device's clock knows collectives.
-        """
+        """What a step costs is what the host waits for; the device's clock knows collectives."""
         program = f"{self.kind}-step-{self.rows}-rows"
         protocol = Protocol(clock=Clock.HOST, program=program, allocator=found.allocator)
         return case_with(spec, key, found, only, protocol)

@@ -54,11 +54,9 @@ class Training(Workload, OwnProcesses):
 
     @classmethod
     def check(cls, asked: Asked) -> None:
-        """Raise GridError for what no step has."""
         check_sums_in_place(cls.kind, asked)
 
     def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """On as many ranks and processes as the strategy has of these devices."""
         strategy = TrainingStrategy(spec.strategy)
         if strategy is TrainingStrategy.ONE_DEVICE:
             return replace(key, ranks=1, mesh="", processes=1)
@@ -67,10 +65,7 @@ class Training(Workload, OwnProcesses):
         return key
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        """Raises NotHereError where there is no such strategy on these devices.
-
-        Raises GridError where the ranks do not share a batch out evenly.
-        """
+        """Raises NotHereError without such a strategy, GridError for uneven shares of a batch."""
         _check_device(TrainingStrategy(spec.strategy), found.device)
         if CNN_BATCH % key.ranks:
             raise GridError(
@@ -138,7 +133,6 @@ _WEIGHTS = (("after the first step", "first_digests"), ("at the end", "last_dige
 def checked(
     request: TrainingRequest, answers: Sequence[TrainingAnswer]
 ) -> TrainingAnswer | Failure:
-    """One answer of all, if they agree in all and nothing was left out of an update."""
     if request.has_copies and not all(one.run.reductions for one in answers):
         name = request.strategy.value if request.strategy else request.name
         message = f"{name}: no reduction of gradients was found in the graph"
@@ -171,10 +165,7 @@ def _miscounted(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> 
 
 
 def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
-    """Whose weights differ from what they must be; empty where none do.
-
-    Where each rank has its own weights, all must be the same bit for bit.
-    """
+    """Empty where none do. Where each rank has its own weights, all must be the same bits."""
     copies = request.ranks if request.has_copies else 1
     for when, field in _WEIGHTS:
         digests = _joined([getattr(one.run, field) for one in answers])
@@ -193,10 +184,7 @@ def _joined(digests: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _merged(answers: Sequence[TrainingAnswer]) -> TrainingAnswer:
-    """One of all: an epoch takes as long as for the slowest, reductions and gradients add up.
-
-    The rest is as the first one saw it.
-    """
+    """An epoch takes as long as for the slowest; reductions and gradients add up."""
     runs = [one.run for one in answers]
     kinds = dict.fromkeys(kind for run in runs for kind in run.reductions)
     run = replace(
@@ -212,7 +200,6 @@ def _merged(answers: Sequence[TrainingAnswer]) -> TrainingAnswer:
 
 
 def run_of(case: Case, trained: TrainingRun, launch: LaunchId) -> Run:
-    """The Run of `case`: a sample is the seconds of a step in an epoch after the first."""
     copies = len(trained.last_digests)
     return Run(
         launch=launch,

@@ -95,7 +95,6 @@ class AbstractSchedule(ABC):
         """Each framework's launches over `cases`."""
 
     def run(self) -> None:
-        """Measure everything in all of the plan's launches."""
         self.passes(tuple(self.cases), self.plan.launches)
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
@@ -113,7 +112,6 @@ class AbstractSchedule(ABC):
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        """What has been measured of one side so far, in the order of the cases."""
         found = []
         for case in self.cases:
             results = self._results.get((side, case), [])
@@ -123,7 +121,6 @@ class AbstractSchedule(ABC):
         return tuple(found)
 
     def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
-        """The cases by framework, the frameworks in random order."""
         found: dict[str, list[Case]] = {}
         for stack in self.stacks.values():
             for name in stack.starters:
@@ -136,11 +133,7 @@ class AbstractSchedule(ABC):
     def launches(
         self, framework: str, cases: Sequence[Case], sides: Sequence[Side], *, handover: bool
     ) -> None:
-        """Measure `cases` on `sides` at once, in as many launches as it takes.
-
-        With `handover` a worker that is done exits only when the next one is ready, which then
-        finds the memory that the first one releases.
-        """
+        """With `handover` a worker exits when the next is ready, which finds the memory it had."""
         left, attempt = list(cases), 0
         self._launched += 1
         while left:
@@ -148,7 +141,6 @@ class AbstractSchedule(ABC):
             left = self._launch(framework, left, sides, attempt, handover=handover)
 
     def by_own_processes(self, case: Case) -> None:
-        """Measure `case`, whose workload takes a group of processes, in one such group."""
         workload = case.workload
         assert isinstance(workload, OwnProcesses)
         self._close_previous()
@@ -211,7 +203,6 @@ class AbstractSchedule(ABC):
             self._count(case)
 
     def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
-        """Measure `cases` until a worker dies; returns those that are left."""
         for index, case in enumerate(cases):
             self._tell(case)
             in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
@@ -224,7 +215,6 @@ class AbstractSchedule(ABC):
         return []
 
     def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
-        """Each side's whole measurement, one after the other."""
         for side, group in groups.items():
             self._ask(side, group, case, "measure")
             if len(groups) > 1 and not any(one.is_over for one in groups.values()):
@@ -267,7 +257,6 @@ class AbstractSchedule(ABC):
         }
 
     def _close_previous(self) -> None:
-        """Close the group that was kept open for a handover, if any."""
         group, self._previous = self._previous, None
         if group is not None:
             self.executor.close(group)
@@ -325,12 +314,10 @@ def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: boo
 
 
 def bytes_of(case: Case) -> int:
-    """The payload on all ranks."""
     return case.payload_bytes * case.ranks
 
 
 def cost(case: Case) -> int:
-    """The relative cost of a case: a large fixed part, and one for each byte."""
     if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes

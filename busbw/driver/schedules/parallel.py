@@ -48,10 +48,7 @@ class Parallel:
     _number: int = 0
 
     def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """The Compiler for each topology; if its worker crashed, `missing` says so.
-
-        Raises ProbeCutShort if two workers in a row were killed or hung.
-        """
+        """Where a worker crashed, `missing` says so. Raises ProbeCutShort after two in a row."""
         found = []
         with self.executor:
             group: Group | Failure | None = None
@@ -71,7 +68,6 @@ class Parallel:
         return found
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Compile all `jobs`; each answer is in `results` as soon as it is known."""
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
@@ -94,7 +90,6 @@ class Parallel:
         return answer
 
     def _work(self, waiting: queue.SimpleQueue[Job], total: int) -> None:
-        """One thread: jobs from the queue, in a worker of its own for each compiler."""
         groups: dict[str, Group] = {}
         try:
             while not self.executor.is_stopped:

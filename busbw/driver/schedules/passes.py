@@ -12,16 +12,12 @@ from .base import AbstractSchedule, shuffled
 
 @dataclass
 class Passes(AbstractSchedule):
-    """In a pass each framework has a launch, and each case of a group of processes one of its own.
-
-    Large cases are at one end of a launch, by turns the beginning and the end.
-    """
+    """Large cases are at one end of a launch, by turns the beginning and the end."""
 
     name = "passes"
     _large_first: bool = False
 
     def one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other."""
         (side,) = self.stacks
         for framework, of_framework in self.frameworks(cases).items():
             ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)

@@ -12,8 +12,17 @@ from busbw.model import Outcome
 
 from ..chart import Band, Chart, Edge, Mark, Rule, Series, Style
 from ..reading import Session
-from .curves import BUSBW, PAYLOAD, Cell, collectives_text, sentence
-from .naming import Curve, bare_curves, names_of, shared_text
+from .curves import (
+    BUSBW,
+    PAYLOAD,
+    Cell,
+    Curve,
+    bare_curves,
+    collectives_text,
+    names_of,
+    sentence,
+    shared_text,
+)
 
 _MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3
@@ -71,7 +80,6 @@ def _baseline(name: str, curve: Curve) -> list[Series]:
 
 
 def _bands(name: str, curve: Curve) -> list[Band]:
-    """From the baseline down to the limit."""
     points = []
     for one in curve.cells:
         ratio = one.verdict.limit
@@ -115,7 +123,6 @@ def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Serie
 
 
 def _published(curves: Sequence[Curve]) -> list[Series]:
-    """A series for each source, whichever curves it stands next to."""
     found: dict[str, dict[int, float]] = {}
     for curve in curves:
         for one in curve.cells:

@@ -51,7 +51,6 @@ def case_history(machine: MachineNights, case: CaseNights) -> Chart:
 
 
 def _unit(case: CaseNights) -> tuple[float, str]:
-    """The unit in which the newest time reads best."""
     newest_s = case.newest_s or 0.0
     return next((one for one in _UNITS if newest_s >= one[0]), _UNITS[-1])
 
@@ -59,7 +58,6 @@ def _unit(case: CaseNights) -> tuple[float, str]:
 def _level(
     machine: MachineNights, case: CaseNights, unit_s: float
 ) -> Iterator[tuple[Position, float]]:
-    """A line from the first to the last night of each level."""
     for one in case.levels:
         for at in dict.fromkeys((one.first, one.last)):
             yield machine.nights[at].began, one.level_s / unit_s
@@ -77,7 +75,6 @@ def _gaps(machine: MachineNights, case: CaseNights) -> Iterator[Mark]:
 
 
 def _rules(machine: MachineNights, case: CaseNights) -> tuple[tuple[Rule, ...], int]:
-    """What changed of versions, flags and host, and how many such nights are left out."""
     found: Sequence[StackChange] = machine.series_of(case).stack_changes
     first = next(at for at, one in enumerate(case.nights) if one is not None)
     found = [one for one in found if one.night > first]

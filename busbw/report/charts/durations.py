@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..chart import Axis, Chart, Position, Scale, Series, Style
 from ..reading import Session
-from .curves import PAYLOAD, Cell
-from .naming import Curve, curves_of, names_of, shared_text
+from .curves import PAYLOAD, Cell, Curve, curves_of, names_of, shared_text
 
 _TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
 _STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)
@@ -15,7 +14,6 @@ _MOST_CURVES = 12
 
 
 def steps(session: Session) -> Chart | None:
-    """A curve for each kind of step; None without steps."""
     found = [
         one
         for one in curves_of(session)
@@ -30,7 +28,6 @@ def steps(session: Session) -> Chart | None:
 
 
 def strategies(session: Session) -> Chart | None:
-    """A dot for each launch of each strategy; None without training under strategies."""
     found = [one for one in curves_of(session) if one.cells[0].case.workload.own_strategies]
     by_framework: dict[str, list[tuple[Position, float]]] = {}
     for curve in found:

@@ -13,10 +13,7 @@ _MOST_CURVES = 12
 
 
 def memory(session: CompiledSession) -> Chart | None:
-    """A curve for each topology, kind of case and release; None where there is nothing to draw.
-
-    Where there are more than fit in a chart, those whose cases changed come first.
-    """
+    """None where there is nothing to draw; of too many, those whose cases changed come first."""
     kinds: dict[str, list[CompiledVerdict]] = {}
     for one in session.verdicts:
         if one.case is not None:
@@ -56,7 +53,6 @@ def _is_usual(verdict: CompiledVerdict) -> bool:
 
 
 def _name(verdict: CompiledVerdict, session: CompiledSession) -> str:
-    """The topology, and what else differs within the session."""
     assert verdict.case is not None
     groups = {one.case.group_name for one in session.verdicts if one.case is not None}
     mine = [one for one in session.verdicts if one.spec.topology == verdict.spec.topology]

@@ -33,7 +33,6 @@ class PublishedCurve:
 
 
 def published(curves: Sequence[PublishedCurve]) -> Chart:
-    """The chart of at least one curve, by ranks."""
     ordered = sorted(curves, key=lambda one: (one.ranks, one.slice))
     series = tuple(_series(one) for one in ordered)
     marks = tuple(mark for one in ordered for mark in _marks(one))

@@ -38,7 +38,6 @@ def ratios(machine: MachineNights) -> tuple[Heatmap, ...]:
 
 
 def _parts(machine: MachineNights, name: str, cases: Sequence[CaseNights]) -> Iterator[Heatmap]:
-    """The cases by their groups, as many as fit in one picture."""
     groups = _groups(cases)
     parts: list[list[tuple[str, CaseNights]]] = []
     for group, those in groups.items():

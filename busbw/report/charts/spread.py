@@ -10,8 +10,7 @@ from busbw.model import Measurement, Run, Spec, seconds_text
 from ..chart import Axis, Chart, Rule, Scale, Series, Style
 from ..reading import Session
 from ..table import Column, Row, Table, TextLine
-from .curves import PAYLOAD
-from .naming import Curve, curves_of, names_of, shared_text
+from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
 
 _DEVIATION = Axis(name="difference from the median", unit="%")
 _RATIO = Axis(name="time over the median")
@@ -68,7 +67,6 @@ def _deviations(times_s: Sequence[float]) -> list[float]:
 
 
 def launch_table(session: Session) -> Table:
-    """The times of every launch of every case, in their order."""
     found = [one for one in session.verdicts if one.case is not None and one.now is not None]
     most = max((len(one.now.times_s) for one in found if one.now), default=0)
     names = [f"launch {number}" for number in range(1, most + 1)]
@@ -117,7 +115,6 @@ def processes(session: Session) -> Chart | None:
 
 
 def ranks(session: Session) -> Chart | None:
-    """What each rank spends in the collective, where the clock knows ranks."""
     return _members(
         session,
         lambda run: run.rank_times_s,
@@ -130,7 +127,6 @@ def ranks(session: Session) -> Chart | None:
 
 
 def member_table(chart: Chart) -> Table:
-    """The values behind a chart of processes or ranks: the least and the most of each member."""
     columns = [Column(chart.x.name, chart.x.name, left=True)]
     values: dict[str, dict[str, object]] = {}
     for one in chart.series:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..heatmap import Heatmap
-from ..picture import Picture
+from ..heatmap import Heatmap, Picture
 from .heat import heatmap_specification
 from .layout import Size, plain
 from .palette import DARK, LIGHT, ROLES, THEMES, Theme
@@ -19,7 +18,6 @@ __all__ = ["DARK", "LIGHT", "ROLES", "THEMES", "Size", "Theme", "plain", "specif
 
 
 def specification(picture: Picture, size: Size, theme: Theme = LIGHT) -> dict[str, Any]:
-    """The specification as plain data."""
     if isinstance(picture, Heatmap):
         return heatmap_specification(picture, size, theme)
     return chart_specification(picture, size, theme)

@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from ..heatmap import Gap, Heatmap, HeatmapRow
-from .config import SCHEMA, SMALL, TITLE, config
 from .layout import Size, plain, text_px, wrapped
-from .palette import LIGHT, Theme
+from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config
 
 Spec = dict[str, Any]
 # A line from left to right: where it begins, and its length. A path: where it begins, and the rest.
@@ -34,7 +33,6 @@ _RARE = 3.0
 
 
 def heatmap_specification(heatmap: Heatmap, size: Size, theme: Theme = LIGHT) -> Spec:
-    """The specification as plain data; its height follows from the rows."""
     return _Drawing(heatmap, size, theme).specification()
 
 
@@ -74,7 +72,6 @@ class _Drawing:
         )
 
     def specification(self) -> Spec:
-        """Title, cells, texts and legend."""
         title = wrapped(self.heatmap.title, self.width - 4, font=TITLE + 1, most=3)
         subtitle = wrapped(self.heatmap.subtitle, self.width - 4, font=12, most=6)
         legend = list(self._legend(self.bottom + 2 * _LINE))
@@ -91,7 +88,6 @@ class _Drawing:
         }
 
     def look_of(self, kind: int | Gap) -> _Look:
-        """How a bin or a gap looks."""
         if kind is Gap.FAILED:
             return _Look(colour=self.theme.failed, parted=(-2.0, 2.0), least_px=_RARE)
         if kind is Gap.INJECTED:
@@ -122,7 +118,6 @@ class _Drawing:
         return (self.left + first * self.column, y, count * self.column)
 
     def _drawn(self, lines: Sequence[_Line], look: _Look) -> Iterator[Spec]:
-        """Cells as lines from left to right."""
         wide = [
             (x - max(0.0, look.least_px - length) / 2, y, max(length, look.least_px))
             for x, y, length in lines
@@ -145,7 +140,6 @@ class _Drawing:
         return {"data": {"values": [{}]}, "mark": mark, "encoding": place}
 
     def _marks(self) -> Iterator[Spec]:
-        """A bar at the begin of a cell, with a border."""
         bars = [
             (self.left + mark.column * self.column, y - _ROW / 2, f"v{_ROW}")
             for y, row in zip(self.rows, self.heatmap.rows)
@@ -202,7 +196,6 @@ class _Drawing:
         return list(range(-count, count + 1))
 
     def _legend(self, y: float) -> Iterator[Spec]:
-        """The bins from the fastest to the slowest, with their ends, then the other kinds."""
         left = text_px("faster", SMALL) + 6
         for at, kind in enumerate(self._scale()):
             line = (left + at * _SWATCH, y + 6, float(_SWATCH))
@@ -231,7 +224,6 @@ class _Drawing:
             yield self._text(labels, {"align": "left", "color": self.theme.text})
 
     def _words(self) -> list[tuple[int, float, str]]:
-        """What besides bins there is, as text, and where: its line and x."""
         there = {cell for row in self.heatmap.rows for cell in row.cells if isinstance(cell, Gap)}
         kinds = (Gap.OUT_OF_MEMORY, Gap.FAILED, Gap.INJECTED, Gap.MISSING)
         words = [gap.value for gap in kinds if gap in there]
@@ -260,10 +252,7 @@ def _across(x: float, y: float, length: float) -> _Move:
 
 
 def _dates(columns: Sequence[datetime], width: float, column: float) -> list[tuple[int, str]]:
-    """The columns with a date, as many as fit: the first of a month, or of few any.
-
-    With the hour where a day has several.
-    """
+    """As many as fit: the first of a month, or of few any; the hour where a day has several."""
     months = [
         at
         for at, one in enumerate(columns)

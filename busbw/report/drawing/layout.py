@@ -1,7 +1,4 @@
-"""What fits where: ranges of axes, ticks, wrapped text, labels that do not overlap.
-
-Lengths are in pixels, and those of text are estimates. Knows no format of a picture.
-"""
+"""What fits where. Lengths are in pixels, those of text are estimates; knows no format."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ class Size:
 
     @property
     def plot_width(self) -> int:
-        """About the width between the ends of the x axis."""
         return self.width - 70
 
 
@@ -51,7 +47,6 @@ def plain(text: str, longest: int = _LONGEST) -> str:
 
 
 def text_px(text: str, font: int) -> float:
-    """About how long a line of text is."""
     narrow = sum(one in _NARROW for one in text)
     wide = sum(one.isupper() or one == "_" for one in text)
     others = len(text) - narrow - wide
@@ -59,7 +54,6 @@ def text_px(text: str, font: int) -> float:
 
 
 def cut(text: str, width: float, *, font: int) -> str:
-    """A line of text that is no longer than `width` pixels."""
     line = plain(text)
     while len(line) > 4 and text_px(line, font) > width:
         line = plain(line, len(line) - 1)
@@ -67,13 +61,11 @@ def cut(text: str, width: float, *, font: int) -> str:
 
 
 def wrapped(text: str, width: int, *, font: int, most: int) -> list[str]:
-    """Lines of at most `width` pixels, `most` of them."""
     columns = max(12, int(width / (font * _PER_POINT)))
     return textwrap.wrap(plain(text, 600), columns, max_lines=most, placeholder=" ...")
 
 
 def legend_columns(names: Sequence[str], width: int, *, font: int) -> int:
-    """How many entries of a legend fit next to each other."""
     longest = max((len(name) for name in names), default=1)
     return max(1, min(len(names), int(width / (longest * font * _PER_POINT + _LEGEND_SYMBOL_PX))))
 
@@ -101,7 +93,6 @@ class Range:
 
     @classmethod
     def of(cls, axis: Axis, values: Sequence[float], *, before: float, after: float) -> Range:
-        """The range of `values` with a share of it as a margin at each end."""
         low, high = (min(values), max(values)) if values else (1.0, 10.0)
         if axis.is_log:
             ends = (math.log2(low), math.log2(high))
@@ -115,23 +106,18 @@ class Range:
         return cls(low=low if low == 0 else low - before * span, high=high + after * span)
 
     def at(self, share: float) -> float:
-        """The value at a share of the way from the low to the high end."""
         if self.is_log:
             return float(self.low * (self.high / self.low) ** share)
         return self.low + share * (self.high - self.low)
 
     def share(self, value: float) -> float:
-        """The inverse of `at`."""
         if self.is_log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
 def ticks(axis: Axis, found: Range, length: int) -> list[float] | None:
-    """Where a logarithmic axis has ticks: powers of two, or 1, 2 and 5 times powers of ten.
-
-    Between neighbouring ones of these also at others. None leaves it to whoever draws.
-    """
+    """Powers of two, or 1, 2 and 5 times powers of ten; None leaves it to whoever draws."""
     if axis.scale is Scale.LOG2:
         first, last = math.ceil(math.log2(found.low)), math.floor(math.log2(found.high))
         most = max(2, length // _TICK_PX)
@@ -165,7 +151,6 @@ def number(x: Position, names: Mapping[Position, int]) -> float:
 
 
 def x_range(chart: Chart) -> Range:
-    """The range of x; of categories and moments as numbers, to tell what is near."""
     names = categories(chart)
     values = [number(x, names) for x in chart.all_x]
     found = Range.of(chart.x, values, before=0.03, after=0.05)
@@ -176,6 +161,5 @@ def x_range(chart: Chart) -> Range:
 
 
 def categories(chart: Chart) -> dict[Position, int]:
-    """The names along a category axis and their order."""
     names = dict.fromkeys(x for x in chart.all_x if isinstance(x, str))
     return {name: index for index, name in enumerate(names)}

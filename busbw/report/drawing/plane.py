@@ -1,7 +1,4 @@
-"""The axes of one chart at one size: ranges, ticks, and where in the picture a value is.
-
-Pixels are estimates, from the lower left of the axes.
-"""
+"""The axes of one chart at one size; pixels are estimates, from the lower left of the axes."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any
 from busbw.model import moment_text
 
 from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale
-from .config import SMALL
 from .layout import Range, Size, categories, number, plain, text_px, ticks, unlike, x_range
+from .palette import SMALL
 
 Spec = dict[str, Any]
 
@@ -56,13 +53,11 @@ class Plane:
         self._shown_names = unlike([str(one) for one in self._names])
 
     def row(self, x: Position, **others: Any) -> Spec:
-        """A row of values at x."""
         if isinstance(x, datetime):
             return {"x": moment_text(x), **others}
         return {"x": self._shown_names[x] if isinstance(x, str) else x, **others}
 
     def xy(self) -> Spec:
-        """The encoding of both axes."""
         return {
             "x": self._channel(self.chart.x, "x", is_x=True),
             "y": self._channel(self.chart.y, "y", is_x=False),
@@ -106,24 +101,19 @@ class Plane:
         return self.x_px(mark.x), up * self.height_px
 
     def height_of(self, mark: Mark) -> float:
-        """The y of a mark, that of its place where it has none."""
         return self._y.at(self.place_of(mark)[1] / self.height_px)
 
     def pixels(self, x: Position, y: float) -> tuple[float, float]:
-        """Where a point is."""
         return self.x_px(x), self.y_px(y)
 
     def x_px(self, x: Position) -> float:
-        """Where along the x axis it is."""
         return self._x.share(number(x, self._names)) * self.size.plot_width
 
     def y_px(self, y: float) -> float:
-        """Where along the y axis it is."""
         return self._y.share(y) * self.height_px
 
 
 def _stacks(edges: Sequence[Mark]) -> dict[Mark, int]:
-    """How many marks at the same edge and x come before each one."""
     counts: dict[tuple[Position, Edge], int] = {}
     found: dict[Mark, int] = {}
     for one in edges:

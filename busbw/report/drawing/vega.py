@@ -11,10 +11,8 @@ from typing import Any
 
 from ..chart import Chart, Series, Style
 from .annotations import Annotations
-from .config import SCHEMA, SMALL, TITLE, config
 from .layout import Size, legend_columns, wrapped
-from .looks import looks_of
-from .palette import LIGHT, Theme
+from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config, looks_of
 from .plane import Plane
 
 Spec = dict[str, Any]
@@ -25,7 +23,6 @@ _DOT, _SMALL_DOT = 45, 9
 
 
 def chart_specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
-    """The specification as plain data."""
     return _Drawing(chart, size, theme).specification()
 
 
@@ -38,7 +35,6 @@ class _Drawing:
         self.plane = Plane(chart, size)
 
     def specification(self) -> Spec:
-        """Title, layers and configuration."""
         chart, width = self.chart, self.size.width
         title = wrapped(chart.title, width - 20, font=TITLE + 1, most=3)
         subtitle = wrapped(chart.subtitle, width - 20, font=12, most=6)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from ..heatmap import Picture
 from ..nights import CaseNights
-from ..picture import Picture
 from ..table import Table
 
 
@@ -109,7 +109,6 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing below the heading."""
         return not self.parts and not self.sections
 
 

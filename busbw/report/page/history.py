@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from busbw.model import plural, seconds_text
 
 from .. import charts
+from ..heatmap import table_of
 from ..nights import CaseNights, MachineNights
-from ..picture import table_of
 from ..table import Column, Row, Table, TextLine, ratio_text
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends
 
@@ -21,7 +21,6 @@ _MOST_CHANGES = 24
 
 
 def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
-    """A section for each machine."""
     return tuple(
         Section(
             heading="History" if len(machines) == 1 else f"History of {one.folder}",
@@ -58,7 +57,6 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
 
 
 def _lost(machine: MachineNights) -> Iterator[Part]:
-    """The cases that have given no time since some night, though they did before."""
     found: dict[tuple[int, str], list[str]] = {}
     for case in machine.cases:
         since = case.without_time_since
@@ -75,7 +73,6 @@ def _lost(machine: MachineNights) -> Iterator[Part]:
 
 
 def _changes(machine: MachineNights) -> Iterator[Part]:
-    """Every change of a level, newest first, with the cases that have it."""
     cases: dict[tuple[int, tuple[str, ...], str], list[tuple[float, CaseNights]]] = {}
     for case in machine.cases:
         for one in case.changes:
@@ -100,7 +97,6 @@ _MOST_NAMED = 4
 
 
 def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
-    """Which cases, and by how much: one by name, several by the range of their ratios."""
     ratios = sorted(ratio for ratio, _ in found)
     shown = _named([case.case.name for _, case in found])
     if len(ratios) == 1:
@@ -110,7 +106,6 @@ def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    """A few of them, and how many more."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (
         f" and {plural(more, 'case')} more" if more > 0 else ""
@@ -118,7 +113,6 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _changed(machine: MachineNights) -> Iterator[Part]:
-    """A small chart for each case that changed."""
     changed = _ordered(machine.cases)
     drawn = [charts.case_history(machine, one) for one in changed[:_MOST_CHARTS]]
     if drawn:

@@ -1,7 +1,4 @@
-"""A Page as HTML, by templates that escape every text; pictures are drawn here, once a part.
-
-The page is one file. It allows itself no script and nothing to load, by its own policy, too.
-"""
+"""A Page as HTML by templates that escape every text: one file, no script, nothing to load."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ import busbw
 from busbw import wire
 
 from ..drawing import DARK, LIGHT, Size
+from ..heatmap import Picture
 from ..nights import CaseNights
-from ..picture import Picture
 from ..pictures import PictureError, style_sheet, svg, variables
 from ..sparkline import sparkline
 from .content import Figure, Page, Section
@@ -60,7 +57,6 @@ def html(page: Page) -> str:
 
 
 def is_page(text: str) -> bool:
-    """Whether the text of a file is a page of ours."""
     return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
 
 
@@ -91,7 +87,6 @@ class _Named:
 
 
 def _named(sections: Sequence[Section], taken: dict[str, int]) -> tuple[_Named, ...]:
-    """A name for each section that is not empty, from its heading and unique within the page."""
     found = []
     for one in sections:
         if one.is_empty:
@@ -116,7 +111,6 @@ class _Pictures:
         return self._drawn(figure, {"wide": _WIDE, "narrow": _NARROW})
 
     def small(self, figure: Figure) -> list[tuple[str, str]]:
-        """A picture for every window."""
         return self._drawn(figure, {"small": _SMALL})
 
     def _drawn(self, figure: Figure, sizes: Mapping[str, Size]) -> list[tuple[str, str]]:
@@ -127,7 +121,6 @@ class _Pictures:
         ]
 
     def trend(self, case: CaseNights) -> str:
-        """The sparkline of a case, which says nothing that its row does not."""
         return self.markup(sparkline(case))
 
 

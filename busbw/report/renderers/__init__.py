@@ -24,7 +24,6 @@ RENDERERS: Mapping[str, Renderer] = _found()
 
 
 def rendered(form: str, *tables: Table) -> list[str]:
-    """The lines of all tables in one format, without markup."""
     return [line.text for table in tables for line in RENDERERS[form](table)]
 
 

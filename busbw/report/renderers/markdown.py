@@ -16,7 +16,6 @@ _WIDTH = 100
 
 
 def render(table: Table) -> list[TextLine]:
-    """The title, the rows between pipes, and all notes, with empty lines between them."""
     heads = [_heading(column) for column in table.columns]
     rows = [heads, *map(table.cells, table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows)]
@@ -48,7 +47,6 @@ def _row_notes(table: Table) -> list[str]:
 
 
 def item(text: str, indent: str = "") -> list[str]:
-    """An item of a list, wrapped without breaking a word."""
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -60,7 +58,6 @@ def item(text: str, indent: str = "") -> list[str]:
 
 
 def section(heading: str, table: Table, before: Iterable[str] = ()) -> list[str]:
-    """A heading, lines below it, and a table."""
     return [f"### {heading}", "", *before, *(line.text for line in render(table))]
 
 

@@ -10,7 +10,6 @@ _NOTE_INDENT = " " * 10
 
 
 def render(table: Table) -> list[TextLine]:
-    """An empty line and the title, the headings, and below each row its notes."""
     lines = [TextLine(""), table.title] if table.title else []
     widths = [_width(table, index) for index in range(len(table.columns))]
     for heads in ([one.heading for one in table.columns], [one.unit for one in table.columns]):

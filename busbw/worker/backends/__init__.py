@@ -20,23 +20,17 @@ if TYPE_CHECKING:
 def load(
     framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
 ) -> AbstractBackend:
-    """The back end of `framework`, opened on `device` (None: any) with `ranks`.
-
-    A `member` of a group has its part of the ranks. Raises MeasuringError UNAVAILABLE where the
-    framework is too old, or where the members do not find each other.
-    """
+    """Raises MeasuringError UNAVAILABLE for a framework too old, or members that do not meet."""
     opened: AbstractBackend = _offered(framework, "load")(device, ranks, member)
     return opened
 
 
 def load_compiler(framework: str) -> AbstractCompiler:
-    """The compilers of `framework`: those that it has, or scripted ones."""
     compiler: AbstractCompiler = _offered(framework, "load_compiler")()
     return compiler
 
 
 def load_trainer(framework: str, member: ClusterMember) -> AbstractTrainer:
-    """What takes part as `member` in a group of processes that train."""
     trainer: AbstractTrainer = _offered(framework, "load_trainer")(member)
     return trainer
 

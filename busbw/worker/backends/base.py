@@ -66,7 +66,6 @@ class MeasuringError(Exception):
         self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
-        """The Failure that the driver gets."""
         return Failure(
             kind=self.kind,
             message=process.public(str(self)),
@@ -80,22 +79,18 @@ class MeasuringError(Exception):
 
 
 def unavailable(message: str) -> MeasuringError:
-    """What a case needs is not available here."""
     return MeasuringError(FailureKind.UNAVAILABLE, message)
 
 
 def wrong_world(message: str) -> MeasuringError:
-    """The ranks or devices are not those that a case was resolved on."""
     return MeasuringError(FailureKind.WRONG_WORLD, message)
 
 
 def not_a_collective(message: str) -> MeasuringError:
-    """A program that does not hold the collective that was asked for."""
     return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)
 
 
 def wrong_result(message: str) -> MeasuringError:
-    """Values that are not the exact ones, or a program that ran another number of rounds."""
     return MeasuringError(FailureKind.WRONG_RESULT, message)
 
 
@@ -287,7 +282,4 @@ class AbstractTrainer(ABC):
 
     @abstractmethod
     def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """Train from beginning to end, as far as this process's role goes.
-
-        Raises MeasuringError.
-        """
+        """As far as this process's role goes. Raises MeasuringError."""

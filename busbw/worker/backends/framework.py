@@ -83,7 +83,6 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        """`values` of every process, through the framework's own runtime."""
         if self._member is None:
             return (tuple(values),)
         count = len(values)
@@ -93,22 +92,18 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def slowest(self, seconds: float) -> float:
-        """The longest of all processes' `seconds`."""
         return max(row[0] for row in self.gathered([seconds]))
 
     @final
     def now_s(self) -> float:
-        """The host's monotonic clock."""
         return time.perf_counter()
 
     @final
     def sleep(self, seconds: float) -> None:
-        """The host's own sleep."""
         time.sleep(seconds)
 
     @final
     def probe(self) -> Probe:
-        """The classes of device that it reaches; for the others its own message why not."""
         wanted = (self._device,) if self._device else tuple(Device)
         devices, missing = [], {}
         for device in wanted:
@@ -128,14 +123,12 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def world(self) -> World:
-        """The devices that the framework would run on now."""
         assert self._device is not None
         found = self._device_set(self._device)
         return World(device_kind=found.device_kind, ranks=found.ranks, processes=found.processes)
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """On the CPU, as the case's program says, of this process's share of the ranks."""
         if self._device is not Device.CPU:
             return None
         processes = self._member.count if self._member else 1
@@ -145,10 +138,7 @@ class AbstractFramework(AbstractBackend):
     @final
     @contextlib.contextmanager
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
-        """The compiled and proved program of `case`.
-
-        Errors of running out of memory are ours; any other ends the worker, with its stack.
-        """
+        """Errors of running out of memory are ours; any other ends the worker, with its stack."""
         try:
             program = self._program(case, injection)
             try:
@@ -164,7 +154,6 @@ class AbstractFramework(AbstractBackend):
             raise out_of_memory(error) from error
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """The `words` of every process, each below 2^32, where there are several."""
         raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
@@ -181,10 +170,7 @@ class AbstractFramework(AbstractBackend):
 
 
 def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
-    """The clocks on `device`, the default first; its own only where all can be `recorded`.
-
-    A CPU's trace shows its threads' view; an accelerator's is the most accurate clock.
-    """
+    """The default first. A CPU's trace shows its threads' view; an accelerator's is best."""
     of_host = (Clock.HOST, Clock.DISPATCH)
     of_device = (Clock.DEVICE,) if recorded else ()
     return of_host + of_device if device is Device.CPU else of_device + of_host
@@ -223,25 +209,21 @@ class AbstractChain(AbstractProgram):
     @final
     @property
     def digest(self) -> int | None:
-        """As the values have it."""
         return self._values.digest
 
     @final
     def fresh(self) -> None:
-        """The next draw on every rank; the last result is released first."""
         self._draw = (self._draw + 1) % self._values.draws
         self._result = None
         self._lay_out(self._draw)
 
     @final
     def run(self, iterations: int) -> None:
-        """`iterations` rounds in one call, and wait for it."""
         self._result = None
         self._counted, self._result = self._called(iterations)
 
     @final
     def check(self, iterations: int) -> int:
-        """The rounds that the program counted; every element on every rank."""
         counted = int(self._counted) * self.step
         if counted != iterations:
             raise wrong_result(
@@ -279,11 +261,7 @@ class AbstractChain(AbstractProgram):
 
 
 def read_files(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`, for a framework without its own reader.
-
-    They are xplane files, or where there are none, the viewer's. Raises TraceError for one that is
-    damaged.
-    """
+    """Xplane files, or where there are none, the viewer's. Raises TraceError for a damaged one."""
     planes = sorted(folder.rglob("*.xplane.pb"))
     if planes:
         return [read_xplane(path.read_bytes(), host=path.name, keep=keep) for path in planes]
@@ -300,7 +278,6 @@ def check_version(framework: str, found: str, oldest: str) -> None:
 
 
 def package_versions(*names: str, **known: str) -> dict[str, str]:
-    """Versions of Python, numpy, and those of `names` that are installed; with `known` ones."""
     found = {"python": platform.python_version()}
     for name in ("numpy", *names):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -319,16 +296,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a framework's error means out of memory, by its type or its text.
-
-    JAX reports some as INTERNAL, so the text counts.
-    """
+    """By its type or its text: JAX reports some as INTERNAL."""
     text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or bool(_WORDS.search(text))
 
 
 def out_of_memory(error: BaseException) -> MeasuringError:
-    """The error as ours: its first line, and the bytes needed and available, where it says."""
     text = str(error).strip()
     return MeasuringError(
         FailureKind.OUT_OF_MEMORY,
@@ -348,7 +321,6 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
 
 
 def _tensor_bytes(text: str) -> int | None:
-    """The size of the tensor that TensorFlow could not allocate."""
     match = _TENSOR.search(text)
     if match is None or match["type"] not in _TYPE_BYTES:
         return None

@@ -1,11 +1,7 @@
 """What is trained, on which examples, and what proves that no rank was left out.
 
-Numpy only; what a framework computes of a net is in its own file, such as `tensorflow.layers`.
-
-Examples come from a file or are drawn. Every strategy sees the same batches: only how they are
-shared out differs. Drawn examples are digits like those of MNIST: nothing is downloaded, all are
-seeded. A digit is up to seven strokes, moved, scaled, slanted, thick or thin, and crossed by a
-stroke that belongs to no digit, so that a net has something to learn and something to get wrong.
+Numpy only. Every strategy sees the same batches. Drawn examples are seeded digits, each crossed by
+a stroke that belongs to none, so that a net has something to get wrong.
 """
 
 from __future__ import annotations
@@ -99,7 +95,6 @@ class Examples:
     labels: Any
 
     def chosen(self, which: Any) -> Examples:
-        """The examples with the indices `which`, in its order."""
         return Examples(self.inputs[which], self.labels[which])
 
 
@@ -113,11 +108,9 @@ class Course:
 
     @property
     def steps(self) -> int:
-        """Whole batches in an epoch."""
         return len(self.shown.labels) // self.request.batch
 
     def batches(self, epoch: int) -> Iterator[list[Examples]]:
-        """The epoch's batches, each as the shares of all ranks, in a new order each epoch."""
         generator = np.random.default_rng([self.request.seed, epoch])
         order = generator.permutation(len(self.shown.labels))
         for batch in order[: self.steps * self.request.batch].reshape(self.steps, -1):
@@ -134,11 +127,7 @@ class Course:
 
 
 def course(request: TrainingRequest) -> Course:
-    """The examples for the net that `request` names.
-
-    Raises MeasuringError UNAVAILABLE for a file that is damaged or too small, and where a batch
-    cannot be shared out evenly.
-    """
+    """Raises MeasuringError UNAVAILABLE for a bad file, and where a batch is not shared evenly."""
     if request.net is Net.PERCEPTRON:
         shown, unseen = (
             Examples(*drawn(count, seed=request.seed + at))
@@ -217,7 +206,6 @@ def _placed(count: int, generator: np.random.Generator) -> Any:
 
 
 def _stray(count: int, generator: np.random.Generator) -> Any:
-    """One stroke for each picture that belongs to no digit."""
     begin = generator.uniform(3, 25, (count, 1, 1, 2)).astype(np.float32)
     way = generator.uniform(-7, 7, (count, 1, 1, 2)).astype(np.float32)
     return np.concatenate([begin, begin + way], axis=2)
@@ -259,10 +247,7 @@ def digest(values: Mapping[str, Any]) -> str:
 
 
 def updates(copies: Mapping[str, Mapping[str, Any]], rate: float) -> int:
-    """How many updates every copy of the variables saw, by whose copy it is.
-
-    Raises MeasuringError WRONG_RESULT where one lacks a part of an update, or they differ.
-    """
+    """Raises MeasuringError WRONG_RESULT where a copy lacks a part of an update, or they differ."""
     seen = {name: float(values[COUNTER]) / rate for name, values in copies.items()}
     count = round(next(iter(seen.values())))
     for name, found in seen.items():
@@ -280,10 +265,7 @@ def check_first(
     gradients: Mapping[str, Any],
     rate: float,
 ) -> None:
-    """Compare every copy after one update with `gradients` of the whole batch at once.
-
-    Raises MeasuringError WRONG_RESULT: the examples of a rank are missing, or count too much.
-    """
+    """Raises MeasuringError WRONG_RESULT: examples of a rank are missing, or count too much."""
     for whose, values in copies.items():
         for name, gradient in gradients.items():
             expected = rate * gradient

@@ -1,14 +1,8 @@
 """What ranks start with, and what they must hold after any number of rounds, as arrays.
 
-The values of a collective are exact, those of `busbw.collectives`: they depend on a rank's position
-in its group and on the group, so that data of another group is detected.
-
-The sums of gradients of a dense step are not exact, so that weights are compared with a reference
-in float64, within what float32 may round. The reference costs little however long the chain:
-weights only ever move along the rows, W(k) = W(0) - rate * X^T (C(0) + ... + C(k-1)), where C are
-the errors of the predicted chances, and X W(k) follows from X X^T alone.
-
-numpy only; knows no framework.
+Numpy only; knows no framework. Weights only ever move along the rows, W(k) = W(0) - rate * X^T
+(C(0) + ... + C(k-1)), where C are the errors of the predicted chances: so a reference in float64
+costs little however long the chain.
 """
 
 from __future__ import annotations
@@ -64,7 +58,6 @@ class Values(AbstractValues):
 
     @property
     def collective(self) -> AbstractCollective:
-        """What is known of the case's collective."""
         return COLLECTIVES[self.case.collective]
 
     def most_rounds(self) -> int:
@@ -90,8 +83,6 @@ class Values(AbstractValues):
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """`check` every rank's result, large ones on all cores; how many elements."""
-
         def check(rank: int) -> int:
             return self.check(rank, number, iterations, results[rank])
 
@@ -119,7 +110,6 @@ class Values(AbstractValues):
         return int(got.shape[0])
 
     def _count(self) -> int:
-        """How many elements a rank gets."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
 
@@ -188,7 +178,6 @@ class StepValues(AbstractValues):
         return found
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Every rank's weights with the first one's bit for bit, and these with the reference."""
         first, *others = map(np.asarray, results.values())
         for rank, weights in enumerate(others, start=1):
             check_same(rank, first, weights)
@@ -197,10 +186,7 @@ class StepValues(AbstractValues):
         return len(results) * int(first.size)
 
     def check(self, number: int, steps: int, got: Any) -> None:
-        """Compare weights with those after `steps` steps from draw `number`.
-
-        Raises MeasuringError WRONG_RESULT with the worst one.
-        """
+        """Raises MeasuringError WRONG_RESULT with the worst weight."""
         errors = self._summed_errors(number, steps)
         for begin in range(0, self._step.inputs, _INPUTS_AT_ONCE):
             end = min(begin + _INPUTS_AT_ONCE, self._step.inputs)
@@ -263,10 +249,7 @@ class StepValues(AbstractValues):
 
 
 def check_same(rank: int, first: Any, weights: Any) -> None:
-    """Compare a rank's weights with the first one's bit for bit, also where one is not a number.
-
-    Raises MeasuringError WRONG_RESULT with the first that differs.
-    """
+    """Also where one is not a number. Raises MeasuringError WRONG_RESULT with the first."""
     one, other = first.view(np.uint32), weights.view(np.uint32)
     if not np.array_equal(one, other):
         index = np.unravel_index(int(np.argmax(one != other)), one.shape)

@@ -8,21 +8,18 @@ from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
-    """The scripted devices."""
     from .backend import FakeBackend
 
     return FakeBackend(device, ranks, member)
 
 
 def load_compiler() -> AbstractCompiler:
-    """The scripted compiler."""
     from .compiler import FakeCompiler
 
     return FakeCompiler()
 
 
 def load_trainer(member: ClusterMember) -> AbstractTrainer:
-    """The scripted member of a group."""
     from .trainer import FakeTrainer
 
     return FakeTrainer(member)

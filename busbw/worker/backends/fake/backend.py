@@ -52,10 +52,11 @@ from busbw.model import (
 from busbw.worker import host, process
 
 from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
-from .exchange import Exchange
 
 if TYPE_CHECKING:
     from busbw.traces.event import Event, Keep, Trace
+import socket
+from typing import IO
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
@@ -98,21 +99,17 @@ class FakeBackend(AbstractBackend):
         self.versions = {"fake": "1"} | self._script.get("versions", {})
 
     def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        """By a connection of the processes of its own."""
         if self._exchange is None:
             return (tuple(values),)
         return tuple(map(tuple, self._exchange(values)))
 
     def now_s(self) -> float:
-        """Seconds that programs have run, by the script."""
         return self.elapsed_s
 
     def sleep(self, seconds: float) -> None:
-        """Let the script's time pass."""
         self.elapsed_s += seconds
 
     def probe(self) -> Probe:
-        """The script's devices; by default virtual CPUs as the real back ends have them."""
         happen(self._script.get("probe", ""))
         device = Device(self._script.get("device", "cpu"))
         virtual = device is Device.CPU
@@ -142,7 +139,6 @@ class FakeBackend(AbstractBackend):
         )
 
     def world(self) -> World:
-        """What the probe says, unless the script has another world for measuring."""
         there: dict[str, Any] = self._script | self._script.get("world", {})
         return World(
             device_kind=there.get("device_kind", "Fake CPU"),
@@ -151,14 +147,12 @@ class FakeBackend(AbstractBackend):
         )
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Two buffers per rank on the CPU, as if they were allocated."""
         if Device(self._script.get("device", "cpu")) is not Device.CPU:
             return None
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
 
     @contextlib.contextmanager
     def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
-        """A program that does what the script says of `case`."""
         line = self._line(case)
         happen(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
@@ -181,7 +175,6 @@ class FakeBackend(AbstractBackend):
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
-        """The collectives that run within, as a profiler of the script's device records them."""
         self._recorded_s = []
         yield self._recorded
 
@@ -202,12 +195,10 @@ class FakeBackend(AbstractBackend):
         return [Trace(events=tuple(events), host="made up")]
 
     def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
-        """Let the time of one call pass."""
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
     def _line(self, case: Case) -> dict[str, Any]:
-        """What the script says of `case` in this launch."""
         number, step = launch_number(), StoredCase.of(case).step
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
@@ -233,32 +224,25 @@ class FakeProgram(AbstractProgram):
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
-        """Let the script's time for it pass."""
         self._backend.sleep(self._backend.layout_s)
 
     def run(self, iterations: int) -> None:
-        """Let the scripted time pass, up to 3 % more."""
         self._turn += iterations > 0
         one_s = self._one_s + (self._injected_s if self.injecting else 0.0)
         one_s *= 1 + 0.01 * (self._turn * 7 % 4)
         self._backend.spend(self._backend.call_s, [one_s] * iterations)
 
     def check(self, iterations: int) -> int:
-        """Nothing to compare."""
         return self._case.ranks
 
     def device_peak_bytes(self) -> int | None:
-        """None: there is no device."""
         return None
 
 
 def _events(
     where: tuple[str, str, str], found: Sequence[tuple[float, float]], part: tuple[float, float]
 ) -> Iterator[Event]:
-    """Events of one rank, in the `part` of the time of each of a call's collectives.
-
-    These run one after another.
-    """
+    """In the `part` of the time of each of a call's collectives, which run one after another."""
     from busbw.traces.event import Event
 
     first, last = part
@@ -275,7 +259,6 @@ def launch_number() -> int:
 
 
 def happen(event: str) -> None:
-    """Make the scripted event real: the process dies or hangs."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:
@@ -294,3 +277,80 @@ def happen(event: str) -> None:
         atexit.register(time.sleep, _LONG_S)
     elif event:
         raise ValueError(f"{VARIABLE}: no event {event!r}")
+
+
+_JOIN_S = 60.0
+_LOOK_S = 0.01
+
+Rows = list[list[float]]
+
+
+class Exchange:
+    """Values of every process to every process."""
+
+    def __init__(self, member: ClusterMember) -> None:
+        address, index = member.addresses[member.role.task][0], member.role.index
+        host, _, port = address.rpartition(":")
+        # By index; the first has one to each of the others, they have one to it.
+        self._channels = (
+            _accepted((host, int(port)), member.count)
+            if index == 0
+            else [_connected((host, int(port)), index)]
+        )
+        self._is_first = index == 0
+
+    def __call__(self, values: Sequence[float]) -> Rows:
+        if not self._is_first:
+            (channel,) = self._channels
+            _send(channel, list(values))
+            rows: Rows = _received(channel)
+            return rows
+        rows = [list(values), *(_received(channel) for channel in self._channels)]
+        for channel in self._channels:
+            _send(channel, rows)
+        return rows
+
+
+def _accepted(address: tuple[str, int], count: int) -> list[IO[str]]:
+    found: dict[int, IO[str]] = {}
+    with socket.create_server(address) as server:
+        server.settimeout(_JOIN_S)
+        while len(found) < count - 1:
+            one, _ = server.accept()
+            channel = _channel(one)
+            found[_received(channel)] = channel
+    return [found[index] for index in sorted(found)]
+
+
+def _connected(address: tuple[str, int], index: int) -> IO[str]:
+    end_s = time.monotonic() + _JOIN_S
+    while True:
+        try:
+            one = socket.create_connection(address)
+        except ConnectionRefusedError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(_LOOK_S)
+            continue
+        channel = _channel(one)
+        _send(channel, index)
+        return channel
+
+
+def _channel(one: socket.socket) -> IO[str]:
+    one.settimeout(None)
+    with one:
+        # The file keeps the connection.
+        return one.makefile("rw", encoding="ascii")
+
+
+def _send(channel: IO[str], value: object) -> None:
+    channel.write(json.dumps(value) + "\n")
+    channel.flush()
+
+
+def _received(channel: IO[str]) -> Any:
+    line = channel.readline()
+    if not line:
+        raise ConnectionError("another process of the group is gone")
+    return json.loads(line)

@@ -42,7 +42,6 @@ class FakeCompiler(AbstractCompiler):
         self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
 
     def describe(self, topology: Topology) -> Compiler:
-        """The script's release; or why there is none for this class of device."""
         release = os.environ.get(process.RELEASE) or self._script.get("release", "fake 1")
         absent = self._script.get("missing", {})
         missing = absent.get(topology.device.value) or absent.get(release)
@@ -69,7 +68,6 @@ class FakeCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
-        """The case's line of the script, and what happens to it when it is compiled."""
         own: dict[str, int | str] = {"rows": 0, "batch": ""}
         if not case.workload.is_bare:
             layer = layer_of(case)
@@ -100,7 +98,6 @@ class FakeLowered(AbstractLowered):
         self.step = 1
 
     def compiled(self) -> Optimized:
-        """The script's program, unless something happens to it."""
         event = self._line.get("then", "")
         if event in _REFUSED:
             raise CompileError(_REFUSED[event])
@@ -128,7 +125,6 @@ class FakeLowered(AbstractLowered):
 
 
 def _collective(case: Case) -> str:
-    """What `case` is in HLO, as far as the collective itself says it."""
     asked = COLLECTIVES[case.collective]
     size = asked.output_bytes(case.payload_bytes, case.group_size)
     positions = asked.pairs(case.group_size)

@@ -60,7 +60,6 @@ class FakeTrainer(AbstractTrainer):
             self._happen()
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """The expected answer, unless the script changes it."""
         self._happen()
         line = self._line(request)
         happen(line.get("then", ""))
@@ -104,7 +103,6 @@ class FakeTrainer(AbstractTrainer):
         happen(self._script.get("roles", {}).get(self._role, ""))
 
     def _line(self, request: TrainingRequest) -> dict[str, Any]:
-        """What the script says of the strategy in this launch."""
         name = request.strategy.value if request.strategy else ""
         line: dict[str, Any] = self._script.get("strategies", {}).get(name, {})
         return line if launch_number() in line.get("passes", [launch_number()]) else {}
@@ -114,7 +112,6 @@ class FakeTrainer(AbstractTrainer):
         return 1 if self._role.startswith("worker") else request.ranks
 
     def _names(self, request: TrainingRequest) -> list[str]:
-        """The names of the copies of the variables in this process."""
         if request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:
             return [f"{self._role}, replica 0"]
         if request.has_copies:
@@ -129,10 +126,7 @@ class FakeTrainer(AbstractTrainer):
 
 
 def _epochs_s(request: TrainingRequest, steps: int, line: dict[str, Any]) -> tuple[float, ...]:
-    """The script's, up to 3 % more so that epochs differ; the first holds tracing.
-
-    Those of the perceptron are a second each, the first one two.
-    """
+    """Up to 3 % more so that epochs differ; the first holds tracing."""
     if request.net is Net.PERCEPTRON:
         return (2.0,) + (1.0,) * (request.epochs - 1)
     step_s = float(line.get("step_s", _STEP_S)) * float(line.get("slower", 1.0))

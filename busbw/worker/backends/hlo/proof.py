@@ -60,22 +60,18 @@ class Wanted:
 
     @property
     def collective(self) -> AbstractCollective:
-        """What is known of the case's collective."""
         return COLLECTIVES[self.case.collective]
 
     @property
     def kind(self) -> str:
-        """The collective's name in HLO."""
         return self.collective.hlo
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of one collective's result on one rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
     def least_bytes(self) -> int:
-        """The least bytes of an array that counts as a part of the payload."""
         return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
 
     @property
@@ -85,7 +81,6 @@ class Wanted:
         return {(group[a], group[b]) for group in self.case.groups for a, b in positions}
 
     def text(self) -> str:
-        """In words, for a failure."""
         where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
         return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
@@ -94,10 +89,7 @@ class Wanted:
 def wanted(
     case: Case, per_round: int, *, device: Device, plain: bool = True, part_bytes: int = 0
 ) -> Wanted:
-    """What the program of `case` must hold, on devices of this class.
-
-    It is not `plain` if work is injected. A single call counts with its copies, as users see it.
-    """
+    """Not `plain` if work is injected. A single call counts with its copies, as users see it."""
     collective = COLLECTIVES[case.collective]
     strict = (
         collective.copy_free
@@ -147,7 +139,6 @@ def prove(text: str, wanted: Wanted) -> Proof:
 
 
 def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
-    """What was compiled, as values."""
     return Compiled(
         collectives=dict(Counter(one.collective for one in found.collectives)),
         groups=f"{len(case.groups)}x{case.group_size}",
@@ -249,7 +240,6 @@ def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
 
 
 def _shown(one: Instruction) -> str:
-    """Its name and what it gives; its own line, which may be long, on a line below."""
     given = one.text.partition(f" {one.op}(")[0]
     return f"{given[:_SHOWN_FIRST]} {one.op}(...):\n{one.text[:_SHOWN]}"
 
@@ -274,5 +264,4 @@ def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
 
 
 def _is_copied_for(one: Instruction, collectives: list[Instruction]) -> bool:
-    """Whether it is a copy that is the only input of one of the `collectives`."""
     return one.op == "copy" and any(f" {it.op}({one.name})" in it.text for it in collectives)

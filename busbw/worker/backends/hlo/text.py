@@ -58,7 +58,6 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """What other lines call it, such as ``%copy.6``."""
         return self.text.removeprefix("ROOT ").partition(" = ")[0]
 
     @property
@@ -69,17 +68,13 @@ class Instruction:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes that a collective gives: the second array of a start is the result.
-
-        A tuple's other arrays belong to it, as in an all-to-all of parts.
-        """
+        """Of a start the second array; a tuple's others belong to it, as in an all-to-all."""
         if self.op.endswith("-start") and self.collective != "all-reduce":
             return self.array_bytes[1] if len(self.array_bytes) > 1 else sum(self.array_bytes)
         return sum(self.array_bytes)
 
     @property
     def moves_between_memories(self) -> bool:
-        """Whether it starts a copy from one of the chip's memories to another, as to its own."""
         memories = _MEMORY.findall(self.text.partition("copy-start(")[0])
         return self.op == "copy-start" and len(set(memories[:2])) > 1
 
@@ -104,15 +99,11 @@ class Module:
     entry: str
 
     def loop_bodies(self) -> tuple[str, ...]:
-        """The bodies of the loops that the entry runs."""
         loops = [one for one in self.reached(self.entry) if one.op == "while"]
         return tuple(name for loop in loops for name in _BODY.findall(loop.text))
 
     def reached(self, name: str, *, fused: bool = True) -> tuple[Instruction, ...]:
-        """What always runs when the computation `name` runs, once; with or without fusions' parts.
-
-        A fusion writes its result and nothing of what its parts would give by themselves.
-        """
+        """Once; a fusion writes its result and nothing of what its parts would by themselves."""
         found: list[Instruction] = []
         for one in self.computations.get(name, ()):
             found.append(one)
@@ -121,12 +112,10 @@ class Module:
         return tuple(found)
 
     def collectives(self) -> tuple[Instruction, ...]:
-        """Every collective of the module."""
         return tuple(one for lines in self.computations.values() for one in lines if one.collective)
 
 
 def read(text: str) -> Module:
-    """The module that `text` describes."""
     computations: dict[str, list[Instruction]] = {}
     name, entry = "", ""
     for line in text.splitlines():
@@ -158,10 +147,7 @@ def _bytes_of_arrays(shape: str) -> tuple[int, ...]:
 
 
 def algorithm_of(collectives: Sequence[Instruction]) -> dict[str, str]:
-    """What the compiler published of the collectives' algorithm; empty where it did not.
-
-    Several collectives of a program that differ have all their values, joined by a plus sign.
-    """
+    """Empty where it published nothing; of several that differ all, joined by a plus sign."""
     found: dict[str, list[str]] = {}
     for one in collectives:
         for name, value in _published(_config_of(one.text)):
@@ -171,7 +157,6 @@ def algorithm_of(collectives: Sequence[Instruction]) -> dict[str, str]:
 
 
 def _config_of(line: str) -> Mapping[str, Any]:
-    """The JSON behind ``backend_config=``; empty where there is none or something else."""
     _, there, rest = line.partition(_CONFIG)
     if not there or not rest.startswith("{"):
         return {}
@@ -200,13 +185,11 @@ def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _of_gpu(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What XLA for GPUs writes of a collective; empty where it did not."""
     found = config.get("collective_backend_config")
     return found if isinstance(found, dict) else {}
 
 
 def _rings(offload: Any) -> Iterator[tuple[str, str]]:
-    """Colors and phases of a collective on the SparseCores, as they are listed there."""
     for one in offload.values() if isinstance(offload, dict) else ():
         strategy = one.get("ici_strategy_config") if isinstance(one, dict) else None
         colors = strategy.get("color_strategies") if isinstance(strategy, dict) else None

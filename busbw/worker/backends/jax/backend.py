@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import mesh_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import (
     VIRTUAL_RANKS,
@@ -39,8 +40,8 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .exchange import Exchange
 from .injection import calibrate, injected_work
+from .program import EVERYWHERE
 
 PROGRAM = "chain2"
 
@@ -71,7 +72,6 @@ class JaxBackend(AbstractFramework):
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """By a collective over one device of each process."""
         self._exchange = self._exchange or Exchange(self._device)
         return self._exchange(words)
 
@@ -111,10 +111,7 @@ def device_set(
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """The DeviceSet of `found`, all of one class.
-
-    `processes` None: as many as JAX runs in; `hosts` None: one for each of these.
-    """
+    """`processes` None: as many as JAX runs in; `hosts` None: one for each of these."""
     virtual = device is Device.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
@@ -149,10 +146,7 @@ def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
 
 
 def _by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Slice after slice and process after process, each of the `parts` in the order of its links.
-
-    Raises MeasuringError where a part is not of whole processes, or not within one slice.
-    """
+    """Raises MeasuringError where a part is not of whole processes, or not within one slice."""
     processes = len({device.process_index for device in devices})
     slices = [getattr(device, "slice_index", None) or 0 for device in devices]
     order = sorted(zip(slices, devices), key=lambda one: (one[0], one[1].process_index, one[1].id))
@@ -168,7 +162,6 @@ def _by_host(devices: Sequence[Any], parts: int) -> Any:
 
 
 def versions_of_packages() -> dict[str, str]:
-    """The versions of Python and of the packages that decide what JAX does."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
@@ -181,7 +174,6 @@ def _allocator(device: Device) -> str:
 
 
 def _mesh_text(devices: Sequence[Any]) -> str:
-    """The extent of the slice, such as ``2x4``, from the devices' coordinates."""
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:
@@ -190,10 +182,7 @@ def _mesh_text(devices: Sequence[Any]) -> str:
 
 
 def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`; by our own reader where this JAX has none.
-
-    Raises TraceError for one that only our own reader may read, and cannot.
-    """
+    """Raises TraceError for one that only our own reader may read, and cannot."""
     paths = sorted(folder.rglob("*.xplane.pb"))
     if not paths or not hasattr(jax.profiler, "ProfileData"):
         return read_files(folder, keep)
@@ -245,3 +234,31 @@ def _event(event: Any, where: tuple[str, str, str], shared: Stats) -> Event:
     # The file has picoseconds.
     begin_s, lasted_s = (round(ns * 1e3) * _PS for ns in (event.start_ns, event.duration_ns))
     return Event.timed(where, (begin_s, lasted_s), own_times(stats), stats)
+
+
+Words = Sequence[int]
+
+
+class Exchange:
+    """Words of every process to every process, by one device of each."""
+
+    def __init__(self, device: Device | None) -> None:
+        first: dict[int, Any] = {}
+        for one in jax.devices(device.value if device else None):
+            first.setdefault(one.process_index, one)
+        mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
+        self._each = NamedSharding(mesh, PartitionSpec("processes"))
+        self._everywhere = NamedSharding(mesh, EVERYWHERE)
+        self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
+
+    def __call__(self, words: Words) -> list[list[int]]:
+        shape = (self._each.mesh.size, len(words))
+        own = np.array([words], np.uint32)
+        rows = jax.make_array_from_callback(shape, self._each, lambda index: own)
+        if len(words) not in self._programs:
+            # What is laid out otherwise afterwards is a collective between.
+            jitted = jax.jit(lambda rows: rows, out_shardings=self._everywhere)
+            self._programs[len(words)] = jitted.lower(rows).compile()
+        (shard,) = self._programs[len(words)](rows).addressable_shards
+        found: list[list[int]] = np.asarray(shard.data).tolist()
+        return found

@@ -1,11 +1,8 @@
 """A collective in JAX: the form of its chain, compiled and proved, run from fresh values, checked.
 
-In place, a round's result is the next round's input. On the CPU such a chain goes from one
-donated buffer to a second one and back: XLA then allocates nothing and copies nothing, so that
-page faults and copies are not what is timed; on an accelerator one buffer suffices. Out of place
-every round reads the same input and writes the same result; a barrier, which costs nothing, ties
-the input to the last round: without it XLA moves the collective out of the loop. With the clock
-`dispatch` there is no loop. Programs to measure and to compile for a topology are lowered alike.
+On the CPU a chain in place goes from one donated buffer to a second one and back, so that page
+faults and copies are not timed. Out of place a barrier, which costs nothing, ties the input to the
+last round: without it XLA moves the collective out of the loop.
 """
 
 from __future__ import annotations
@@ -55,7 +52,6 @@ class Form:
     injected: InjectedWork = NOTHING
 
     def shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """The buffers of all ranks together, laid out over the mesh."""
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return [
             jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
@@ -204,7 +200,6 @@ class CollectiveProgram(JaxProgram):
         return case.ranks * (taken + given + temporary)
 
     def _compiled_form(self, form: Form) -> Proof:
-        """The proof of `form`, compiled."""
         plain = form.injected == NOTHING
         wanted = proof.wanted(
             self._case,
@@ -255,14 +250,12 @@ class CollectiveProgram(JaxProgram):
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
-    """The chain of `case` on a topology's devices, and how many collectives are in a turn."""
     rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
     form = form_of(case, _axes(case, mesh), rounds, virtual=False)
     return form.lowered(case, mesh), max(1, form.step)
 
 
 def _axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
-    """Those that the collective goes along: all, unless the case names some."""
     return names_of(case.axes) if case.axes else tuple(mesh.axis_names)
 
 

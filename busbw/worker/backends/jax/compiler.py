@@ -45,10 +45,7 @@ class JaxLowered(AbstractLowered):
         self.step = step
 
     def compiled(self) -> Optimized:
-        """Run XLA's compiler for the chip.
-
-        If this jaxlib cannot read a newer compiler's output, that is an error of the compiler, too.
-        """
+        """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
         try:
             compiled = self._lowered.compile()
             stats, text = compiled.memory_analysis(), compiled.as_text()
@@ -71,7 +68,6 @@ class JaxCompiler(AbstractCompiler):
         self._devices: dict[str, list[Any]] = {}
 
     def describe(self, topology: Topology) -> Compiler:
-        """The compiler's release and build, and the topology's devices as JAX sees them."""
         missing = _missing(topology.device)
         if missing:
             return Compiler(topology=topology.name, missing=missing)
@@ -89,7 +85,6 @@ class JaxCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
-        """The chain of `case` over the topology's devices; of a training step, the step alone."""
         found = self._of(topology)
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
@@ -141,7 +136,6 @@ def _devices(topology: Topology) -> list[Any]:
 
 
 def _missing(device: Device) -> str:
-    """Why there is no compiler for `device`; empty where there is one."""
     if device is Device.TPU:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
@@ -152,7 +146,6 @@ def _missing(device: Device) -> str:
 
 
 def _release(device: Device) -> str:
-    """The package that compiles, with its version."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
         return os.environ.get(process.RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS

@@ -1,7 +1,4 @@
-"""A training step in JAX: the model, its gradient and the update; a chain of them to measure.
-
-For a topology a single step is compiled.
-"""
+"""A training step in JAX: a chain of them to measure, and for a topology a single one."""
 
 from __future__ import annotations
 
@@ -85,7 +82,6 @@ def lowered(step: Layer, mesh: Mesh) -> Any:
 
 
 def shapes(step: Layer, mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """The arguments of all ranks together: weights, rows or the key to draw them, labels."""
     (axis,) = mesh.axis_names
     everywhere = NamedSharding(mesh, EVERYWHERE)
     each = NamedSharding(mesh, PartitionSpec(axis))
@@ -111,13 +107,11 @@ def one_step(step: Layer, axis: str, weights: Any, rows: Any, labels: Any) -> tu
 
 
 def _loss(weights: Any, rows: Any, labels: Any) -> Any:
-    """Softmax cross-entropy, the mean over a rank's rows."""
     chances = jax.nn.log_softmax(rows @ weights)
     return -jnp.mean(jnp.take_along_axis(chances, labels[:, None], axis=1))
 
 
 def _drawn(step: Layer, axis: str, key: Any) -> Any:
-    """Rows of the normal distribution, different on every rank."""
     own = jax.random.fold_in(
         jax.random.wrap_key_data(key, impl="threefry2x32"), jax.lax.axis_index(axis)
     )

@@ -1,10 +1,8 @@
-"""Work injected into a JAX program in addition to its collectives, to test the gate.
+"""Work injected into a JAX program beside its collectives, to test the gate; else never.
 
-Never part of an ordinary measurement. The work gives a zero that the compiler cannot predict, which
-is added to the loop's counter: so it can neither be dropped nor moved out of the loop. It changes
-no value, and the result is checked as always. How many steps a delay has is an argument of the
-program: it is calibrated on the very program and buffers that are measured. Programs of its own
-would leave the memory behind in another state, which alone moved 16M by a tenth.
+It gives a zero that the compiler cannot predict, added to the loop's counter, so that it is neither
+dropped nor moved out of the loop. A delay's steps are an argument of the measured program: the
+memory that programs of their own left behind alone moved 16M by a tenth.
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ _TRIED = 0.1
 
 @dataclass(frozen=True)
 class InjectedWork:
-    """After each collective: a busy loop on every rank (`delays`), or another collective.
-
-    That one runs on a `part` of the payload, in elements; 0 is none.
-    """
+    """A busy loop on every rank (`delays`), or a collective on a `part` of elements; 0 is none."""
 
     delays: bool = False
     part: int = 0
@@ -90,7 +85,6 @@ def busy(start: jax.Array, steps: Any) -> Any:
 
 
 def injected_work(case: Case, injection: Injection | None) -> InjectedWork:
-    """The work of `injection` for `case`."""
     if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
         return NOTHING
     if case.clock is Clock.DISPATCH:
@@ -154,7 +148,6 @@ def _surely_s(differences_s: list[float]) -> float:
 
 
 def _step_s() -> float:
-    """Seconds of one step by itself, roughly."""
     alone = jax.jit(busy)
     start, steps = jnp.int32(0), jnp.int32(_TRIED_STEPS)
     jax.block_until_ready(alone(start, steps))
@@ -175,14 +168,12 @@ class _Chains:
     slowest: Callable[[float], float]
 
     def length(self) -> int:
-        """How many collectives take long enough to be compared."""
         program, chain = self.program, self.program.step
         while chain < program.most_iterations and self.seconds(chain) < _CALIBRATING_S:
             chain = min(2 * chain, program.most_iterations)
         return max(program.step, chain // program.step * program.step)
 
     def turns(self, chain: int, steps: tuple[int, ...]) -> list[tuple[float, ...]]:
-        """Turns until there are enough, or they have taken long."""
         begun_s, found = time.perf_counter(), [self.turn(chain, steps)]
         while len(found) < _LEAST_TURNS or (
             len(found) < _CALIBRATING_TURNS
@@ -192,17 +183,13 @@ class _Chains:
         return found
 
     def turn(self, chain: int, steps: tuple[int, ...]) -> tuple[float, ...]:
-        """Seconds of an empty call, of one collective alone, and with each of `steps` steps.
-
-        All of them are of `chain` collectives in a call, of which each has its share.
-        """
+        """All are of `chain` collectives in a call, of which each has its share."""
         times_s = [self.seconds(iterations) / chain for iterations in (0, chain)]
         for number in steps:
             times_s.append(self.seconds(chain, number) / chain)
         return tuple(times_s)
 
     def seconds(self, iterations: int, steps: int | None = None) -> float:
-        """Seconds of a call; without `steps` nothing is injected."""
         program = self.program
         program.injecting, program.delay_steps = steps is not None, steps
         program.fresh()

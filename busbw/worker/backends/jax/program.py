@@ -60,7 +60,6 @@ class JaxProgram(AbstractChain):
 
     @final
     def _compile(self, lowered: Callable[[], Any], *, slowed: bool = False) -> str:
-        """Lower and compile the chain, or the `slowed` one; its optimised HLO."""
         with self._compiling():
             compiled = lowered().compile()
         self.compiled_memory_bytes = _memory_bytes(compiled)
@@ -73,12 +72,10 @@ class JaxProgram(AbstractChain):
 
     @final
     def leave_out_injected(self) -> None:
-        """From now on nothing is injected."""
         self._slowed = None
 
     @final
     def release(self) -> None:
-        """Release the buffers."""
         self._buffers = self._batch = ()
         self._result = None
 
@@ -94,7 +91,6 @@ class JaxProgram(AbstractChain):
 
     @final
     def _lay_out(self, number: int) -> None:
-        """In the buffers, once they are there."""
         self._buffers = self._buffers or self._new_buffers()
         self._buffers = self._start(self._draws[number], *self._buffers)
         jax.block_until_ready(self._buffers)
@@ -117,10 +113,7 @@ class JaxProgram(AbstractChain):
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
-        """On the devices, where they can; ranks that are wrong there are checked on the host.
-
-        Of several processes each compares its own ranks.
-        """
+        """Wrong ranks again on the host. Of several processes each compares its own."""
         ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
         shards = {
             ranks[shard.device]: shard
@@ -163,10 +156,7 @@ class CheckOnDevices:
         self._wrong = self._compiled(mesh, self._wanted(0, 1))
 
     def right_ranks(self, number: int, iterations: int, result: jax.Array) -> frozenset[int]:
-        """Ranks of this process that are right after `iterations` collectives from draw `number`.
-
-        To the last element.
-        """
+        """To the last element."""
         wanted = placed(self._wanted(number, iterations), self._sharding)
         shards = self._wrong(wanted, result).addressable_shards
         return frozenset(

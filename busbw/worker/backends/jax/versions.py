@@ -91,10 +91,7 @@ def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
 
 
 def _let_gloo_listen_at(address: str) -> None:
-    """By default gloo listens where the host's name leads to, which other hosts may not reach.
-
-    An older JAX leaves it at that.
-    """
+    """By default gloo listens where the host's name leads to, which others may not reach."""
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
     # JAX has imported it; where an older one has another module, there is none of this name.
@@ -105,10 +102,7 @@ def _let_gloo_listen_at(address: str) -> None:
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """`function` on every rank's own part.
-
-    An older JAX's check of what is the same on all ranks does not know every operation of ours.
-    """
+    """An older JAX's check of what is the same on all ranks does not know all our operations."""
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
     older = importlib.import_module("jax.experimental.shard_map").shard_map
@@ -133,7 +127,6 @@ def optimization_barrier(values: Any) -> Any:
 
 
 def runtime_error() -> type[Exception]:
-    """What JAX raises when a program fails as it runs."""
     public = hasattr(jax.errors, "JaxRuntimeError")
     found: type[Exception] = (
         jax.errors.JaxRuntimeError
@@ -144,7 +137,6 @@ def runtime_error() -> type[Exception]:
 
 
 def has_quiet_profiler() -> bool:
-    """Whether the profiler can leave out Python's own calls, else most of a trace."""
     return hasattr(jax.profiler, "ProfileOptions")
 
 

@@ -45,7 +45,6 @@ def _check() -> None:
 
 @contextlib.contextmanager
 def _left_out(names: tuple[str, ...]) -> Iterator[None]:
-    """Within, `names` cannot be imported, as if they were not installed."""
     absent = [name for name in names if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]

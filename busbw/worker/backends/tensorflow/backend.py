@@ -1,7 +1,4 @@
-"""TensorFlow: its devices, which of its programs measures a case, and its profiler's recordings.
-
-Recordings are read with the protobuf classes that TensorFlow includes.
-"""
+"""TensorFlow's devices, which program measures a case, and recordings, by its own classes."""
 
 from __future__ import annotations
 
@@ -27,10 +24,9 @@ from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, unavailable
 from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
-from .collective import CollectiveProgram
-from .dense_step import DenseStepProgram
 from .members import Exchange, joined, refusal
 from .program import make_strategy
+from .workloads import CollectiveProgram, DenseStepProgram
 
 PROGRAM = "outer-loop2"
 
@@ -98,7 +94,6 @@ class TensorflowBackend(AbstractFramework):
             self._exchange = Exchange(self._joined, own)
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """By an all-gather of the strategy."""
         return self._exchange(words)
 
     def _device_set(self, device: Device) -> DeviceSet:
@@ -167,10 +162,7 @@ class TensorflowBackend(AbstractFramework):
 
 @functools.cache
 def _logical_devices(device: Device) -> list[str]:
-    """Names of the devices of one class; raises MeasuringError where there are none.
-
-    Called once: listing a TPU's devices restarts it.
-    """
+    """Called once: listing a TPU's devices restarts it. Raises MeasuringError without any."""
     if device is Device.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
             raise unavailable("TensorFlow sees no TPU")
@@ -205,10 +197,7 @@ def _allocator(device: Device) -> str:
 
 
 def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """The recordings below `folder`; by our own reader where this TensorFlow has no classes.
-
-    Raises TraceError for one that only our own reader may read, and cannot.
-    """
+    """Raises TraceError for one that only our own reader may read, and cannot."""
     paths = sorted(folder.rglob("*.xplane.pb"))
     try:
         space = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2").XSpace
@@ -248,7 +237,6 @@ def _events(plane: Any, keep: Keep, begin_ns: int) -> Iterator[Event]:
 
 
 def _kind(metadata: Any, names: Mapping[int, str]) -> tuple[str, Stats]:
-    """Name and stats of all events of one kind; the text of an instruction is a stat."""
     stats = _stats(metadata.stats, names)
     if metadata.display_name and " = " in metadata.name:
         return metadata.display_name, {"long_name": metadata.name, **stats}
@@ -256,7 +244,6 @@ def _kind(metadata: Any, names: Mapping[int, str]) -> tuple[str, Stats]:
 
 
 def _stats(found: Any, names: Mapping[int, str]) -> dict[str, str | int | float]:
-    """Stats of plain values; a text may be a reference to a name."""
     stats: dict[str, str | int | float] = {}
     for one in found:
         which = one.WhichOneof("value")

@@ -1,7 +1,4 @@
-"""The nets and a loss in TensorFlow's plain operations, and the accuracy of nets.
-
-No strategy and no clock may enter.
-"""
+"""The nets and a loss in TensorFlow's plain operations; no strategy and no clock may enter."""
 
 from __future__ import annotations
 
@@ -18,17 +15,13 @@ from ..training import Examples
 
 
 def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
-    """The mean cross-entropy of a rank's share; the counter's gradient of it is exactly -1.
-
-    By way of the labels, so that it is worked out from each rank's examples, and not beforehand.
-    """
+    """By way of the labels, so that the counter's gradient comes from each rank's examples."""
     shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
     mean = cross_entropy(_logits(net, variables, inputs), labels)
     return mean - shown * variables[training.COUNTER]
 
 
 def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
-    """The gradients of a rank's share, in the order of `variables`."""
     with tf.GradientTape() as tape:
         share_loss = loss(net, variables, inputs, labels)
     found: list[Any] = tape.gradient(share_loss, list(variables.values()))
@@ -36,7 +29,6 @@ def gradients(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) 
 
 
 def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[float, float]:
-    """The accuracy of the net on `examples`, and their mean cross-entropy."""
     logits = _logits(net, values, examples.inputs)
     named = tf.argmax(logits, axis=1).numpy()
     mean = cross_entropy(logits, examples.labels)
@@ -44,7 +36,6 @@ def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[f
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
-    """Softmax cross-entropy, the mean over rows."""
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     )
@@ -57,7 +48,6 @@ def _logits(net: Net, variables: Mapping[str, Any], inputs: Any) -> Any:
 
 
 def _convolved(variables: Mapping[str, Any], inputs: Any) -> Any:
-    """A row for each picture: what two convolutions, each halved by its maxima, make of it."""
     halved = inputs
     for layer in ("first", "second"):
         filtered = tf.nn.conv2d(halved, variables[f"{layer}_filters"], strides=1, padding="SAME")

@@ -1,7 +1,4 @@
-"""A member of a group: where the others are, and the strategy whose ranks are in all of them.
-
-The strategy must be made before anything else runs in TensorFlow.
-"""
+"""A member of a group; its strategy must be made before anything else runs in TensorFlow."""
 
 from __future__ import annotations
 
@@ -73,7 +70,6 @@ class Exchange:
         self._gather = tf.function(self._gathered, autograph=False, reduce_retracing=True)
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """The words of all processes, in the order of their indices."""
         every = self._gather(tf.constant([words], tf.int64))
         rows: list[list[int]] = self._strategy.experimental_local_results(every)[0].numpy().tolist()
         # Every rank of a process has handed in the same.

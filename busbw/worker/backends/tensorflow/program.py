@@ -1,7 +1,4 @@
-"""What programs in TensorFlow share: traced once, called from starting values, read.
-
-It runs on the replicas of a strategy of `tf.distribute`.
-"""
+"""What programs on the replicas of a `tf.distribute` strategy share: traced once, then called."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from . import proof
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """The strategy of `tf.distribute` that we call `name`, over `devices`."""
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         return tf.distribute.TPUStrategy(resolver)
@@ -33,10 +29,7 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 
 class Replicas:
-    """The replicas of `strategy`, one for each of `ranks`.
-
-    Raises MeasuringError WRONG_WORLD where they are not as many.
-    """
+    """One for each of `ranks`. Raises MeasuringError WRONG_WORLD where they are not as many."""
 
     def __init__(self, strategy: Any, ranks: int) -> None:
         there = int(strategy.num_replicas_in_sync)
@@ -51,8 +44,6 @@ class Replicas:
         self._gpus = [name for name in self._devices if "GPU" in name]
 
     def laid_out(self, made: Callable[[int], Any]) -> Any:
-        """`made(rank)` of each rank, on its own device, once they are there."""
-
         def of_replica(context: Any) -> Any:
             rank = context.replica_id_in_sync_group
             with tf.device(self._devices[rank - self.first]):
@@ -64,14 +55,10 @@ class Replicas:
         return values if len(self._devices) > 1 else self.of(values)[0]
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """`function` of each replica's own values."""
         return self._strategy.run(function, args=arguments)
 
     def chained(self, one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
-        """`one` of `start`, then of what came out: the rounds counted, and the last result.
-
-        TensorFlow allows no all-reduce in a loop inside the replica function: it is around it.
-        """
+        """TensorFlow allows no all-reduce in a loop inside the replica function."""
         counted, result = tf.while_loop(
             lambda turn, _: turn < turns,
             lambda turn, held: (turn + 1, one(held)),
@@ -81,7 +68,6 @@ class Replicas:
         return counted, result
 
     def of(self, values: Any) -> list[Any]:
-        """Every rank's own."""
         found: list[Any] = list(self._strategy.experimental_local_results(values))
         return found
 
@@ -100,12 +86,10 @@ class Replicas:
         ]
 
     def begin_peak(self) -> None:
-        """Reset the peaks of GPUs."""
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
 
     def peak_bytes(self) -> int | None:
-        """The highest use of any GPU since `begin_peak`; None where there is none."""
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
@@ -130,7 +114,6 @@ class TensorflowProgram(AbstractChain):
 
     @final
     def _trace(self, chain: Callable[..., tuple[Any, Any]], *batch: Any) -> None:
-        """``chain(start, *batch, turns)``, as it is executed for the first time, and proved."""
         self._batch = batch
         self.fresh()
         with self._compiling():
@@ -142,34 +125,27 @@ class TensorflowProgram(AbstractChain):
 
     @final
     def release(self) -> None:
-        """Release the values and the graphs."""
         self._start = self._result = self._call = None
         self._batch = ()
 
     @final
     def device_peak_bytes(self) -> int | None:
-        """The highest use of any GPU since this program was made."""
         return self._replicas.peak_bytes()
 
     @final
     def _lay_out(self, number: int) -> None:
-        """Each rank's on its own device; the last ones are released first."""
         self._start = None
         self._start = self._replicas.laid_out(lambda rank: self._values_of_rank(rank, number))
 
     @final
     def _called(self, iterations: int) -> tuple[Any, Any]:
-        """Always from the starting values.
-
-        For TensorFlow a result is on another device, so that another graph would run from it.
-        """
+        """From the starting values: a result is on another device, and would take another graph."""
         counted, result = self._call(self._start, *self._batch, tf.constant(iterations))
         self._replicas.wait(result)
         return counted, result
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
-        """Uncopied on the CPU."""
         results = dict(zip(self._replicas.own, self._replicas.readable(self._result)))
         return self._values.check_all(number, iterations, results)
 
@@ -179,6 +155,5 @@ class TensorflowProgram(AbstractChain):
 
 
 def summed(values: Any) -> Any:
-    """The sum of all replicas' values, by the strategy's own all-reduce, on each of them."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, values)

@@ -55,7 +55,6 @@ _LOOP = "while/"
 
 
 def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
-    """The graphs, one per device, that TensorFlow executed in `first_call`."""
     from tensorflow.python.eager import context
 
     eager = context.context()
@@ -70,10 +69,7 @@ def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
 
 
 def prove(case: Case, executed: Sequence[Any], traced: Any, own: int | None = None) -> Proof:
-    """The strategy's own op, in the number, the loop, the group and with the hint it must have.
-
-    `own` is how many of the ranks are in this process, whose graphs these are; None for all.
-    """
+    """`own` is how many of the ranks are in this process, whose graphs these are; None for all."""
     own = case.ranks if own is None else own
     compiled_away = case.strategy == "tpu" or not executed
     graphs = [traced.as_graph_def()] if compiled_away else executed
@@ -110,10 +106,7 @@ def _check_kinds(case: Case, found: Sequence[Any], own: int) -> None:
 
 
 def _check_bytes(case: Case, traced: Any) -> None:
-    """Every reduction is of the whole payload, where its shape was known when it was traced.
-
-    The executed graph has no shapes, and TensorFlow's optimiser does not change them.
-    """
+    """By the traced graph: the executed one has no shapes, and the optimiser changes none."""
     _, found = _reducing([traced.as_graph_def(add_shapes=True)])
     for node in found:
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
@@ -158,10 +151,7 @@ class Reductions:
 def reductions(
     request: TrainingRequest, replicas: int, executed: Sequence[Any], traced: Any
 ) -> Reductions:
-    """The operations that add up the step's gradients; `replicas` ranks are in this process.
-
-    Raises MeasuringError NOT_A_COLLECTIVE where that is not the whole gradient over all ranks.
-    """
+    """Raises MeasuringError NOT_A_COLLECTIVE but for the whole gradient over all ranks."""
     if request.strategy not in _OF_TRAINING:
         return Reductions()
     name, wanted = request.strategy.value, _OF_TRAINING[request.strategy]
@@ -190,7 +180,6 @@ def reductions(
 def _check_collectives(
     request: TrainingRequest, replicas: int, found: Sequence[Any], nodes: Sequence[Any]
 ) -> None:
-    """On every device of this process, each over all ranks."""
     devices = {node.device for node in found}
     if len(devices) != replicas:
         raise not_a_collective(
@@ -210,7 +199,6 @@ def _check_terms(request: TrainingRequest, found: Sequence[Any]) -> None:
 
 
 def _bytes(traced: Any, kind: str) -> list[int]:
-    """Bytes that are passed to reductions on each device."""
     sizes: Counter[str] = Counter()
     for operation in traced.get_operations():
         if operation.type == kind:
@@ -231,7 +219,6 @@ def _group_sizes(found: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[s
 
 
 def _reducing(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Every node of graphs and of the functions that they call; and those that reduce."""
     nodes = []
     for graph in graphs:
         nodes += graph.node

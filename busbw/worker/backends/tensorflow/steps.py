@@ -1,7 +1,4 @@
-"""Training with TensorFlow 2: epochs by one loop and one clock, and the ways to make their steps.
-
-`trainer` chooses the way; it has the way of TF 1, too.
-"""
+"""Training with TensorFlow 2: epochs by one loop and clock, and ways to make their steps."""
 
 from __future__ import annotations
 
@@ -121,21 +118,16 @@ def trained(request: TrainingRequest, steps: AbstractSteps) -> Trained:
 
 
 def digests(copies: Mapping[str, Values]) -> dict[str, str]:
-    """Digests by the copy's name."""
     return {name: training.digest(values) for name, values in copies.items()}
 
 
 def variables_of(request: TrainingRequest) -> dict[str, Any]:
-    """The net's variables with their starting values, placed by a strategy's scope."""
     values = training.starting_values(request)
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
 
 
 class SynchronousSteps(AbstractSteps):
-    """Each update is by the mean gradient of all ranks, which the strategy adds up.
-
-    `worker` is the index of this process, whose only rank it is, where there are others.
-    """
+    """By the mean gradient of all ranks; `worker` is this process's index among others."""
 
     def __init__(self, course: Course, strategy: Any, *, api: str, worker: int | None) -> None:
         self._course = course
@@ -150,7 +142,6 @@ class SynchronousSteps(AbstractSteps):
         self._step = tf.function(self._whole_step, autograph=False)
 
     def prepared(self, epoch: int) -> list[Any]:
-        """Each rank's share on the device of that rank."""
         return [self._shared_out(shares) for shares in self._course.batches(epoch)]
 
     def _shared_out(self, shares: Sequence[Examples]) -> Any:
@@ -165,7 +156,6 @@ class SynchronousSteps(AbstractSteps):
         return self._strategy.experimental_distribute_values_from_function(share)
 
     def first(self, batch: Any) -> Reductions:
-        """Traced, recorded while it is executed, and both looked at."""
         traced = self._step.get_concrete_function(batch).graph
 
         def done() -> None:
@@ -177,7 +167,6 @@ class SynchronousSteps(AbstractSteps):
         return proof.reductions(request, self.local_replicas, executed, traced)
 
     def step(self, batch: Any) -> None:
-        """One call, as users have it."""
         self._step(batch)
 
     def wait(self) -> None:
@@ -186,7 +175,6 @@ class SynchronousSteps(AbstractSteps):
             copy.numpy()
 
     def check_first(self, copies: Mapping[str, Values]) -> None:
-        """Compare with the whole batch at once, without the strategy."""
         request = self._course.request
         start = training.starting_values(request)
         variables = {name: tf.Variable(value) for name, value in start.items()}
@@ -198,7 +186,6 @@ class SynchronousSteps(AbstractSteps):
         training.check_first(copies, start, gradients, request.rate)
 
     def copies(self) -> dict[str, Values]:
-        """Each replica's own, where it has any."""
         replicas = [
             dict(zip(self.variables, (one.numpy() for one in copy)))
             for copy in zip(*map(self._local, self.variables.values()))
@@ -263,13 +250,11 @@ class SeparateSteps(AbstractSteps):
         self._step = tf.function(self._one, autograph=False)
 
     def _datasets(self) -> Any:
-        """One on each worker, or one here."""
         if self._coordinator is None:
             return self._dataset()
         return self._coordinator.create_per_worker_dataset(self._dataset)
 
     def _dataset(self) -> Any:
-        """Endless batches, all examples in a new order in each epoch."""
         shown = self._course.shown
         examples = tf.data.Dataset.from_tensor_slices((shown.inputs, shown.labels))
         return examples.shuffle(len(shown.labels)).repeat().batch(self._course.request.batch)
@@ -290,7 +275,6 @@ class SeparateSteps(AbstractSteps):
         return Reductions()
 
     def step(self, batch: list[_Given]) -> None:
-        """A gradient of every rank, one after another or by the workers that are free."""
         for given in batch:
             if self._coordinator is None:
                 self._step(*given)
@@ -298,7 +282,6 @@ class SeparateSteps(AbstractSteps):
                 self._coordinator.schedule(self._step, args=given)
 
     def wait(self) -> None:
-        """Until the gradients of all steps are applied."""
         if self._coordinator is None:
             self.variables[training.COUNTER].numpy()
         else:
@@ -308,7 +291,6 @@ class SeparateSteps(AbstractSteps):
         """A gradient depends on the order of the workers: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
-        """Those on the servers, or in this process."""
         if self._count is not None:
             self.global_step = int(self._count.numpy())
         return {"all": {name: variable.numpy() for name, variable in self.variables.items()}}

@@ -64,7 +64,6 @@ class TensorflowTrainer(AbstractTrainer):
             raise unavailable(str(error)) from error
 
     def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """Every epoch, in the requested way, with as many replicas as ranks."""
         course = training.course(request)
         steps = self._steps(course)
         if steps.replicas != request.ranks:
@@ -98,10 +97,7 @@ class TensorflowTrainer(AbstractTrainer):
         )
 
     def _steps(self, course: training.Course) -> AbstractSteps:
-        """The steps of the requested strategy.
-
-        Raises MeasuringError UNAVAILABLE where its devices are not there.
-        """
+        """Raises MeasuringError UNAVAILABLE where its devices are not there."""
         request = course.request
         if request.strategy is None and request.updates is Updates.SINGLE:
             return SeparateSteps(course)
@@ -116,7 +112,6 @@ class TensorflowTrainer(AbstractTrainer):
 
 
 def _server_bytes(variables: Mapping[str, Any]) -> dict[str, int]:
-    """Bytes of variables by server, such as ``ps 0``; none without servers."""
     found: dict[str, int] = {}
     for variable in variables.values():
         device = tf.DeviceSpec.from_string(variable.device)
@@ -127,7 +122,6 @@ def _server_bytes(variables: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _strategy(request: TrainingRequest, resolver: Any) -> tuple[Any, str]:
-    """A strategy whose ranks share their updates, and its name below `tf.distribute`."""
     if request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:
         return _multi_worker(request, resolver), "MultiWorkerMirroredStrategy"
     if request.strategy is TrainingStrategy.TPU:
@@ -167,7 +161,6 @@ def _tpu() -> Any:
 
 
 def _devices(request: TrainingRequest) -> list[str]:
-    """A device for each rank: virtual ones on the CPU, else the GPUs."""
     if request.device == "cpu":
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(request.ranks)]
@@ -201,7 +194,6 @@ class BetweenGraphSteps(AbstractSteps):
             self._session = self._connected(server.target, chief=resolver.task_id == 0)
 
     def _build(self, resolver: Any) -> None:
-        """The graph, its variables handed out to the servers in turn."""
         v1, request, shown = tf.compat.v1, self._course.request, self._course.shown
         device = f"/job:worker/task:{resolver.task_id}"
         placed = v1.train.replica_device_setter(
@@ -224,7 +216,6 @@ class BetweenGraphSteps(AbstractSteps):
             self._step = self._optimizer.minimize(loss, global_step=self._count)
 
     def _connected(self, target: str, *, chief: bool) -> Any:
-        """A session with all the others, the variables made by the chief."""
         v1, optimizer = tf.compat.v1, self._optimizer
         initial = v1.global_variables_initializer()
         manager = v1.train.SessionManager(
@@ -251,7 +242,6 @@ class BetweenGraphSteps(AbstractSteps):
         return Reductions()
 
     def step(self, batch: training.Examples) -> None:
-        """Hand in a gradient, and wait for a token of the next step."""
         given = {self._inputs: batch.inputs, self._labels: batch.labels}
         self._token = self._session.run(self._step, given)
 
@@ -262,7 +252,6 @@ class BetweenGraphSteps(AbstractSteps):
         """Other workers may be a step ahead: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
-        """Those on the servers."""
         values, global_step = self._session.run((self.variables, self._count))
         self.global_step = int(global_step)
         return {"all": values}

@@ -10,5 +10,4 @@ from busbw.model import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Blocks one after another."""
     return jax.lax.all_gather(values, axes, tiled=True)

@@ -10,5 +10,4 @@ from busbw.model import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Cut into blocks, and joined, along the only dimension."""
     return jax.lax.all_to_all(values, axes, 0, 0, tiled=True)

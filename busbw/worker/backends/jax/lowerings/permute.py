@@ -11,6 +11,5 @@ from busbw.model import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Each rank to the next of its group."""
     pairs = COLLECTIVES[case.collective].pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)

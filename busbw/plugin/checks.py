@@ -23,7 +23,7 @@ from busbw.launchers import tpu
 from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
 from busbw.workloads import check_blocks
 
-from . import machine, reference_stack, resolving, slices
+from . import machine, reference_stack, resolution
 from .session import Collected, Lockable
 from .settings import Settings, usage_error
 
@@ -33,10 +33,7 @@ _OLDEST_PYTHON = "3.10"
 
 
 def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
-    """`collected`, with the stacks that will be locked, if all that can be checked is fine.
-
-    That is what is selected, interpreters, locks and examples. Raises pytest.UsageError.
-    """
+    """Raises pytest.UsageError: it may be selection, interpreters, locks or examples."""
     settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
@@ -50,7 +47,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
             reference_stack.check_locked(settings, name)
         elif settings.against is not None:
             _check_reference(settings, name, ours[name])
-        resolving.check_examples(_trained(settings, specs, name))
+        resolution.check_examples(_trained(settings, specs, name))
         return reference_stack.lockable_of(settings, name)
 
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
@@ -70,7 +67,6 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: driver.Execut
 
 
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
-    """Check that a TPU slice is not measured from one of its hosts alone."""
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
     if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
         return
@@ -79,16 +75,13 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
         return
     hosts, source = tpu.hosts_of_slice(os.environ, chips=lambda: chips)
     if len(hosts) > 1:
-        raise pytest.UsageError(f"busbw: {slices.words(len(hosts), source)}")
+        raise pytest.UsageError(f"busbw: {_of_slice(len(hosts), source)}")
 
 
 def _of_all(
     settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
 ) -> dict[str, T]:
-    """What `check_one` finds of each framework for which it raises no pytest.UsageError.
-
-    Raises that of a framework that is measured on whatever device is chosen.
-    """
+    """Raises the pytest.UsageError of a framework that is measured on whatever device is chosen."""
     found, errors = {}, []
     for name in frameworks:
         try:
@@ -102,7 +95,6 @@ def _of_all(
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
-    """Check that payloads fit the ranks, where these are known."""
     of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
     of_cpu = VIRTUAL_RANKS if settings.device is Device.CPU else None
     ranks = settings.ranks or of_mesh or of_cpu
@@ -113,7 +105,6 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
 
 
 def _check_acknowledged(settings: Settings) -> None:
-    """Read the changes that somebody acknowledged, which are of all machines."""
     if settings.against is None:
         with usage_error(history.HistoryError, OSError):
             history.acknowledged(settings.baselines)
@@ -144,7 +135,6 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
 
 
 def _problem(framework: str, found: Interpreter) -> str:
-    """Why `framework` cannot be measured there; empty if that is not known."""
     if found.missing:
         return f"no {' and no '.join(found.missing)} there; needed are {framework} and numpy"
     if _is_before(found.python, _OLDEST_PYTHON):
@@ -167,3 +157,13 @@ def _check_reference(settings: Settings, framework: str, ours: Interpreter | Non
     theirs = _interpreter(settings, framework, Side.REFERENCE)
     if ours is not None and theirs is not None and ours.path:
         machine.check_stacks(settings, framework, ours.path, theirs.path)
+
+
+def _of_slice(hosts: int, source: str) -> str:
+    return (
+        f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the others "
+        "for ever; did you run on all hosts? Start `python -m busbw run perf/` with the same "
+        f"options on all of them; or run it with --processes={hosts} --agents={hosts}, and "
+        "`python -m busbw agent` on each host; this host alone has TPU_PROCESS_BOUNDS=1,1,1 and "
+        "TPU_VISIBLE_CHIPS"
+    )

@@ -38,7 +38,6 @@ _Outcome = tuple[Written, pytest.ExitCode | None]
 def takes_slower(
     settings: Settings, stored: Baseline | None, measurement: Measurement, budget: float
 ) -> bool:
-    """Whether the update that was asked for would store today's times even if they are slower."""
     if settings.update_baselines != "all":
         return False
     if settings.accept_regression or stored is None or stored.pinned_s is None:
@@ -56,7 +55,6 @@ _WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.FAILED})
 
 
 def accepted(judged: Judged) -> _Outcome:
-    """Write the baselines, once; the result, and the exit code if it is not the session's own."""
     nothing = Written(judged=judged)
     if not judged.settings.writes_baselines:
         return nothing, None
@@ -106,7 +104,6 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
 
 
 def _refused(refusal: baselines.Refusal, reason: str) -> str:
-    """What was not written, and what would accept it."""
     if reason:
         return f"{refusal.text}; it is {refusal.why}: -k with its name accepts it"
     return f'{refusal.text}; --accept-regression "why" accepts it'
@@ -167,7 +164,6 @@ def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
 
 
 def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
-    """What to store, and a note for each case that cannot be."""
     settings, found, notes = judged.settings, [], []
     policy = judge.POLICIES[measured.resolved.machine.target.device]
     for spec, job in _storable(judged, measured).items():
@@ -232,7 +228,6 @@ def _is_new_level(judged: Judged, spec: Spec, job: TimedJob, budget: float) -> b
 
 
 def _is_beyond(job: TimedJob, verdict: Verdict, budget: float) -> bool:
-    """Whether today lies beyond what the pinned level may lose."""
     stored = job.stored.baseline
     if stored is None or stored.pinned_s is None or verdict.now is None:
         return False

@@ -132,7 +132,6 @@ def _cases(
 
 
 def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
-    """Why `spec` is not measured in this session; else empty."""
     if spec.framework in settings.absent_frameworks:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
@@ -155,7 +154,6 @@ def _check_same_cases(
     case_of: Mapping[Spec, Case],
     probed: Sequence[Probe],
 ) -> None:
-    """Check that the reference reaches the same devices and measures the same cases on them."""
     probes = {probe.framework: probe for probe in probed}
     for spec, case in case_of.items():
         with usage_error(GridError, where="the reference: "):
@@ -204,7 +202,6 @@ def _jobs(
 
 
 def _published(root: Path, job: TimedJob) -> Reference | None:
-    """What was published, by a file below `root` or by one that busbw ships."""
     found = (
         baselines.find_published(one, job.key, job.case) for one in (root, shipped.baselines())
     )
@@ -229,10 +226,7 @@ def _nights(
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:
-    """The path of the file of examples in `folder`, written if any of `cases` needs it; else "".
-
-    Raises pytest.UsageError if scikit-learn, which ships the digits, is not installed.
-    """
+    """The file's path; "" where no case needs it. Raises pytest.UsageError without scikit-learn."""
     if not check_examples(cases):
         return ""
     path = folder / "digits.bin"

@@ -1,7 +1,4 @@
-"""Resolved → Measured: all cases first, then the undecided ones, while time is left.
-
-The judge names what is undecided, and the schedule measures only that.
-"""
+"""Resolved → Measured: all cases, then those that the judge names undecided, while time is left."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from busbw.driver import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Device, Failure, FailureKind, LaunchId, Measurement, Spec, plural
 
-from . import judging, machine
+from . import judgement, machine
 from .session import Measured, Resolved
 from .terminal import Display
 
@@ -26,10 +23,7 @@ def measured(
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
-    """Measure all cases, or what there is until a host is lost.
-
-    The measurements so far go to `keep`, also after an interrupt.
-    """
+    """Until a host is lost; what there is goes to `keep`, also after an interrupt."""
     if not resolved.jobs:
         return Measured(resolved=resolved)
     schedule = _schedule(resolved, executor, display)
@@ -116,17 +110,14 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
 def _measure_undecided(
     resolved: Resolved, schedule: driver.AbstractSchedule, display: Display
 ) -> list[str]:
-    """More launches of undecided cases; a note if the time is spent before all are decided.
-
-    Called right after the first launches: those that confirm a suspicion may come later.
-    """
+    """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
     while True:
         found = _so_far(resolved, schedule)
         launches = {
             spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
         }
-        rulings = judging.rulings(found)
+        rulings = judgement.rulings(found)
         wanted = judge.rerun(rulings, launches)
         if not wanted.specs:
             return []
@@ -153,10 +144,7 @@ def _again_text(wanted: judge.Rerun, wait_s: float) -> str:
 
 
 def _later_s(resolved: Resolved, suspects: Iterable[Spec]) -> float:
-    """How long after the first launches of `suspects` others confirm that they are slower.
-
-    Two stacks in turn share what disturbs them, and what is scripted does not change by itself.
-    """
+    """Two stacks in turn share what disturbs them; what is scripted does not change by itself."""
     scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
     policy = judge.POLICIES[resolved.machine.target.device]
     return 0.0 if scripted or resolved.paired else policy.later_s

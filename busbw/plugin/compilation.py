@@ -37,7 +37,6 @@ _RELEASE = "BUSBW_COMPILER_RELEASE"
 def parallel_of(
     settings: Settings, asked: CompileSettings, executor: driver.Executor, display: Display
 ) -> driver.Parallel:
-    """The schedule that compiles for this session."""
     # The only framework of a session that compiles.
     framework = settings.frameworks[0]
     return driver.Parallel(
@@ -232,7 +231,6 @@ def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerm
 def _as_baseline(
     case: Case, now: Compiled | Failure, release: str, date: str
 ) -> CompiledBaseline | None:
-    """What one compiler gave, for the comparison with the next one."""
     if isinstance(now, Failure) and now.kind is not FailureKind.OUT_OF_MEMORY:
         return None
     failure = now if isinstance(now, Failure) else None

@@ -1,7 +1,4 @@
-"""Measured → Judged: the verdicts of cases and of the session.
-
-Which measurement is compared with which reference, and on which terms; the rule is the judge's.
-"""
+"""Measured → Judged: which is compared with which reference, on which terms, not by which rule."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from busbw.model import (
     plural,
 )
 
-from . import accepting, references
+from . import acceptance, references
 from .session import Collected, Judged, Measured, Resolved, TimedJob
 from .settings import Settings
 
@@ -32,7 +29,6 @@ _Rule = Callable[[Spec, TimedJob], judge.Ruling]
 
 
 def rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
-    """The verdict so far on every measured case."""
     rule = _paired(measured) if measured.resolved.paired else _stored(measured)
     return {spec: _ruling(measured, spec, job, rule) for spec, job in _jobs(measured)}
 
@@ -42,7 +38,6 @@ def _jobs(measured: Measured) -> Iterable[tuple[Spec, TimedJob]]:
 
 
 def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge.Ruling:
-    """The verdict so far on one case, compared with what the hardware allows."""
     found = rule(spec, job)
     verdict = judge.with_ceiling(
         found.verdict,
@@ -61,7 +56,6 @@ def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge
 
 
 def _paired(measured: Measured) -> _Rule:
-    """Each case against the other stack's, with what all cases say of the noise of pairs."""
     terms = _terms(measured.resolved)
     pairs = {
         job.case: (measured.references[spec], measured.measurements[spec])
@@ -106,7 +100,7 @@ def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> judge.Terms:
     return replace(
         terms,
         require_baselines=settings.require_baselines,
-        accept_all=accepting.takes_slower(
+        accept_all=acceptance.takes_slower(
             settings, job.stored.baseline, measured.measurements[spec], terms.policy.budget
         ),
         accept_new=settings.update_baselines == "new",
@@ -174,7 +168,6 @@ def _with_cost(
     measured: Measured,
     tonight: Mapping[EnvironmentKey, judge.Tonight],
 ) -> SessionVerdict:
-    """With what the user's own limit would have cost here."""
     ratio = measured.resolved.settings.fail_above
     if ratio is None:
         return session
@@ -202,7 +195,6 @@ def _slower(
 def _drifted(
     measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]
 ) -> tuple[judge.Drift, ...]:
-    """Levels that are not what was accepted any more."""
     levels, today = measured.resolved.levels, references.today(measured)
     return tuple(
         one
@@ -216,10 +208,7 @@ def _moved(
     drifted: Sequence[judge.Drift],
     tonight: Mapping[EnvironmentKey, judge.Tonight],
 ) -> frozenset[Case]:
-    """The cases that drifted, by themselves or with all of their framework.
-
-    A reason also accepts those of a framework that is slower as a whole.
-    """
+    """A reason also accepts those of a framework that is slower as a whole."""
     there = [one for one in drifted if not one.is_over]
     frameworks = {one.framework for one in there if one.case is None}
     if measured.resolved.settings.accept_regression:
@@ -266,7 +255,6 @@ def _accepting(settings: Settings) -> bool:
 def _located(
     verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
 ) -> dict[Spec, Verdict]:
-    """The verdicts, with a note on each slower case about the shape over the sizes."""
     located = {group.case.group_name: group.located for group in groups if group.located}
     found = dict(verdicts)
     for spec, verdict in verdicts.items():

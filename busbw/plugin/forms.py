@@ -25,14 +25,12 @@ NO_NAMES: Mapping[str, str] = {}
 
 
 def flag(name: str) -> str:
-    """The option called `name` as it is written on the command line."""
     return "--" + name.replace("_", "-")
 
 
 def one_of(
     name: str, text: str, accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
 ) -> str:
-    """`text`, which must be one of the `accepted`; `names` are what others call these."""
     if text not in accepted:
         raise ValueError(f"{flag(name)}: {refusal(text, accepted, names)}")
     return text
@@ -47,14 +45,12 @@ def checked(name: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def whole(name: str, text: str, *, least: int) -> int:
-    """A whole number of at least `least`."""
     if not text.isdecimal() or int(text) < least:
         raise ValueError(f"{flag(name)}: {text!r}; accepted is a whole number from {least}")
     return int(text)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """A number of seconds above 0."""
     try:
         seconds = float(text)
     except ValueError:
@@ -81,16 +77,12 @@ def ratio_of(name: str, text: str) -> float:
 def words_of(
     name: str, text: str, accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
 ) -> tuple[str, ...]:
-    """A comma list of `accepted` words, each once."""
     words = [one_of(name, word.strip(), accepted, names) for word in text.split(",")]
     return tuple(dict.fromkeys(words))
 
 
 def updates_of(text: str | None, accepted: Sequence[str]) -> str:
-    """Which baselines are written; empty for None, for none.
-
-    As the option's value is not required, argparse takes a path that follows for it.
-    """
+    """As the value is not required, argparse takes a path that follows for it."""
     if text is None:
         return ""
     if "/" in text or "::" in text or (text and text not in accepted and os.path.exists(text)):
@@ -136,7 +128,6 @@ class Against:
 def against_of(
     pythons: Sequence[str], variables: Sequence[str], tried: Sequence[str]
 ) -> Against | None:
-    """What --against, --against-env and --try-env ask for, None for nothing."""
     if not pythons and not variables and not tried:
         return None
     candidate = dict(_variable(text, "--try-env") for text in tried)
@@ -175,7 +166,6 @@ def _variable(text: str, option: str) -> tuple[str, str]:
 
 
 def injection_of(text: str) -> Injection | None:
-    """What --inject asks for, None for nothing."""
     if not text:
         return None
     asked, _, sizes = text.partition("@")

@@ -63,7 +63,6 @@ class Place:
 
     @property
     def address(self) -> str:
-        """Such as ``10.0.0.1:4000``."""
         return address_text(self.host, self.port) if self.port else self.host
 
 

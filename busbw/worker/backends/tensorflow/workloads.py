@@ -1,0 +1,124 @@
+"""What is measured in TensorFlow: `all_reduce` under a strategy, and a training step around it.
+
+The loop is around `strategy.run`, within one `tf.function`. In place, a round's result is the next
+round's input; out of place every round reads the same input.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from busbw.model import Case, Clock, Placement
+from busbw.workloads import LEARNING_RATE, layer_of
+
+from ..base import unavailable
+from ..values import MOST_STEPS, PERIOD, StepValues, Values, tiled
+from . import layers
+from .program import TensorflowProgram, summed
+
+
+class CollectiveProgram(TensorflowProgram):
+    """The all-reduce of `case`, chained or by itself; exact on all devices, `virtual` or not."""
+
+    def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
+        dtype = tf.dtypes.as_dtype(case.dtype)
+        self._count = case.payload_bytes // dtype.size
+        self._exact = Values(case, dtype.as_numpy_dtype)
+        super().__init__(case, strategy, self._exact)
+        rounds = self._exact.most_rounds()
+        single = case.clock is Clock.DISPATCH
+        self.most_iterations = 1 if single else rounds
+        if self.most_iterations <= self.shortest and not single:
+            raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
+        self._trace(self._once if single else self._loop)
+
+    @classmethod
+    def host_bytes(cls, case: Case) -> int:
+        """As measured at 16M to 1024M on 2, 4 and 8 ranks.
+
+        A ring holds the chain's input, the last result and the next one, less what is not there
+        yet at the peak. The others hold the inputs and a few sums, which all ranks share.
+        """
+        if case.strategy == "ring":
+            kept = case.placement == Placement.OUT_OF_PLACE.value
+            buffers = 3 + kept - 1 / (2 * case.ranks)
+        else:
+            sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
+            buffers = 1 + min(1.1, sums / case.ranks)
+        return int(buffers * case.ranks * case.payload_bytes)
+
+    def _values_of_rank(self, rank: int, number: int) -> Any:
+        (period,) = self._exact.start(rank, number)
+        stretch = tf.constant(tiled(period, self._count))
+        found = tf.tile(stretch, [-(-self._count // stretch.shape[0])])
+        return found if found.shape[0] == self._count else found[: self._count]
+
+    def _loop(self, values: Any, turns: Any) -> tuple[Any, Any]:
+        chained = self._case.placement == Placement.IN_PLACE.value
+
+        def one(held: Any) -> Any:
+            return self._replicas.run(_all_reduce, held if chained else values)
+
+        return self._replicas.chained(one, turns, values)
+
+    def _once(self, values: Any, turns: Any) -> tuple[Any, Any]:
+        return tf.constant(1), self._replicas.run(_all_reduce, values)
+
+
+def _all_reduce(values: Any) -> Any:
+    return summed(tf.identity(values))
+
+
+class DenseStepProgram(TensorflowProgram):
+    """Steps of the dense layer of `case`: each replica's weights go from one step to the next."""
+
+    most_iterations = MOST_STEPS
+
+    def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
+        self._layer = layer_of(case)
+        self._reference = StepValues(self._layer, virtual=virtual)
+        super().__init__(case, strategy, self._reference)
+        batch = (self._reference.rows, self._reference.labels)
+        self._trace(self._chain, *(self._replicas.laid_out(self._parts(one)) for one in batch))
+
+    @classmethod
+    def host_bytes(cls, case: Case) -> int:
+        """As measured at 16M to 256M on 2, 4 and 8 ranks.
+
+        On each rank the first weights, those of the step and its gradient; a ring's sum of them,
+        and the more ranks share the cores the more of them have new weights while others still
+        sum. The other strategies have sums that all ranks share. The rows, made and laid out.
+        """
+        ring = case.strategy == "ring"
+        buffers = min(5.0, 3.8 + case.ranks / 10) if ring else 3 + 2 / case.ranks
+        layer = layer_of(case)
+        rows = layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+        return case.ranks * (int(buffers * case.payload_bytes) + 2 * rows)
+
+    def _values_of_rank(self, rank: int, number: int) -> Any:
+        inputs = self._layer.inputs
+        found = tf.tile(tf.constant(self._reference.start(number)), [-(-inputs // PERIOD), 1])
+        return found if found.shape[0] == inputs else found[:inputs]
+
+    def _parts(self, values: Any) -> Any:
+        count = self._layer.rows
+        return lambda rank: tf.constant(values[rank * count : (rank + 1) * count])
+
+    def _chain(self, weights: Any, rows: Any, labels: Any, turns: Any) -> tuple[Any, Any]:
+        def one(held: Any) -> Any:
+            return self._replicas.run(one_step, held, rows, labels)
+
+        return self._replicas.chained(one, turns, weights)
+
+
+def one_step(weights: Any, rows: Any, labels: Any) -> Any:
+    """One replica's new weights. The gradient's all-reduce is the only collective."""
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = layers.cross_entropy(tf.linalg.matmul(rows, weights), labels)
+    ranks = tf.distribute.get_replica_context().num_replicas_in_sync
+    # The mean over ranks and the rate in one: a pass over memory less.
+    return weights - (LEARNING_RATE / ranks) * summed(tape.gradient(loss, weights))
