@@ -25,7 +25,6 @@ from busbw.driver.transport import Transport, checked_reply
 from busbw.model import Failure, LaunchId, Proof, Run
 
 TITLE = "# What many processes cost the session"
-PAGE = Path(__file__).parent.parent / "docs" / "groups.md"
 
 COUNTS = (1, 2, 4, 8, 16, 32)
 AGENTS = (2, 4, 8, 16)
@@ -59,11 +58,12 @@ class Cost:
 
 
 def main() -> None:
-    """Measure, and write the page; nothing else may run on the machine meanwhile."""
+    """Measure, and print the page; nothing else may run on the machine meanwhile."""
     parser = argparse.ArgumentParser(prog="bench.groups", description=__doc__)
-    parser.add_argument("--output", type=Path, default=PAGE, help=f"default: {PAGE.name}")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE, too")
     options = parser.parse_args()
-    check_output(parser, options.output, TITLE)
+    if options.output is not None:
+        check_output(parser, options.output, TITLE)
     bundle = driver.Bundle()
     try:
         costs = [cost(driver.LocalTransport(bundle), count) for count in COUNTS]
@@ -73,7 +73,8 @@ def main() -> None:
     parsing = {ranks: parse_s(ranks) for ranks in RANKS}
     lines = "\n".join(page(costs, under_agents, parsing))
     print(lines)
-    writing.write(options.output, lines + "\n")
+    if options.output is not None:
+        writing.write(options.output, lines + "\n")
 
 
 def _under_agents(bundle: driver.Bundle, count: int) -> Cost:

@@ -1,4 +1,4 @@
-"""docs/installed.md has every option, with its setting, and no other."""
+"""docs/install.md has every option, with its setting, and no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "installed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "install.md"
 GROUPS = ["busbw", "busbw compare", "busbw hosts", "busbw compile"]
 
 
