@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import stats
-from busbw.model import Extra, Measurement, Run, Spec, Verdict, payload_text, plural, seconds_text
+from busbw.model import Measurement, Run, Spec, Verdict, payload_text, plural, seconds_text
 
 # With more cases a sentence has their range.
 _NAMED = 8
@@ -41,7 +41,7 @@ def injection_notes(measurements: Mapping[Spec, Measurement]) -> tuple[str, ...]
     if not known:
         return ()
     asked = next(run.injected for spec in known for run in measurements[spec].runs if run.injected)
-    return (f"injected {asked}: measured {_over_cases(known)}{_where(asked)}",)
+    return (f"injected {asked}: measured {_over_cases(known)}",)
 
 
 def _case_note(runs: Sequence[Run]) -> str:
@@ -51,10 +51,9 @@ def _case_note(runs: Sequence[Run]) -> str:
         return ""
     asked = next(run.injected for run in runs if run.injected)
     text = f"injected {asked}: measured {_gain(ratio)}"
-    if not _is_sleep(asked) and ratio > 1:
+    if ratio > 1:
         time_s = statistics.median(stats.launch_time_s(run) for run in runs)
         text += f" ({seconds_text(time_s * (1 - 1 / ratio), 3)})"
-    text += _where(asked)
     if len(ratios) > 1:
         text += f", {_span(ratios)} over {plural(len(ratios), 'launch')}"
     return text
@@ -77,14 +76,6 @@ def _over_cases(known: Mapping[Spec, float]) -> str:
 
 def _ratios(runs: Sequence[Run]) -> list[float]:
     return [run.injected_ratio for run in runs if run.injected_ratio is not None]
-
-
-def _where(asked: str) -> str:
-    return " in the samples that have it" if _is_sleep(asked) else ""
-
-
-def _is_sleep(asked: str) -> bool:
-    return asked.startswith(f"{Extra.SLEEP.value}:")
 
 
 def _gain(ratio: float) -> str:

@@ -102,11 +102,6 @@ class AbstractFramework(AbstractBackend):
         return time.perf_counter()
 
     @final
-    def sleep(self, seconds: float) -> None:
-        """The host's own sleep."""
-        time.sleep(seconds)
-
-    @final
     def probe(self) -> Probe:
         """The classes of device that it reaches; for the others its own message why not."""
         wanted = (self._device,) if self._device else tuple(Device)

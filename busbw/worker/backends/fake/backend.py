@@ -107,10 +107,6 @@ class FakeBackend(AbstractBackend):
         """Seconds that programs have run, by the script."""
         return self.elapsed_s
 
-    def sleep(self, seconds: float) -> None:
-        """Let the script's time pass."""
-        self.elapsed_s += seconds
-
     def probe(self) -> Probe:
         """The script's devices; by default virtual CPUs as the real back ends have them."""
         happen(self._script.get("probe", ""))
@@ -163,13 +159,10 @@ class FakeBackend(AbstractBackend):
         happen(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
-        bytes_s = case.payload_bytes / rate
-        one_s = (latency_s + bytes_s) * float(line.get("slower", 1.0))
+        one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
             injected_s = injection.delay_s(one_s, case.payload_bytes)
-        if injection is not None and injection.extra is Extra.PAYLOAD:
-            injected_s = (injection.share or 0.0) * bytes_s
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
         bare = case.workload.is_bare
@@ -234,7 +227,7 @@ class FakeProgram(AbstractProgram):
 
     def fresh(self) -> None:
         """Let the script's time for it pass."""
-        self._backend.sleep(self._backend.layout_s)
+        self._backend.elapsed_s += self._backend.layout_s
 
     def run(self, iterations: int) -> None:
         """Let the scripted time pass, up to 3 % more."""
