@@ -12,14 +12,14 @@ from ..heatmap import Heatmap
 from ..picture import Picture
 from .heat import heatmap_specification
 from .layout import Size, plain
-from .palette import DARK, LIGHT, ROLES, THEMES, Theme
+from .palette import DARK, LIGHT, ROLES, Theme
 from .vega import chart_specification
 
-__all__ = ["DARK", "LIGHT", "ROLES", "THEMES", "Size", "Theme", "plain", "specification"]
+__all__ = ["DARK", "LIGHT", "ROLES", "Size", "Theme", "plain", "specification"]
 
 
-def specification(picture: Picture, size: Size, theme: Theme = LIGHT) -> dict[str, Any]:
-    """The specification as plain data."""
+def specification(picture: Picture, size: Size) -> dict[str, Any]:
+    """The specification as plain data, in the light theme."""
     if isinstance(picture, Heatmap):
-        return heatmap_specification(picture, size, theme)
-    return chart_specification(picture, size, theme)
+        return heatmap_specification(picture, size)
+    return chart_specification(picture, size)

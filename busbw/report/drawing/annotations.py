@@ -14,7 +14,7 @@ from .config import SMALL
 from .labels import ABOVE, AROUND, ENDS, UPWARDS, Labels, Place
 from .layout import cut, plain, text_px
 from .looks import Look
-from .palette import Theme
+from .palette import LIGHT
 from .plane import Plane
 
 Spec = dict[str, Any]
@@ -32,8 +32,8 @@ _BEYOND_PX = 10
 class Annotations:
     """What is written in one chart: marks have the first choice of places, then rules."""
 
-    def __init__(self, plane: Plane, looks: Mapping[str, Look], theme: Theme) -> None:
-        self._plane, self._looks, self._theme = plane, looks, theme
+    def __init__(self, plane: Plane, looks: Mapping[str, Look]) -> None:
+        self._plane, self._looks = plane, looks
         points = [
             plane.pixels(x, y)
             for one in plane.chart.series
@@ -53,7 +53,7 @@ class Annotations:
         for direction in Direction:
             rules = [one for one in self._plane.chart.rules if one.direction is direction]
             if rules:
-                line = {"type": "rule", "strokeDash": [7, 4], "color": self._theme.muted}
+                line = {"type": "rule", "strokeDash": [7, 4], "color": LIGHT.muted}
                 values = [self._at(one) for one in rules]
                 yield {"data": {"values": values}, "mark": line, "encoding": self._across(rules[0])}
 
@@ -105,12 +105,12 @@ class Annotations:
         mark |= {"type": "text", "align": place.align, "baseline": "middle"}
         encoding = {**self._across(rules[0]), **end, "text": {"field": "label"}}
         values = [{**self._at(one), "label": self._rule_text(one, place)} for one in rules]
-        for look in (self._halo(), {"color": self._theme.muted}):
+        for look in (self._halo(), {"color": LIGHT.muted}):
             yield {"data": {"values": values}, "mark": mark | look, "encoding": encoding}
 
     def _halo(self) -> Spec:
         """What is drawn behind a label, lest lines cross it out."""
-        background = self._theme.background
+        background = LIGHT.background
         halo = {"color": background, "stroke": background, "strokeWidth": 3, "opacity": 0.75}
         return halo | {"strokeJoin": "round"}
 
@@ -135,7 +135,7 @@ class Annotations:
         return self._plane.row(mark.x, y=self._plane.height_of(mark))
 
     def _colour(self, mark: Mark) -> str:
-        return self._looks[mark.series].colour if mark.series else self._theme.text
+        return self._looks[mark.series].colour if mark.series else LIGHT.text
 
     def _mark_labels(self, marks: Sequence[Mark], places: Sequence[Place]) -> Iterator[Spec]:
         """The labels at each place; of equal ones in a row the first."""
@@ -161,5 +161,5 @@ class Annotations:
         encoding = {**self._plane.xy(), "text": {"field": "label"}}
         mark = {"type": "text", "fontSize": SMALL, "fontWeight": "bold", "align": place.align}
         mark |= {"dx": place.dx, "dy": place.dy}
-        for look in (self._halo(), {"color": self._theme.text}):
+        for look in (self._halo(), {"color": LIGHT.text}):
             yield {"data": {"values": list(values)}, "mark": mark | look, "encoding": encoding}

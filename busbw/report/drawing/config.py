@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .palette import Theme
+from .palette import LIGHT
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 TITLE, SMALL = 15, 11
 _FONT = "sans-serif"
 
 
-def config(theme: Theme, width: int) -> dict[str, Any]:
+def config(width: int) -> dict[str, Any]:
     """Vega-Lite's configuration for a picture of this width."""
     return {
         "font": _FONT,
@@ -20,18 +20,18 @@ def config(theme: Theme, width: int) -> dict[str, Any]:
         "title": {
             "anchor": "start",
             "frame": "bounds",
-            "color": theme.text,
+            "color": LIGHT.text,
             "fontSize": TITLE,
-            "subtitleColor": theme.muted,
+            "subtitleColor": LIGHT.muted,
             "subtitleFontSize": 12,
             "offset": 12,
         },
         "axis": {
-            "gridColor": theme.grid,
-            "domainColor": theme.muted,
-            "tickColor": theme.muted,
-            "labelColor": theme.text,
-            "titleColor": theme.text,
+            "gridColor": LIGHT.grid,
+            "domainColor": LIGHT.muted,
+            "tickColor": LIGHT.muted,
+            "labelColor": LIGHT.text,
+            "titleColor": LIGHT.text,
             "labelFontSize": SMALL,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
@@ -39,7 +39,7 @@ def config(theme: Theme, width: int) -> dict[str, Any]:
         },
         "legend": {
             "orient": "bottom",
-            "labelColor": theme.text,
+            "labelColor": LIGHT.text,
             "labelFontSize": SMALL,
             "labelLimit": width - 60,
             "symbolSize": 100,

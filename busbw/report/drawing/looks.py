@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..chart import Band, Chart, Series, Style
 from .layout import unlike
-from .palette import Theme
+from .palette import LIGHT
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _DASHES = ((1, 0), (4, 3), (2, 2), (7, 2, 2, 2))
@@ -28,7 +28,7 @@ class Look:
     dash: Sequence[int]
 
 
-def looks_of(chart: Chart, theme: Theme) -> dict[str, Look]:
+def looks_of(chart: Chart) -> dict[str, Look]:
     """A look for each series and band by its name, in the order of the legend: group by group."""
     parts = chart.parts
     names = unlike([one.name for one in parts])
@@ -36,22 +36,22 @@ def looks_of(chart: Chart, theme: Theme) -> dict[str, Look]:
     for one in parts:
         groups[one.group or one.name].append(one)
     return {
-        one.name: _look(one, names[one.name], index, _line(one, of_group), theme)
+        one.name: _look(one, names[one.name], index, _line(one, of_group))
         for index, of_group in enumerate(groups.values())
         for one in of_group
     }
 
 
-def _look(one: Series | Band, name: str, group: int, line: int, theme: Theme) -> Look:
-    number = group % len(theme.series)
+def _look(one: Series | Band, name: str, group: int, line: int) -> Look:
+    number = group % len(LIGHT.series)
     if isinstance(one, Band):
-        return Look(name=name, colour=theme.bands[number], shape=_BAND_SHAPE, dash=_DASHES[0])
+        return Look(name=name, colour=LIGHT.bands[number], shape=_BAND_SHAPE, dash=_DASHES[0])
     # Beyond the last colour they begin again, with another symbol.
-    shape = _SHAPES[(group + group // len(theme.series)) % len(_SHAPES)]
+    shape = _SHAPES[(group + group // len(LIGHT.series)) % len(_SHAPES)]
     if one.style is Style.LINE:
         shape = _LINE_SHAPE
     dash = _DASHES[line % len(_DASHES)]
-    return Look(name=name, colour=theme.series[number], shape=shape, dash=dash)
+    return Look(name=name, colour=LIGHT.series[number], shape=shape, dash=dash)
 
 
 def _line(one: Series | Band, of_group: Sequence[Series | Band]) -> int:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 class Theme:
     """A colour for each role, as six hexadecimal digits."""
 
-    name: str
     background: str
     text: str
     muted: str
@@ -67,7 +66,6 @@ def _mixed(colour: str, background: str) -> str:
 
 
 LIGHT = Theme(
-    name="light",
     background="#ffffff",
     text="#1f2328",
     muted="#59636e",
@@ -81,7 +79,6 @@ LIGHT = Theme(
     failed="#a3128f",
 )
 DARK = Theme(
-    name="dark",
     background="#0d1117",
     text="#e6edf3",
     muted="#9aa4af",
@@ -94,5 +91,4 @@ DARK = Theme(
     faster=("#174a75", "#2173b8", "#55aef2", "#b9e0ff"),
     failed="#ff6fe0",
 )
-THEMES = {one.name: one for one in (LIGHT, DARK)}
 ROLES = tuple(LIGHT.roles)

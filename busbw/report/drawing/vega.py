@@ -14,7 +14,6 @@ from .annotations import Annotations
 from .config import SCHEMA, SMALL, TITLE, config
 from .layout import Size, legend_columns, wrapped
 from .looks import looks_of
-from .palette import LIGHT, Theme
 from .plane import Plane
 
 Spec = dict[str, Any]
@@ -24,17 +23,17 @@ _MANY = 150
 _DOT, _SMALL_DOT = 45, 9
 
 
-def chart_specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
+def chart_specification(chart: Chart, size: Size) -> Spec:
     """The specification as plain data."""
-    return _Drawing(chart, size, theme).specification()
+    return _Drawing(chart, size).specification()
 
 
 class _Drawing:
-    """One chart at one size in one theme."""
+    """One chart at one size."""
 
-    def __init__(self, chart: Chart, size: Size, theme: Theme) -> None:
-        self.chart, self.size, self.theme = chart, size, theme
-        self.looks = looks_of(chart, theme)
+    def __init__(self, chart: Chart, size: Size) -> None:
+        self.chart, self.size = chart, size
+        self.looks = looks_of(chart)
         self.plane = Plane(chart, size)
 
     def specification(self) -> Spec:
@@ -47,7 +46,7 @@ class _Drawing:
         height = self.plane.height_px
         if not self.size.height:
             height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
-        annotations = Annotations(self.plane, self.looks, self.theme)
+        annotations = Annotations(self.plane, self.looks)
         return {
             "$schema": SCHEMA,
             "width": width,
@@ -62,7 +61,7 @@ class _Drawing:
                 *self._series(),
                 *annotations.labelled(),
             ],
-            "config": config(self.theme, width),
+            "config": config(width),
         }
 
     def _shown(self) -> list[str]:
