@@ -26,8 +26,9 @@ from busbw.model import (
 )
 
 from . import rule
+from .notes import clock_disagreement
 from .policy import Policy, Rule
-from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
+from .validity import broken, memory_text, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

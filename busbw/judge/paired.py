@@ -27,8 +27,9 @@ from busbw.stats import (
 )
 
 from .case import Ruling, Terms, summary_of_runs
+from .notes import clock_disagreement
 from .policy import SHOWN_LEVEL, TAIL_GROWTH, TAIL_LEVEL, Looks
-from .validity import WHOSE, broken, clock_disagreement, memory_text
+from .validity import WHOSE, broken, memory_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

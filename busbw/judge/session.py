@@ -26,10 +26,9 @@ from busbw.model import (
     plural,
 )
 
-from .curve import Curve, fit
+from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
-from .shape import Shape, SizeShift, locate, shift_of_curve
 
 # Limits that differ by less are told in one figure.
 _ALIKE = 1.5
