@@ -80,6 +80,20 @@ def memory_text(failure: Failure) -> str:
     return f"{', '.join(parts) or failure.message} ({how})"
 
 
+def memory_verdict(
+    spec: Spec, failure: Failure, more: str, *, failed: bool, expected: bool = False
+) -> Verdict:
+    """OUT_OF_MEMORY in the words of `memory_text`, and `more`."""
+    return Verdict(
+        spec=spec,
+        outcome=Outcome.OUT_OF_MEMORY,
+        failed=failed,
+        text=memory_text(failure) + more,
+        failure=failure,
+        expected=expected,
+    )
+
+
 def only_at_the_moment(failure: Failure) -> bool:
     """Whether it was predicted only because memory is in use at the moment."""
     return (
