@@ -179,9 +179,7 @@ def variants(
         bare = stack.enter_context(backend.prepared(case))
         late_s = LATE * time_s(bare)
         delay = Injection(extra=Extra.DELAY, seconds=late_s)
-        delayed = CollectiveProgram(
-            case, mesh, virtual=True, injected=injection.InjectedWork(delays=True)
-        )
+        delayed = CollectiveProgram(case, mesh, virtual=True, delayed=True)
         injection.calibrate(delayed, delay, case.payload_bytes)
         delayed.release()
         arounds = {

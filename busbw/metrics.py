@@ -97,11 +97,6 @@ def seconds_of_algbw(payload_bytes: int, gb_per_s: float) -> float:
     return payload_bytes / (gb_per_s * GB)
 
 
-def gb_per_s_of_gib_per_s(gib_per_s: float) -> float:
-    """GB/s (10^9) from GiB/s (2^30): 1 GiB/s = 1.073741824 GB/s."""
-    return gib_per_s * GIB / GB
-
-
 def gib_per_s_of_gb_per_s(gb_per_s: float) -> float:
     """GiB/s (2^30) from GB/s (10^9)."""
     return gb_per_s * GB / GIB

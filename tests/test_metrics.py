@@ -84,10 +84,6 @@ def test_the_time_of_an_algbw_gives_that_algbw() -> None:
     assert pytest.approx(12.5) == metrics.algbw_gb_per_s(64 * MIB, seconds)
 
 
-def test_a_binary_gigabyte_is_more_than_a_decimal_one() -> None:
-    assert pytest.approx(1.073741824) == metrics.gb_per_s_of_gib_per_s(1.0)
-
-
 @pytest.mark.parametrize(("ranks", "factor"), [(2, 1.0), (4, 1.5), (8, 1.75), (64, 1.96875)])
 def test_the_bus_factor_of_an_all_reduce_is_that_of_nccl_tests(ranks: int, factor: float) -> None:
     assert factor == metrics.bus_factor(build.case(ranks=ranks))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from busbw import baselines, report, shipped, writing
@@ -20,27 +20,18 @@ from .command import (
     UsageError,
     add_command,
     check_file,
-    name_of,
-    shown,
     usage_error,
-    whole_number,
 )
 from .documents import machines_in, published_chart, published_files, session_in
 
 ORDER = 1
 _FORMS = (".svg", ".png")
-_LEAST_WIDTH, _MOST_WIDTH = 280, 4000
 
 
 def add_to(commands: Commands) -> None:
     """The command's options."""
-    parser = add_command(
-        commands,
-        "figure",
-        run,
-        help="bandwidths, memory of programs or nights as SVG or PNG",
-        description=__doc__ or "",
-    )
+    words = "bandwidths, memory of programs or nights as SVG or PNG"
+    parser = add_command(commands, "figure", run, help=words, description=__doc__ or "")
     add = parser.add_argument
     add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results: a curve each")
     add(
@@ -61,13 +52,6 @@ def add_to(commands: Commands) -> None:
         help="the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M",
     )
     add(
-        "--part",
-        type=whole_number(1),
-        default=1,
-        metavar="N",
-        help="which heat map of a machine with more cases than one has (default: 1)",
-    )
-    add(
         "--baselines",
         type=Path,
         metavar="DIR",
@@ -75,22 +59,6 @@ def add_to(commands: Commands) -> None:
         "what says which changes are accepted (default: baselines)",
     )
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .svg or a .png")
-    add(
-        "--width",
-        type=whole_number(_LEAST_WIDTH),
-        default=720,
-        metavar="PIXELS",
-        help=f"width of the picture, {_LEAST_WIDTH} to {_MOST_WIDTH} (default: 720); a PNG has two "
-        "dots to a pixel",
-    )
-    themes = tuple(report.THEMES)
-    add(
-        "--theme",
-        type=name_of(themes),
-        metavar=shown(themes),
-        default=themes[0],
-        help="background of a PNG (default: light); an SVG follows the reader's",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,8 +67,6 @@ def run(options: argparse.Namespace) -> int:
     form = output.suffix.lower()
     if form not in _FORMS:
         raise UsageError(f"--output: {refusal(output.suffix, _FORMS)}")
-    if options.width > _MOST_WIDTH:
-        raise UsageError(f"--width: {options.width}; accepted is {_LEAST_WIDTH} to {_MOST_WIDTH}")
     given = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, given)) != 1:
         raise UsageError(
@@ -109,13 +75,9 @@ def run(options: argparse.Namespace) -> int:
     read = [*options.results, *_published_files(options)]
     check_file("--output", output, "a picture of busbw figure", report.is_picture, read)
     chart = _picture(options)
-    size = report.Size(width=options.width)
+    drawn: Callable[..., str | bytes] = report.svg if form == ".svg" else report.png
     try:
-        content: str | bytes = (
-            report.svg(chart, size)
-            if form == ".svg"
-            else report.png(chart, size, theme=report.THEMES[options.theme])
-        )
+        content = drawn(chart, report.Size())
     except report.PictureError as error:
         raise CommandError(str(error)) from error
     return _write(output, content)
@@ -166,11 +128,7 @@ def _nights(options: argparse.Namespace) -> report.Picture:
         raise UsageError(f"--machine: {options.history} has {names}; accepted is one of them")
     (machine,) = machines
     if options.case is None:
-        maps = report.ratios(machine)
-        if options.part > len(maps):
-            raise UsageError(f"--part: {options.part}; {machine.folder} has {len(maps)}")
-        found: report.Heatmap = maps[options.part - 1]
-        return found
+        return report.ratios(machine)
     known = {one.case.name: one for one in reversed(machine.cases)}
     if options.case not in known:
         raise UsageError(f"--case: {refusal(options.case, tuple(known))}")

@@ -221,7 +221,6 @@ USUAL_TOPOLOGIES = (
     "gb200:8",
 )
 
-_USUAL_RANKS = 8
 # What clouds call some chips.
 _OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
 
@@ -233,12 +232,6 @@ def kind_of_type(accelerator_type: str) -> str:
     name = accelerator_type.partition("-")[0]
     generation = SLICES.get(_OTHERS.get(name, name))
     return generation.device_kind if generation is not None else ""
-
-
-def known_topologies() -> tuple[str, ...]:
-    """Every name that `topology_of` takes, of GPUs those of one host with 8 ranks."""
-    slices = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]
-    return (*slices, *(f"{name}:{_USUAL_RANKS}" for name in GPUS))
 
 
 def topology_of(name: str) -> Topology:

@@ -15,10 +15,9 @@ from .case import (
 )
 from .compiled import CompileTerms, judge_compiled, judge_compiled_session
 from .curve import Curve, fit
-from .drift import Drift, drift_text, drifts
-from .injection import injected_ratio, injection_notes, with_injections
+from .drift import Drift, all_answers, drift_text, drifts, machine_answer
 from .levels import Known, Levels, cost_of_limit, levels_of
-from .machine import all_answers, machine_answer
+from .notes import injected_ratio, injection_notes, straggler_of, with_injections
 from .paired import judge_pair, prior_of_pairs
 from .policy import POLICIES, Policy
 from .rule import Tonight
@@ -29,7 +28,6 @@ from .session import (
     judge_session,
     slower_text,
 )
-from .straggler import straggler_of
 from .validity import with_ceiling
 
 __all__ = [

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from busbw import metrics, stats
 from busbw.model import (
@@ -26,8 +27,9 @@ from busbw.model import (
 )
 
 from . import rule
-from .policy import Policy, Rule
-from .validity import broken, clock_disagreement, memory_text, only_at_the_moment
+from .notes import clock_disagreement
+from .policy import Policy
+from .validity import broken, memory_verdict, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,19 +106,19 @@ def judge_case(
     reference: Reference | None = None,
 ) -> Ruling:
     """The verdict so far on one measured case. `nearest` is reported if `stored` is None."""
-    case = measurement.case
     if stored is not None and measurement.failures and not _same_limit(stored.baseline, terms):
         stored = None
     judged = _judge(spec, measurement, stored, terms, nearest)
+    return with_sides(judged, terms, measurement, reference=reference)
+
+
+def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> Ruling:
+    """With the case, both sides' Summaries where they have times, and what their clocks say."""
     verdict = judged.verdict
-    now = None
-    if measurement.runs and verdict.outcome is not Outcome.FAILED:
-        now = summary_of_runs(measurement)
-    notes = clock_disagreement(measurement.runs, terms.policy)
-    whole = replace(
-        verdict, case=case, now=now, reference=reference, notes=(*verdict.notes, *notes)
-    )
-    return replace(judged, verdict=whole)
+    if now.runs and verdict.outcome is not Outcome.FAILED:
+        sides["now"] = summary_of_runs(now)
+    notes = (*verdict.notes, *clock_disagreement(now.runs, terms.policy))
+    return replace(judged, verdict=replace(verdict, case=now.case, notes=notes, **sides))
 
 
 def _same_limit(baseline: Baseline, terms: Terms) -> bool:
@@ -141,44 +143,31 @@ def may_become_baseline(verdict: Verdict) -> bool:
 def _judge(
     spec: Spec, measurement: Measurement, stored: StoredReference | None, terms: Terms, nearest: str
 ) -> Ruling:
+    def said(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
+        return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
+
     found = broken(spec, measurement)
     if found is not None and found.outcome is Outcome.SKIPPED and stored is not None:
         text = f"{found.text}; its baseline of {stored.baseline.date} was measured"
-        found = replace(found, outcome=Outcome.FAILED, failed=True, text=text)
+        return said(Outcome.FAILED, text, failed=True)
     if found is not None:
         return Ruling(verdict=found)
-    baseline = stored.baseline if stored is not None else None
-    if baseline is not None and baseline.case.protocol != measurement.case.protocol:
-        return Ruling(verdict=_other_protocol(spec, measurement, baseline, terms))
+    baseline, now = stored.baseline if stored is not None else None, measurement.case.protocol
+    if baseline is not None and baseline.case.protocol != now:
+        before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
+        text = f"measured with protocol {now}, {before}"
+        failed = terms.require_baselines and not terms.accept_all
+        return said(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
     if stored is None:
-        return Ruling(verdict=_no_baseline(spec, terms, nearest))
+        text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
+        text += "; a baseline is required" if terms.missing_fails else ""
+        return said(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
     if stored.limit is None:
-        return Ruling(verdict=_fits_now(spec, stored.baseline))
+        text = f"the baseline of {stored.baseline.date} says out of memory and is stale"
+        return said(Outcome.IMPROVED, f"it fits now; {text}")
     return _compare(spec, measurement, stored.limit, stored, terms)
-
-
-def _other_protocol(
-    spec: Spec, measurement: Measurement, baseline: Baseline, terms: Terms
-) -> Verdict:
-    text = (
-        f"measured with protocol {measurement.case.protocol}, "
-        f"the baseline of {baseline.date} with {baseline.case.protocol}"
-    )
-    failed = terms.require_baselines and not terms.accept_all
-    return Verdict(spec=spec, outcome=Outcome.INCOMPARABLE, failed=failed, text=text)
-
-
-def _no_baseline(spec: Spec, terms: Terms, nearest: str) -> Verdict:
-    text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
-    text += "; a baseline is required" if terms.missing_fails else ""
-    return Verdict(spec=spec, outcome=Outcome.NO_BASELINE, failed=terms.missing_fails, text=text)
-
-
-def _fits_now(spec: Spec, baseline: Baseline) -> Verdict:
-    text = f"it fits now; the baseline of {baseline.date} says out of memory and is stale"
-    return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
 
 
 def _out_of_memory(
@@ -189,26 +178,19 @@ def _out_of_memory(
     nearest: str,
 ) -> Verdict:
     worst = failures[0]
-    base = Verdict(
-        spec=spec,
-        outcome=Outcome.OUT_OF_MEMORY,
-        failed=False,
-        text=memory_text(worst),
-        failure=worst,
-    )
     if baseline is None:
-        why = "no baseline" + (f"; {nearest}" if nearest else "")
-        return replace(base, text=f"{base.text} ({why})", failed=terms.missing_fails)
+        more = f" (no baseline{f'; {nearest}' if nearest else ''})"
+        return memory_verdict(spec, worst, more, failed=terms.missing_fails)
     if baseline.oom:
-        text = f"{base.text} (expected: so it was on {baseline.date})"
-        return replace(base, text=text, expected=True)
+        more = f" (expected: so it was on {baseline.date})"
+        return memory_verdict(spec, worst, more, failed=False, expected=True)
     if all(only_at_the_moment(failure) for failure in failures):
-        text = f"{base.text}; with the machine's memory free it would fit"
-        failed = terms.require_baselines
-        return replace(base, outcome=Outcome.INCOMPARABLE, text=text, failed=failed)
+        more = "; with the machine's memory free it would fit"
+        found = memory_verdict(spec, worst, more, failed=terms.require_baselines)
+        return replace(found, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
-    text = f"{base.text}; the baseline of {baseline.date} has {before}"
-    return replace(base, text=text, failed=not terms.accept_all)
+    more = f"; the baseline of {baseline.date} has {before}"
+    return memory_verdict(spec, worst, more, failed=not terms.accept_all)
 
 
 def _compare(
@@ -220,19 +202,15 @@ def _compare(
 ) -> Ruling:
     case, policy, usual = measurement.case, terms.policy, limit.usual
     times_s = [stats.launch_time_s(run) for run in measurement.runs]
-    found = rule.call(
-        times_s,
+    if terms.fail_above is None:
+        least_s = policy.least_difference_of(case.clock)
+        most = max(limit.slower, math.log1p(least_s / math.exp(usual.level)))
+    else:
         # A limit of the user's own is that of the fastest launch, too.
-        limit if terms.fail_above is None else replace(limit, fastest=None),
-        terms.launches,
-        stored.launch,
-        policy.rule,
-        _most(limit, policy.least_difference_of(case.clock), terms),
-    )
-    # A limit of the user's own is as wide as it shall be.
-    blind = terms.fail_above is None and _is_blind(found, policy.rule)
-    outcome = Outcome.NOISY if blind else _outcome(found)
-    before = level_summary(case, usual.level, stored.baseline)
+        most, limit = math.log(terms.fail_above), replace(limit, fastest=None)
+    found = rule.call(times_s, limit, terms.launches, stored.launch, policy.rule, most)
+    outcome = _outcome(found, terms)
+    before = _level_summary(case, usual.level, stored.baseline)
     logs = [math.log(time_s) - usual.level for time_s in times_s]
     sessions = len(usual.own)
     verdict = Verdict(
@@ -252,24 +230,19 @@ def _compare(
     return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
 
 
-def _most(limit: rule.Limit, least_s: float, terms: Terms) -> float:
-    """The log ratio beyond which the case is slower: the user's own, or that of the rule."""
-    if terms.fail_above is not None:
-        return math.log(terms.fail_above)
-    return max(limit.slower, math.log1p(least_s / math.exp(limit.usual.level)))
-
-
-def _outcome(found: rule.Call) -> Outcome:
-    if found.called is None or found.is_noisy:
+def _outcome(found: rule.Call, terms: Terms) -> Outcome:
+    # A limit of the user's own is as wide as it shall be.
+    blind = terms.fail_above is None and _is_blind(found, terms)
+    if found.called is None or found.is_noisy or blind:
         return Outcome.NOISY
     return {1: Outcome.REGRESSED, 0: Outcome.PASS, -1: Outcome.IMPROVED}[found.called]
 
 
-def _is_blind(found: rule.Call, numbers: Rule) -> bool:
-    return found.called == 0 and found.limit > math.log1p(numbers.blind)
+def _is_blind(found: rule.Call, terms: Terms) -> bool:
+    return found.called == 0 and found.limit > math.log1p(terms.policy.rule.blind)
 
 
-def level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
+def _level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
     """The Summary of a baseline's launches, with its median and rates those of `level`."""
     level_s = math.exp(level)
     return replace(
@@ -310,7 +283,7 @@ def _word(found: rule.Call, sessions: int, terms: Terms) -> str:
         few = sessions < terms.policy.full_sessions and terms.fail_above is None
         way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
         return f"slower, seen again ({fresh}), within the limit ({way}--against=baseline tells)"
-    if _is_blind(found, terms.policy.rule):
+    if _is_blind(found, terms):
         return f"{1 + terms.policy.rule.blind:g} x the time cannot be ruled out"
     return ""
 

@@ -1,6 +1,8 @@
-"""The curve over all payloads: t(S) = latency + S / bandwidth, by its robust fit.
+"""The curve over all payloads, t(S) = latency + S / bandwidth, and how a regression moves it.
 
-Numbers in, numbers out: how a curve moved is said in `shape`.
+Only what is certain is said: latency, bandwidth, all, or a list of the sizes. Whether a single size
+has regressed is known already (`case`); decides no outcome, but for a shift of the whole curve,
+which no single size shows (`shift_of_curve`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from busbw.model import RegressionShape, by_text, payload_text, rate_text, seconds_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 LEAST_SIZES = 4
@@ -89,3 +93,156 @@ def _through_two(points: Sequence[tuple[int, float]]) -> Iterator[float]:
     for (size, time_s), (larger, longer_s) in itertools.combinations(points, 2):
         if longer_s > time_s and time_s * larger > longer_s * size:
             yield (time_s * larger - longer_s * size) / (longer_s - time_s)
+
+
+# A shape describes the sizes if their squared errors are this many for each size at most, all other
+# shapes' are more by 9 (three standard errors), and most of the sizes it is of are judged slower.
+_FITS = 2.0
+_CLEARLY = 9.0
+
+# No change has exactly one of these shapes and no curve fits exactly, so this fraction of the
+# largest change is added to each standard error: 3.0 and 2.8 times the time are the same factor.
+_SHAPE_ERROR = 0.1
+
+# No time is known better than to 0.1 %, whatever a few equal launches say.
+_LEAST_ERROR = 1e-3
+
+# A part of the time that has this share has most of it.
+_MOSTLY = 0.5
+
+# More payloads than these are named by the first and the last.
+_MOST_LISTED = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizeShift:
+    """How far one payload's time has moved.
+
+    `log_ratio` is log(now / before) with its `standard_error`; `significant` says that this size
+    alone is judged slower.
+    """
+
+    payload_bytes: int
+    log_ratio: float
+    standard_error: float
+    significant: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """The shape of a regression, in words."""
+
+    kind: RegressionShape
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Fit:
+    """Ratios are 1 + `change` x the share that each size has of a part of the time.
+
+    `error` is the standard error of `change`, `cost` the squared errors left.
+    """
+
+    kind: RegressionShape
+    shares: Sequence[float]
+    change: float
+    error: float
+    cost: float
+
+
+def locate(curve: Curve | None, sizes: Sequence[SizeShift]) -> Shape | None:
+    """What got slower; None if no size is significant.
+
+    `curve` is the baseline's; without one the answer is neither LATENCY nor BANDWIDTH.
+    """
+    if not any(size.significant for size in sizes):
+        return None
+    found = _certain(curve, sizes)
+    if found is None:
+        return Shape(kind=RegressionShape.SIZES, text=_sizes_text(sizes))
+    return Shape(kind=found.kind, text=_text(found, curve))
+
+
+def _certain(curve: Curve | None, sizes: Sequence[SizeShift]) -> _Fit | None:
+    """The shape that describes all sizes where no other does; None: the sizes by themselves."""
+    if len(sizes) < LEAST_SIZES:
+        alike = len(sizes) > 1 and all(size.significant for size in sizes)
+        return _fits(None, sizes, 0.0)[0] if alike else None
+    tolerance = _SHAPE_ERROR * max(abs(size.log_ratio) for size in sizes)
+    best, *others = _fits(curve, sizes, tolerance)
+    clear = best.cost <= _FITS * len(sizes) and all(o.cost > best.cost + _CLEARLY for o in others)
+    judged = [one.significant for one, share in zip(sizes, best.shares) if share >= _MOSTLY]
+    return best if clear and best.change > 0 and 2 * sum(judged) > len(judged) else None
+
+
+def _fits(curve: Curve | None, sizes: Sequence[SizeShift], tolerance: float) -> list[_Fit]:
+    """The shapes by weighted least squares of ratios, the best first.
+
+    Sizes on one side of the half payload (half of its time is latency) tell neither part from all.
+    """
+    parts = {RegressionShape.ALL: [1.0] * len(sizes)}
+    latency = [curve.latency_share(size.payload_bytes) for size in sizes] if curve else []
+    if latency and min(latency) <= _MOSTLY <= max(latency):
+        parts[RegressionShape.LATENCY] = latency
+        parts[RegressionShape.BANDWIDTH] = [1 - share for share in latency]
+    gains = [math.expm1(size.log_ratio) for size in sizes]
+    errors = [
+        math.exp(one.log_ratio) * math.hypot(max(one.standard_error, _LEAST_ERROR), tolerance)
+        for one in sizes
+    ]
+    found = []
+    for kind, shares in parts.items():
+        squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
+        products = (s * g / e**2 for s, g, e in zip(shares, gains, errors))
+        change = math.fsum(products) / squares
+        cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
+        found.append(_Fit(kind=kind, shares=shares, change=change, error=squares**-0.5, cost=cost))
+    return sorted(found, key=lambda one: one.cost)
+
+
+def shift_of_curve(
+    curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
+) -> Shape | None:
+    """A shift of latency, of 1/bandwidth or of all that no single size shows; None for none.
+
+    What fits best must be above `floor`, a fraction, and above `quantile` times its standard
+    error, while no size is significant; and the sizes that are mostly of that part must show it in
+    the middle: a curve that does not fit moves more than they do.
+    """
+    if curve is None or len(sizes) < 2 or any(size.significant for size in sizes):
+        return None
+    found = _fits(curve, sizes, 0.0)[0]
+    mostly = [(one, share) for one, share in zip(sizes, found.shares) if share >= _MOSTLY]
+    middle = statistics.median(math.expm1(one.log_ratio) for one, _ in mostly)
+    shown = middle >= floor * statistics.median(share for _, share in mostly)
+    if not shown or found.change <= max(floor, quantile * found.error):
+        return None
+    return Shape(kind=found.kind, text=f"{_text(found, curve)}; no single payload shows it")
+
+
+def _text(found: _Fit, curve: Curve | None) -> str:
+    """All, or latency or bandwidth before and after: 1/bandwidth has grown by the change."""
+    if curve is None or found.kind is RegressionShape.ALL:
+        return f"all payloads are slower, {by_text(found.change)}"
+    times = 1 + found.change
+    if found.kind is RegressionShape.LATENCY:
+        seconds = [seconds_text(curve.latency_s * by, digits=3) for by in (1, times)]
+        grew = f"grew {by_text(found.change)} ({' -> '.join(seconds)})"
+        return f"the latency {grew}; the bandwidth did not fall"
+    rates = [rate_text(curve.bandwidth_bytes_per_s / by) for by in (1, times)]
+    fell = f"fell {by_text(1 / times - 1)} ({' -> '.join(rates)})"
+    return f"the bandwidth {fell}; the latency did not grow"
+
+
+def _sizes_text(sizes: Sequence[SizeShift]) -> str:
+    """The sizes that are slower, by how much, and how many there are."""
+    slow = sorted((one for one in sizes if one.significant), key=lambda one: one.payload_bytes)
+    names = [payload_text(size.payload_bytes) for size in slow]
+    listed = ", ".join(names)
+    if len(names) > _MOST_LISTED:
+        listed = f"{len(names)} payloads from {names[0]} to {names[-1]}"
+    count = f" ({len(slow)} of {len(sizes)} sizes)" if len(sizes) > 1 else ""
+    if len(slow) == 1:
+        return f"{listed} is slower, {by_text(math.expm1(slow[0].log_ratio))}{count}"
+    least, most = (math.exp(which(size.log_ratio for size in slow)) for which in (min, max))
+    return f"{listed} are slower, {least:.3g} to {most:.3g} x the time{count}"

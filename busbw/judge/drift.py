@@ -1,7 +1,8 @@
 """A level that is not what was accepted any more: over the sessions since, with the night it began.
 
-Each night may lose too little to be seen; the sessions together show it. Takes levels, judges no
-single session.
+Each night may lose too little to be seen; the sessions together show it. And the machine: two
+stacks measured in turn say nothing of what slows both, but the reference does not change: where it
+is slower than it was, the machine is. Takes levels, judges no single session and no stack.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from busbw import stats
-from busbw.model import Case, EarlierSession, change_text, plural
+from busbw.model import Answer, Case, EarlierSession, change_text, merged, plural
 
 from . import rule
+from .levels import Levels
+from .policy import Policy
 
 # More cases than these are counted.
 _MOST_NAMED = 3
@@ -110,3 +113,60 @@ def _drift(
 
 def _rest_of_step(values: Sequence[float], split: int) -> float:
     return stats.squares_of(values[:split]) + stats.squares_of(values[split:])
+
+
+def machine_answer(
+    framework: str,
+    nights: Sequence[EarlierSession] | None,
+    today: EarlierSession,
+    policy: Policy,
+) -> Answer:
+    """The answer from the reference's earlier `nights`.
+
+    The reference is slower if all its cases together lost more than the limit of a session, or if
+    a level rose over the nights. The answer is unknown without an earlier night, without a history
+    (`nights` is None), and with too few cases to compare them together unless one of them rose.
+    """
+    if nights is None:
+        return Answer(text=f"unknown without --history ({framework})", is_slower=None)
+    earlier = merged(nights, policy.session_apart)
+    if not earlier:
+        text = f"unknown, this reference has no earlier night here ({framework})"
+        return Answer(text=text, is_slower=None)
+    cases = dict.fromkeys(case for one in earlier for case in one.times_s)
+    levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
+    tonight = levels.tonight(today.times_s, policy)
+    shared = tonight.shared.get(framework)
+    few = len(tonight.limits) < policy.rule.least_cases
+    risen = drifts(earlier, today, tonight)
+    drifted = [replace(one, than="at first") for one in risen if not one.is_over]
+    known = None if few or shared is None else shared
+    text = f"{_together(known, len(earlier), policy)} ({framework})"
+    return Answer(
+        text="; ".join(filter(None, (text, drift_text(drifted)))),
+        is_slower=True if drifted else None if known is None else known.is_slower,
+    )
+
+
+def _together(shared: rule.Shared | None, nights: int, policy: Policy) -> str:
+    """What all cases of the reference took, and from what on that would be slower."""
+    if shared is None:
+        return f"unknown from fewer than {policy.rule.least_cases} cases"
+    return (
+        f"the reference takes {math.exp(shared.off):.3f} x the time of its "
+        f"{plural(nights, 'earlier night')}, limit {math.exp(shared.limit):.3f} x"
+    )
+
+
+def all_answers(answers: Sequence[Answer]) -> Answer | None:
+    """One for the session, of the frameworks' own; None without any.
+
+    Slower if one framework is slower; not slower only if that is known for each.
+    """
+    if not answers:
+        return None
+    found = {one.is_slower for one in answers}
+    return Answer(
+        text="; ".join(one.text for one in answers),
+        is_slower=True if True in found else None if None in found else False,
+    )

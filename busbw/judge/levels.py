@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -83,13 +83,8 @@ def _launches(session: EarlierSession, case: Case) -> rule.Launches:
     """What it measured of `case`; launches differ within each of the sessions that were joined."""
     whole = rule.Launches.of(session.times_s[case])
     parts = [rule.Launches.of(one.times_s[case]) for one in session.parts if case in one.times_s]
-    if not parts:
-        return whole
-    return replace(
-        whole,
-        squares=math.fsum(one.squares for one in parts),
-        freedom=sum(one.freedom for one in parts),
-    )
+    squares, freedom = (math.fsum(one.squares for one in parts), sum(one.freedom for one in parts))
+    return replace(whole, squares=squares, freedom=freedom) if parts else whole
 
 
 def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
@@ -166,16 +161,24 @@ def _later(
     accepted: Sequence[EarlierSession],
 ) -> list[EarlierSession]:
     """Those of the history from the acceptance of each case on that the baseline does not have."""
-    known = {(case, times_s) for one in accepted for case, times_s in one.times_s.items()}
+    known = {item for one in accepted for item in one.times_s.items()}
+    return _with(
+        history,
+        lambda one, case: (
+            case in begins and one.began >= begins[case] and (case, one.times_s[case]) not in known
+        ),
+    )
+
+
+def _with(
+    sessions: Sequence[EarlierSession], wanted: Callable[[EarlierSession, Case], bool]
+) -> list[EarlierSession]:
+    """With the cases that are `wanted` of a session, and without sessions that have none."""
     found = []
-    for session in history:
-        times_s = {
-            case: times_s
-            for case, times_s in session.times_s.items()
-            if case in begins and session.began >= begins[case] and (case, times_s) not in known
-        }
+    for one in sessions:
+        times_s = {case: times_s for case, times_s in one.times_s.items() if wanted(one, case)}
         if times_s:
-            found.append(replace(session, times_s=times_s))
+            found.append(replace(one, times_s=times_s))
     return found
 
 
@@ -188,15 +191,4 @@ def _after(
         for case, moment in since.items()
         if any(case in one.times_s and one.began >= moment for one in sessions)
     }
-    kept = (
-        replace(
-            one,
-            times_s={
-                case: times_s
-                for case, times_s in one.times_s.items()
-                if case not in measured or one.began >= since[case]
-            },
-        )
-        for one in sessions
-    )
-    return tuple(one for one in kept if one.times_s)
+    return tuple(_with(sessions, lambda one, c: c not in measured or one.began >= since[c]))

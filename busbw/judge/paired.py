@@ -26,9 +26,9 @@ from busbw.stats import (
     variance_of,
 )
 
-from .case import Ruling, Terms, summary_of_runs
+from .case import Ruling, Terms, summary_of_runs, with_sides
 from .policy import SHOWN_LEVEL, TAIL_GROWTH, TAIL_LEVEL, Looks
-from .validity import WHOSE, broken, clock_disagreement, memory_text
+from .validity import WHOSE, broken, memory_text, memory_verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,8 @@ def decide(
                 return replace(found, wanted=confirmed, suspected=True)
             again = _estimate(shifts[:confirmed], prior)
             limit = _limit(again, alarm, floor)
-            if again.mean > limit and _seen_again(shifts[count:confirmed], floor):
+            fresh = shifts[count:confirmed]
+            if again.mean > limit and sum(fresh) / len(fresh) > math.log1p(floor):
                 return replace(found, outcome=Outcome.REGRESSED, estimate=again, limit=limit)
             found = replace(found, dropped=count)
         elif -estimate.mean > limit:
@@ -123,22 +124,16 @@ def _limit(estimate: Estimate, level: float, floor: float) -> float:
     return max(estimate.mean - estimate.lower(level), math.log1p(floor))
 
 
-def _seen_again(shifts: Sequence[float], floor: float) -> bool:
-    return sum(shifts) / len(shifts) > math.log1p(floor)
-
-
 def prior_of_pairs(
     pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
 ) -> Variance | None:
     """What the cases of a session, each a reference and a candidate, say of the noise of each."""
-    return prior_of(
-        (
-            _shifts(pairs_of(reference.runs, candidate.runs))
-            for reference, candidate in pairs
-            if not (reference.failures or candidate.failures)
-        ),
-        _looks(terms),
+    found = (
+        _shifts(pairs_of(reference.runs, candidate.runs))
+        for reference, candidate in pairs
+        if not (reference.failures or candidate.failures)
     )
+    return prior_of(found, _looks(terms))
 
 
 def judge_pair(
@@ -153,15 +148,9 @@ def judge_pair(
     `prior` is what the session's cases say of the noise (`prior_of_pairs`).
     """
     judged = _judge(spec, reference, candidate, terms, prior)
-    verdict = judged.verdict
-    now = before = None
-    if candidate.runs and verdict.outcome is not Outcome.FAILED:
-        now = summary_of_runs(candidate)
-    if reference.runs and verdict.outcome is not Outcome.FAILED:
-        before = summary_of_runs(reference)
-    notes = (*verdict.notes, *clock_disagreement(candidate.runs, terms.policy))
-    whole = replace(verdict, case=candidate.case, now=now, baseline=before, notes=notes)
-    return replace(judged, verdict=whole)
+    is_shown = bool(reference.runs) and judged.verdict.outcome is not Outcome.FAILED
+    before = summary_of_runs(reference) if is_shown else None
+    return with_sides(judged, terms, candidate, baseline=before)
 
 
 def _judge(
@@ -195,25 +184,19 @@ def _judge(
         tail_ratio=tail,
         notes=tuple(_notes(outcome, decision, tail)),
     )
-    return Ruling(
-        verdict=_with_ratio(verdict, decision, estimate),
-        wanted=decision.wanted,
-        suspected=decision.suspected,
-    )
+    if estimate is not None:
+        verdict = replace(
+            verdict,
+            ratio=math.exp(estimate.mean),
+            ratio_interval=_interval(estimate),
+            ratio_error=estimate.error,
+            limit=None if decision.limit is None else math.exp(decision.limit),
+        )
+    return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
 
 
-def _with_ratio(verdict: Verdict, decision: Decision, estimate: Estimate | None) -> Verdict:
-    """With what the pairs say of the ratio; unchanged where they are too few."""
-    if estimate is None:
-        return verdict
-    low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
-    return replace(
-        verdict,
-        ratio=math.exp(estimate.mean),
-        ratio_interval=(math.exp(low), math.exp(high)),
-        ratio_error=estimate.error,
-        limit=None if decision.limit is None else math.exp(decision.limit),
-    )
+def _interval(estimate: Estimate) -> tuple[float, float]:
+    return math.exp(estimate.lower(SHOWN_LEVEL)), math.exp(estimate.upper(SHOWN_LEVEL))
 
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
@@ -241,17 +224,9 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
         text = f"it fits; {WHOSE}{memory_text(reference.failures[0])}"
         return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
     worst = candidate.failures[0]
-    text = memory_text(worst)
     expected = bool(reference.failures)
-    text += " (expected: the reference's is too)" if expected else "; the reference fits"
-    return Verdict(
-        spec=spec,
-        outcome=Outcome.OUT_OF_MEMORY,
-        failed=not expected,
-        text=text,
-        failure=worst,
-        expected=expected,
-    )
+    more = " (expected: the reference's is too)" if expected else "; the reference fits"
+    return memory_verdict(spec, worst, more, failed=not expected, expected=expected)
 
 
 def _notes(outcome: Outcome, decision: Decision, tail: float | None) -> Iterator[str]:
@@ -273,19 +248,15 @@ def _text(
     counted = plural(pairs, "pair") + " of launches"
     if estimate is None:
         return f"{times}; {counted}, too few to compare"
-    low, high = estimate.lower(SHOWN_LEVEL), estimate.upper(SHOWN_LEVEL)
+    low, high = _interval(estimate)
     ratio = (
         f"{math.exp(estimate.mean):.3f} x the reference's time in turn "
-        f"(95 %: {math.exp(low):.3f} to {math.exp(high):.3f}; {counted})"
+        f"(95 %: {low:.3f} to {high:.3f}; {counted})"
     )
     limit = f"limit {math.exp(decision.limit or 0.0):.3f} x"
-    if decision.suspected:
-        return f"{times}, {ratio}, {limit}: suspected, not yet seen again"
-    if outcome is Outcome.NOISY:
-        return f"{times}, {ratio}: undecided"
-    if outcome is Outcome.REGRESSED:
-        return f"{times}, {ratio}, {limit}, seen again"
-    return f"{times}, {ratio}"
+    said = {Outcome.NOISY: ": undecided", Outcome.REGRESSED: f", {limit}, seen again"}
+    word = f", {limit}: suspected, not yet seen again" if decision.suspected else said.get(outcome)
+    return f"{times}, {ratio}{word or ''}"
 
 
 def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:

@@ -7,11 +7,11 @@ Numbers in, numbers out: which sessions there are is decided in `levels`, every 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import NormalDist, fmean, linear_regression, median, pvariance
 from typing import TypeVar
 
 from busbw import stats
@@ -20,10 +20,11 @@ from busbw.model import Case
 from .policy import Rule
 
 _Sized = TypeVar("_Sized")
+_ByCase = Mapping[Case, float]
+_BySession = Mapping[int, float]
 
 # 70 % of the differences of two normal values are below this number of deviations of one.
 _SEVENTY = 1.036 * math.sqrt(2)
-
 # `Rule.noisier` is for as many differences: of two frameworks with 21 sizes.
 _MANY = 40
 
@@ -41,12 +42,8 @@ class Launches:
     def of(cls, times_s: Sequence[float]) -> Launches:
         """Of at least one launch, in seconds."""
         logs = [math.log(one) for one in times_s]
-        return cls(
-            median=math.log(statistics.median(times_s)),
-            fastest=min(logs),
-            squares=stats.squares_of(logs),
-            freedom=len(logs) - 1,
-        )
+        middle, squares = math.log(median(times_s)), stats.squares_of(logs)
+        return cls(median=middle, fastest=min(logs), squares=squares, freedom=len(logs) - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,30 +56,28 @@ class Night:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """What a case takes: its level, and its own part of each session that counts, by number.
+    """What a case takes: its level, and its `own` part of each session that counts, by number.
 
     `fastest` is the level of the fastest launches; `by_fastest`: its launches have modes, so that
-    `level` and `own` are of the fastest, too.
+    `level` and `own` are of the fastest, too. `squares` are those of its own parts, known with
+    `freedom`; `variance` is that of one, `expected` what all cases say of it.
     """
 
     level: float
     fastest: float
-    own: Mapping[int, float]
+    own: _BySession
+    squares: float
+    freedom: int
     by_fastest: bool = False
-
-    @property
-    def squares(self) -> float:
-        """The sum of squares of its own parts."""
-        return math.fsum(one * one for one in self.own.values())
-
-    @property
-    def freedom(self) -> int:
-        """The degrees of freedom of these."""
-        return len(self.own) - 1
+    variance: float = 0.0
+    expected: float = 0.0
 
     def off(self, launches: Launches) -> float:
         """How far tonight's launches are off the level."""
         return (launches.fastest if self.by_fastest else launches.median) - self.level
+
+
+_Usuals = Mapping[Case, Usual]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,16 +85,13 @@ class Past:
     """What `sessions` sessions say of the cases of some frameworks.
 
     `shared` is what cases of a framework have in common, by session; they are enough for that in
-    those `together`. `variance` is that of a case's own part of a session, `expected` what all
-    cases say of it, `launch` the deviation of a launch; `factor` is k.
+    those `together`. `launch` is the deviation of a launch, `factor` is k.
     """
 
     sessions: int
-    usual: Mapping[Case, Usual]
-    shared: Mapping[str, Mapping[int, float]]
+    usual: _Usuals
+    shared: Mapping[str, _BySession]
     together: Collection[str]
-    variance: Mapping[Case, float]
-    expected: Mapping[Case, float]
     launch: float
     factor: float
 
@@ -111,7 +103,7 @@ class Shared:
     More than `limit` is slower. `rise` is by how much it rose over the sessions, 0 for not clearly.
     """
 
-    before: Mapping[int, float]
+    before: _BySession
     tonight: float
     off: float
     limit: float
@@ -146,10 +138,9 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tonight:
-    """The limits by case, what the cases of each framework share, and the noise.
+    """The limits by case, what the cases of each framework share, and the deviation of a launch.
 
     Sizes next to each other differ `noisier` times as much as usual, 1 where chance explains it.
-    `launch` is the deviation of a launch.
     """
 
     limits: Mapping[Case, Limit]
@@ -158,7 +149,7 @@ class Tonight:
     launch: float = 0.0
 
 
-# What a case usually takes.
+# What a case usually takes: log time = level + what it shares in that session + its own part.
 
 
 def counted(called: Sequence[int]) -> list[bool]:
@@ -173,63 +164,66 @@ def counted(called: Sequence[int]) -> list[bool]:
 
 
 def _usual(
-    cases: Sequence[Case], nights: Sequence[Night], rule: Rule, together: bool
-) -> tuple[dict[Case, Usual], Mapping[int, float]]:
+    cases: Sequence[Case], nights: Sequence[Night], rule: Rule, *, together: bool
+) -> tuple[dict[Case, Usual], _BySession]:
     """Each case's level and own parts, and what the cases share, by session."""
-    at = {case: _counted(case, nights) for case in cases}
-    usual, shared = _split(at, nights, rule, together, lambda one: one.median)
-    variances = {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
-    most = rule.clipped * statistics.median(variances.values()) if variances else 0.0
-    odd = [case for case, one in variances.items() if one > most]
-    if odd:
-        fastest, _ = _split(at, nights, rule, together, lambda one: one.fastest)
-        for case in odd:
-            if fastest[case].squares < usual[case].squares:
-                usual[case] = replace(fastest[case], by_fastest=True)
+    there: dict[Case, dict[int, Launches]] = {}
+    for case in cases:
+        its = {n: one.launches[case] for n, one in enumerate(nights) if case in one.launches}
+        kept = counted([nights[n].called.get(case, 0) for n in its])
+        at = [n for n, one in zip(its, kept) if one] or list(its)[:1]
+        there[case] = {n: its[n] for n in at}
+    usual, shared = _split(there, rule, together=together, by_fastest=False)
+    variances = _between(usual)
+    most = rule.clipped * median(variances.values()) if variances else 0.0
+    if any(one > most for one in variances.values()):
+        fastest, _ = _split(there, rule, together=together, by_fastest=True)
+        for case, one in variances.items():
+            if one > most and fastest[case].squares < usual[case].squares:
+                usual[case] = fastest[case]
     return usual, shared
 
 
-def _counted(case: Case, nights: Sequence[Night]) -> list[int]:
-    there = [number for number, night in enumerate(nights) if case in night.launches]
-    kept = counted([nights[number].called.get(case, 0) for number in there])
-    return [number for number, one in zip(there, kept) if one] or there[:1]
-
-
 def _split(
-    at: Mapping[Case, Sequence[int]],
-    nights: Sequence[Night],
-    rule: Rule,
-    together: bool,
-    log: Callable[[Launches], float],
-) -> tuple[dict[Case, Usual], Mapping[int, float]]:
-    """Log time = level + what is shared with others in that session + the case's own part."""
-    logs = {case: {n: log(nights[n].launches[case]) for n in those} for case, those in at.items()}
-    levels = {case: statistics.fmean(one.values()) for case, one in logs.items()}
-    shared: dict[int, float] = {}
-    parts: dict[int, Mapping[Case, float]] = {}
-    for number in range(len(nights)):
-        off = {case: one[number] - levels[case] for case, one in logs.items() if number in one}
+    there: Mapping[Case, Mapping[int, Launches]], rule: Rule, *, together: bool, by_fastest: bool
+) -> tuple[dict[Case, Usual], _BySession]:
+    logs = {
+        case: {n: one.fastest if by_fastest else one.median for n, one in its.items()}
+        for case, its in there.items()
+    }
+    means = {case: fmean(its.values()) for case, its in logs.items()}
+    shared, usual = {}, {}
+    for number in sorted({number for its in logs.values() for number in its}):
+        off = {case: its[number] - means[case] for case, its in logs.items() if number in its}
         if len(off) >= (rule.least_cases if together else 1):
-            shared[number] = statistics.median(off.values())
-            parts[number] = _parts(off, shared[number], rule) if together else {}
-    usual = {}
-    for case, one in logs.items():
-        own = {n: value - parts.get(n, {}).get(case, 0.0) for n, value in one.items()}
-        level = statistics.fmean(own.values())
+            shared[number] = median(off.values())
+            for case, part in _parts(off, shared[number], rule).items() if together else ():
+                logs[case][number] -= part
+    for case, its in logs.items():
+        level = fmean(its.values())
+        own = {n: value - level for n, value in its.items()}
         usual[case] = Usual(
             level=level,
-            fastest=statistics.fmean(nights[n].launches[case].fastest for n in own),
-            own={n: value - level for n, value in own.items()},
+            fastest=fmean(one.fastest for one in there[case].values()),
+            own=own,
+            squares=math.fsum(one * one for one in own.values()),
+            freedom=len(own) - 1,
+            by_fastest=by_fastest,
         )
     return usual, shared
 
 
-def _parts(off: Mapping[Case, float], middle: float, rule: Rule) -> dict[Case, float]:
+def _between(usual: _Usuals) -> dict[Case, float]:
+    """The variance of a case's own parts, where it has several."""
+    return {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
+
+
+def _parts(off: _ByCase, middle: float, rule: Rule) -> dict[Case, float]:
     """What each case shares with others: with all, or with the other sizes nearest to it."""
     found = dict.fromkeys(off, middle)
     for alike in _families(off) if rule.by_neighbours else ():
         for case in alike if len(alike) > 1 else ():
-            found[case] = statistics.median(off[one] for one in nearest(case, alike))
+            found[case] = median(off[one] for one in nearest(case, alike))
     return found
 
 
@@ -260,113 +254,97 @@ def learn(nights: Sequence[Night], measured: Collection[Case], rule: Rule) -> Pa
     shared = {}
     for name in counts:
         cases = [case for case in known if case.framework == name]
-        found, shared[name] = _usual(cases, nights, rule, name in together)
+        found, shared[name] = _usual(cases, nights, rule, together=name in together)
         usual.update(found)
     expected, launch = _expected(usual, nights, rule, alone=not together)
     own = rule.own_freedom
-    total = sum(one.freedom for one in usual.values())
+    for case, one in usual.items():
+        variance = (own * expected[case] + one.squares) / (own + one.freedom)
+        usual[case] = replace(one, expected=expected[case], variance=variance)
     factor = rule.factor + rule.factor_of_one / max(1, len(nights))
-    if total >= rule.tails_from:
-        factor = max(factor, min(rule.most_factor, factor * _tails(usual, expected, rule)))
+    if sum(one.freedom for one in usual.values()) >= rule.tails_from:
+        factor = max(factor, min(rule.most_factor, factor * _tails(usual, rule)))
     return Past(
         sessions=len(nights),
         usual=usual,
         shared=shared,
         together=together,
-        variance={
-            case: (own * expected[case] + one.squares) / (own + one.freedom)
-            for case, one in usual.items()
-        },
-        expected=expected,
         launch=launch,
         factor=factor,
     )
 
 
 def _expected(
-    usual: Mapping[Case, Usual], nights: Sequence[Night], rule: Rule, *, alone: bool
-) -> tuple[dict[Case, float], float]:
+    usual: _Usuals, nights: Sequence[Night], rule: Rule, *, alone: bool
+) -> tuple[_ByCase, float]:
     """By case the variance of its own part of a session as all cases show it; a launch's deviation.
 
     The prior counts in the first sessions only, and the variance of launches is a lower bound.
     Noise follows the payload where that is clear.
     """
-    within = {case: _within(case, nights, rule) for case in usual}
-    between = {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
-    slope = _slope(usual, within, between, nights, rule)
-    middle = statistics.fmean(math.log2(case.payload_bytes) for case in usual) if usual else 0.0
+    within, launches, total = {}, 0, sum(one.freedom for one in usual.values())
+    for case in usual:
+        its = [night.launches[case] for night in nights if case in night.launches]
+        squares, freedom = math.fsum(one.squares for one in its), sum(one.freedom for one in its)
+        within[case] = max(rule.least_deviation**2, squares / max(1, freedom))
+        launches += freedom
+    between = _between(usual)
+    slope = _slope([(within, launches, rule.misleading), (between, total, 0.0)], rule)
+    middle = fmean(math.log2(case.payload_bytes) for case in usual) if usual else 0.0
     times = {case: math.exp(slope * (math.log2(case.payload_bytes) - middle)) for case in usual}
-    launch = _mean({case: one / times[case] for case, one in within.items()}, usual, rule)
-    pooled = _mean({case: one / times[case] for case, one in between.items()}, usual, rule)
-    total = sum(one.freedom for one in usual.values())
+    launch, pooled = (
+        _mean({case: one / times[case] for case, one in found.items()}, usual, rule)
+        for found in (within, between)
+    )
     prior = (rule.prior_alone if alone else rule.prior) if len(nights) <= rule.prior_sessions else 0
-    freedom = rule.prior_freedom if prior or rule.of_launches or not total else 0.0
-    expected = {
-        case: (freedom * max(prior**2, rule.of_launches * launch * one) + total * pooled * one)
-        / (freedom + total)
+    weight = rule.prior_freedom if prior or rule.of_launches or not total else 0.0
+    return {
+        case: (weight * max(prior**2, rule.of_launches * launch * one) + total * pooled * one)
+        / (weight + total)
         for case, one in times.items()
-    }
-    return expected, math.sqrt(launch)
+    }, math.sqrt(launch)
 
 
-def _slope(
-    usual: Mapping[Case, Usual],
-    within: Mapping[Case, float],
-    between: Mapping[Case, float],
-    nights: Sequence[Night],
-    rule: Rule,
-) -> float:
+def _slope(found: Iterable[tuple[_ByCase, int, float]], rule: Rule) -> float:
     """Of log variance over the doublings of the payload, 0 where it is not clearly inclined.
 
-    Lines through the variances of launches and of sessions, each by its certainty; launches may
-    mislead.
+    Lines through variances of as many degrees of freedom, each by its certainty; the last number
+    is by how much it may mislead.
     """
-    launches = sum(
-        one.freedom for night in nights for case, one in night.launches.items() if case in usual
-    )
-    sessions = sum(one.freedom for one in usual.values())
     slope = certainty = 0.0
-    for found, freedom, more in ((within, launches, rule.misleading), (between, sessions, 0.0)):
-        sizes = [math.log2(case.payload_bytes) for case, one in found.items() if one > 0]
+    for variances, freedom, more in found:
+        sizes = [math.log2(case.payload_bytes) for case, one in variances.items() if one > 0]
         if len(sizes) >= rule.least_cases and len(set(sizes)) > 1 and freedom:
-            logs = [math.log(one) for one in found.values() if one > 0]
-            spread = statistics.pvariance(sizes) * len(sizes)
-            error = stats.trigamma(freedom / len(found) / 2) / spread + more**2
-            slope += statistics.linear_regression(sizes, logs).slope / error
+            logs = [math.log(one) for one in variances.values() if one > 0]
+            spread = pvariance(sizes) * len(sizes)
+            error = stats.trigamma(freedom / len(variances) / 2) / spread + more**2
+            slope += linear_regression(sizes, logs).slope / error
             certainty += 1 / error
     return slope / certainty if slope**2 > rule.clear**2 * certainty else 0.0
 
 
-def _mean(variances: Mapping[Case, float], usual: Mapping[Case, Usual], rule: Rule) -> float:
+def _mean(variances: _ByCase, usual: _Usuals, rule: Rule) -> float:
     """By degrees of freedom; an odd one counts as a few times the median at most."""
     if not variances:
         return 0.0
-    most = rule.clipped * statistics.median(variances.values())
+    most = rule.clipped * median(variances.values())
     weights = [max(1, usual[case].freedom) for case in variances]
-    return statistics.fmean((min(one, most) for one in variances.values()), weights)
+    return fmean((min(one, most) for one in variances.values()), weights)
 
 
-def _within(case: Case, nights: Sequence[Night], rule: Rule) -> float:
-    """The variance of launches of one session."""
-    there = [night.launches[case] for night in nights if case in night.launches]
-    squares, freedom = math.fsum(one.squares for one in there), sum(one.freedom for one in there)
-    return max(rule.least_deviation**2, squares / max(1, freedom))
-
-
-def _tails(usual: Mapping[Case, Usual], expected: Mapping[Case, float], rule: Rule) -> float:
+def _tails(usual: _Usuals, rule: Rule) -> float:
     """By how much more k is where tails are heavier than normal ones, almost a switch.
 
     Of each case's farthest session, in deviations that leave it out, the third farthest.
     """
-    farthest = []
-    for case, one in usual.items():
-        more = (one.freedom + 1) / max(1, one.freedom)
-        squares = max(own * own for own in one.own.values()) * more
-        rest = max(1e-18, rule.own_freedom * expected[case] + one.squares - squares)
-        farthest.append(math.sqrt(squares * (rule.own_freedom + one.freedom - 1) / rest))
+    farthest, own = [], rule.own_freedom
+    for one in usual.values():
+        squares = max(value * value for value in one.own.values())
+        squares *= (one.freedom + 1) / max(1, one.freedom)
+        rest = max(1e-18, own * one.expected + one.squares - squares)
+        farthest.append(math.sqrt(squares * (own + one.freedom - 1) / rest))
     third = sorted(farthest)[-min(3, len(farthest))]
-    count = sum(len(one.own) for one in usual.values())
-    normal = statistics.NormalDist().inv_cdf(1 - 1.5 / count)
+    normal = NormalDist().inv_cdf(1 - 1.5 / sum(len(one.own) for one in usual.values()))
     return max(1.0, third / (rule.heavy * normal)) ** rule.switch
 
 
@@ -375,33 +353,26 @@ def _tails(usual: Mapping[Case, Usual], expected: Mapping[Case, float], rule: Ru
 
 def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:
     """The limits of what is measured `today`."""
-    off = {case: one.off(today[case]) for case, one in past.usual.items() if case in today}
-    fastest = {case: today[case].fastest - past.usual[case].fastest for case in off}
-    noisier = _noisier(off, past, rule)
+    usual = {case: one for case, one in past.usual.items() if case in today}
+    noisier = _noisier({case: one.off(today[case]) for case, one in usual.items()}, past, rule)
+    more = (noisier**2 - 1) * (1 + 1 / max(1, past.sessions))
     found: dict[Case, Limit] = {}
     shared = {}
     for name in past.shared:
-        one = _Framework(
-            name=name,
-            off={case: value for case, value in off.items() if case.framework == name},
-            fastest=fastest,
-            more=(noisier**2 - 1) * (1 + 1 / past.sessions),
-            past=past,
-            rule=rule,
-        )
-        shared[name], its = one.limits()
-        found.update(its)
+        its = {case: one for case, one in usual.items() if case.framework == name}
+        shared[name], limits = _framework(name, its, today, past, rule, more)
+        found |= limits
     return Tonight(limits=found, shared=shared, noisier=noisier, launch=past.launch)
 
 
-def _noisier(off: Mapping[Case, float], past: Past, rule: Rule) -> float:
+def _noisier(off: _ByCase, past: Past, rule: Rule) -> float:
     """How many times as much as usual sizes next to each other differ; 1 where chance explains it.
 
     A step or a slope over the sizes adds nothing to it; of fewer than `least_sizes` one single
-    loss would be too much.
+    loss would be too much, and of few differences chance makes more.
     """
     found = [
-        abs(off[a] - off[b]) / math.sqrt((past.variance[a] + past.variance[b]) / 2)
+        abs(off[a] - off[b]) / math.sqrt((past.usual[a].variance + past.usual[b].variance) / 2)
         for alike in _families(off)
         if len(alike) >= rule.least_sizes
         for a, b in pairwise(alike)
@@ -409,110 +380,90 @@ def _noisier(off: Mapping[Case, float], past: Past, rule: Rule) -> float:
     if not found:
         return 1.0
     times = stats.quantile(found, 0.7) / (_SEVENTY * math.sqrt(1 + 1 / past.sessions))
-    # Of few differences chance makes more.
-    least = 1 + (rule.noisier - 1) * math.sqrt(_MANY / len(found))
-    return times if times > least else 1.0
+    return times if times > 1 + (rule.noisier - 1) * math.sqrt(_MANY / len(found)) else 1.0
+
+
+def _framework(
+    name: str, usual: _Usuals, today: Mapping[Case, Launches], past: Past, rule: Rule, more: float
+) -> tuple[Shared, dict[Case, Limit]]:
+    """What its cases share tonight, and the limit of each; by `more` tonight varies."""
+    before, together, count = past.shared[name], name in past.together, len(usual)
+    off = {case: one.off(today[case]) for case, one in usual.items()}
+    mean = fmean(before.values()) if before else 0.0
+    uncertain = fmean(one.expected for one in usual.values()) / count
+    expected = rule.prior_shared**2 + (4 if together else math.pi / 2) * uncertain
+    squares = math.fsum((one - mean) ** 2 for one in before.values())
+    freedom = rule.prior_shared_freedom
+    variance = (freedom * expected + squares) / (freedom + max(0, len(before) - 1))
+    variance *= 1 + 1 / past.sessions
+    own = {
+        case: _Own(usual=one, off=off[case], more=more, factor=past.factor, rule=rule)
+        for case, one in usual.items()
+    }
+    # The median of those that are not off by themselves: the others may be half of them.
+    inside = [one for case, one in off.items() if abs(one - mean) <= own[case].alone(variance)]
+    tonight = median(inside if len(inside) >= rule.least_cases else off.values())
+    raised = 4 * more * fmean(one.variance for one in usual.values()) / count
+    limit = max(math.log1p(rule.slower), rule.factor_shared * math.sqrt(variance + raised))
+    values, errors = [*before.values(), tonight], rule.rise_errors
+    shared = Shared(
+        before=before,
+        tonight=tonight,
+        off=tonight - mean,
+        limit=limit if count > 1 else math.inf,
+        rise=rise(values, expected, rule, freedom=freedom, errors=errors),
+    )
+    if not together:
+        return shared, {case: one.limit(0.0, None, math.inf) for case, one in own.items()}
+    parts, fastest = _parts(off, tonight, rule), dict[Case, float]()
+    if rule.by_neighbours:
+        fastest = {case: today[case].fastest - one.fastest for case, one in usual.items()}
+        fastest = _parts(fastest, tonight, rule)
+    return shared, {c: own[c].limit(one, fastest.get(c), variance) for c, one in parts.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Framework:
-    """How far a framework's cases are off their levels, and by how much `more` tonight varies.
+class _Own:
+    """A case that is `off` its level tonight, which varies by `more`; `factor` is k."""
 
-    `fastest` is how far the fastest launches are off theirs, of all cases.
-    """
-
-    name: str
-    off: Mapping[Case, float]
-    fastest: Mapping[Case, float]
+    usual: Usual
+    off: float
     more: float
-    past: Past
+    factor: float
     rule: Rule
 
-    def limits(self) -> tuple[Shared, dict[Case, Limit]]:
-        """What its cases share tonight, and the limit of each."""
-        rule, before = self.rule, self.past.shared[self.name]
-        together = self.name in self.past.together
-        mean = statistics.fmean(before.values()) if before else 0.0
-        uncertain = statistics.fmean(self.past.expected[c] for c in self.off) / len(self.off)
-        expected = rule.prior_shared**2 + (4 if together else math.pi / 2) * uncertain
-        squares = math.fsum((value - mean) ** 2 for value in before.values())
-        freedom = rule.prior_shared_freedom
-        variance = (freedom * expected + squares) / (freedom + max(0, len(before) - 1))
-        variance *= 1 + 1 / self.past.sessions
-        tonight = self._middle(mean, variance)
-        shared = Shared(
-            before=before,
-            tonight=tonight,
-            off=tonight - mean,
-            limit=self._limit_of_all(variance),
-            rise=rise(
-                [*before.values(), tonight],
-                expected,
-                rule,
-                freedom=freedom,
-                errors=rule.rise_errors,
-            ),
-        )
-        parts = _parts(self.off, tonight, rule) if together else dict.fromkeys(self.off, 0.0)
-        most = variance if together else math.inf
-        found = {case: self._limit(case, part, most) for case, part in parts.items()}
-        if together and rule.by_neighbours:
-            parts = _parts({case: self.fastest[case] for case in self.off}, tonight, rule)
-            for case, part in parts.items():
-                fastest = self._beyond(part, found[case].alone)
-                most_of = self._alone(case, variance)
-                found[case] = replace(found[case], fastest=min(fastest, most_of))
-        return shared, found
+    @property
+    def deviation(self) -> float:
+        """That of its own part in one more session."""
+        return math.sqrt(self.usual.variance * (1 + 1 / len(self.usual.own) + self.more))
 
-    def _middle(self, mean: float, variance: float) -> float:
-        """The median of those that are not off by themselves: the others may be half of them."""
-        inside = [
-            off for case, off in self.off.items() if abs(off - mean) <= self._alone(case, variance)
-        ]
-        return statistics.median(
-            inside if len(inside) >= self.rule.least_cases else self.off.values()
-        )
-
-    def _limit_of_all(self, variance: float) -> float:
-        """Of what all share; one case has nothing to share."""
-        count = len(self.off)
-        raised = 4 * self.more * statistics.fmean(self.past.variance[c] for c in self.off) / count
-        limit = self.rule.factor_shared * math.sqrt(variance + raised)
-        return max(math.log1p(self.rule.slower), limit) if count > 1 else math.inf
-
-    def _deviation(self, case: Case) -> float:
-        sessions = len(self.past.usual[case].own)
-        return math.sqrt(self.past.variance[case] * (1 + 1 / sessions + self.more))
-
-    def _alone(self, case: Case, variance: float = 0.0) -> float:
+    def alone(self, variance: float = 0.0) -> float:
         """The limit of its own part, and with the `variance` of what is shared of the whole."""
-        deviation = math.sqrt(variance + self._deviation(case) ** 2)
-        return max(math.log1p(self.rule.floor), self.past.factor * deviation)
+        deviation = math.sqrt(variance + self.deviation**2)
+        return max(math.log1p(self.rule.floor), self.factor * deviation)
 
-    def _limit(self, case: Case, part: float, variance: float) -> Limit:
-        usual, alone, most = self.past.usual[case], self._alone(case), self._alone(case, variance)
+    def limit(self, part: float, fastest: float | None, variance: float) -> Limit:
+        """With the `part` that it shares with others, and that of its `fastest` launch."""
+        usual, rule, most = self.usual, self.rule, self.alone(variance)
+        values = [*usual.own.values(), self.off - part]
+        freedom, errors = rule.own_freedom, rule.rise_errors_of_case
         return Limit(
             usual=usual,
-            slower=min(self._beyond(part, alone), most),
-            faster=-min(self._beyond(-part, alone), most),
-            deviation=self._deviation(case),
+            slower=min(self._beyond(part), most),
+            faster=-min(self._beyond(-part), most),
+            deviation=self.deviation,
             part=part,
-            own=self.off[case] - part,
-            alone=alone,
-            rise=rise(
-                [*usual.own.values(), self.off[case] - part],
-                self.past.expected[case],
-                self.rule,
-                freedom=self.rule.own_freedom,
-                errors=self.rule.rise_errors_of_case,
-            ),
+            own=self.off - part,
+            alone=self.alone(),
+            fastest=None if fastest is None else min(self._beyond(fastest), most),
+            rise=rise(values, usual.expected, rule, freedom=freedom, errors=errors),
         )
 
-    def _beyond(self, part: float, alone: float) -> float:
+    def _beyond(self, part: float) -> float:
         """Beyond what is shared; a case as fast as ever is not slower than its neighbours."""
         if not self.rule.by_neighbours:
-            return max(0.0, part) + alone
-        return max(math.log1p(self.rule.floor), part + alone)
+            return max(0.0, part) + self.alone()
+        return max(math.log1p(self.rule.floor), part + self.alone())
 
 
 def rise(
@@ -555,9 +506,9 @@ class Call:
     fresh: float | None
     suspected: bool
     wanted: int | None
-    again: bool = False
-    is_noisy: bool = False
-    modes: tuple[tuple[float, ...], ...] = ()
+    again: bool
+    is_noisy: bool
+    modes: tuple[tuple[float, ...], ...]
 
 
 def call(
@@ -568,14 +519,18 @@ def call(
     Slower is what the median of all launches says, and nearly so do the first, the fresh ones and
     the fastest of all. `launch` is the deviation of a launch; beyond `most` it is slower.
     """
-    usual, suspicion = limit.usual, _nearly(limit, most, rule.suspect)
-    everything = Launches.of(times_s)
-    off = usual.off(everything)
+
+    def nearly(share: float) -> float:
+        # A share of the way to the limit, beyond what the case shares with others tonight.
+        return min(most, max(share * most, limit.part + share * limit.alone))
+
+    usual, suspicion, everything = limit.usual, nearly(rule.suspect), Launches.of(times_s)
+    off, fresh = usual.off(everything), None
     suspected = usual.off(Launches.of(times_s[:launches])) > suspicion
-    enough = len(times_s) >= launches + rule.confirming
-    fresh = Launches.of(times_s[launches:]).median - usual.level if enough else None
+    if len(times_s) >= launches + rule.confirming:
+        fresh = Launches.of(times_s[launches:]).median - usual.level
     again = suspected and fresh is not None and fresh > suspicion
-    split = modes(times_s, launch, rule)
+    split = _modes(times_s, launch, rule)
     wanted: int | None = None
     called: int | None = 0
     if suspected and fresh is None:
@@ -583,29 +538,24 @@ def call(
     elif split and len(times_s) < launches + rule.more_of_modes:
         wanted = launches + rule.more_of_modes
     elif again and off > most:
-        least = _nearly(limit, most, rule.by_fastest) if limit.fastest is None else limit.fastest
+        least = nearly(rule.by_fastest) if limit.fastest is None else limit.fastest
         called = int(everything.fastest - usual.fastest > least)
     elif off < limit.faster:
         called = -1
     return Call(
         called=called,
-        again=again,
-        is_noisy=called == 0 and (again or off > most),
         off=off,
         limit=most,
         fresh=fresh,
         suspected=suspected,
         wanted=wanted,
+        again=again,
+        is_noisy=called == 0 and (again or off > most),
         modes=split,
     )
 
 
-def _nearly(limit: Limit, most: float, share: float) -> float:
-    """A `share` of the way to the limit, beyond what the case shares with others tonight."""
-    return min(most, max(share * most, limit.part + share * limit.alone))
-
-
-def modes(times_s: Sequence[float], launch: float, rule: Rule) -> tuple[tuple[float, ...], ...]:
+def _modes(times_s: Sequence[float], launch: float, rule: Rule) -> tuple[tuple[float, ...], ...]:
     """The launches of two modes: a gap among them is far wider than a launch's deviation."""
     ordered = sorted(times_s)
     gaps = [math.log(after / before) for before, after in pairwise(ordered)]

@@ -20,16 +20,14 @@ from busbw.model import (
     Outcome,
     SessionOutcome,
     SessionVerdict,
-    Summary,
     Verdict,
     payload_text,
     plural,
 )
 
-from .curve import Curve, fit
+from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
-from .shape import Shape, SizeShift, locate, shift_of_curve
 
 # Limits that differ by less are told in one figure.
 _ALIKE = 1.5
@@ -68,46 +66,26 @@ def groups_of_cases(
 
 def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -> SizeGroup:
     """One of `groups` that are tested for a shift of the curve; None: none is."""
-    now = fit(_points({v.spec.payload_bytes: v.now for v in verdicts}))
-    before = fit(_points({v.spec.payload_bytes: v.baseline for v in verdicts}))
-    compared = [v for v in verdicts if v.ratio is not None and v.ratio_error is not None]
-    sizes = _sizes(compared)
-    case = verdicts[0].case
-    assert case is not None
-    return SizeGroup(
-        case=case,
-        before=before,
-        now=now,
-        located=locate(before, sizes) if sizes else None,
-        shifted=shift_of_curve(
-            before,
-            sizes,
-            quantile=stats.t_quantile(
-                policy.looks.false_alarms_of_curves / (3 * groups), CURVE_FREEDOM
-            ),
-            floor=policy.looks.floor,
-        )
-        if sizes and groups is not None
-        else None,
-    )
-
-
-def _points(summaries: Mapping[int, Summary | None]) -> dict[int, float]:
-    return {
-        payload: summary.median_s for payload, summary in summaries.items() if summary is not None
-    }
-
-
-def _sizes(verdicts: Sequence[Verdict]) -> list[SizeShift]:
-    return [
+    now = fit({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
+    before = fit({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
+    sizes = [
         SizeShift(
             payload_bytes=v.spec.payload_bytes,
-            log_ratio=math.log(v.ratio or 1.0),
-            standard_error=v.ratio_error or 0.0,
+            log_ratio=math.log(v.ratio),
+            standard_error=v.ratio_error,
             significant=v.outcome is Outcome.REGRESSED,
         )
         for v in verdicts
+        if v.ratio is not None and v.ratio_error is not None
     ]
+    case, shifted = verdicts[0].case, None
+    assert case is not None
+    if sizes and groups is not None:
+        level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
+        quantile = stats.t_quantile(level, CURVE_FREEDOM)
+        shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
+    located = locate(before, sizes) if sizes else None
+    return SizeGroup(case=case, before=before, now=now, located=located, shifted=shifted)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
@@ -213,11 +191,15 @@ def session_verdict(
 
 def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
     """How many cases failed, by outcome; empty where none did."""
-    failed = Counter(verdict.outcome.value for verdict in verdicts if verdict.failed)
+    failed = [verdict for verdict in verdicts if verdict.failed]
     if not failed:
         return ""
-    each = ", ".join(f"{count} {name}" for name, count in failed.items())
-    return f"{failed.total()} of {plural(len(verdicts), 'case')} failed: {each}"
+    return f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
+
+
+def _by_outcome(verdicts: Sequence[CaseVerdict]) -> str:
+    each = Counter(verdict.outcome.value for verdict in verdicts)
+    return ", ".join(f"{count} {name}" for name, count in each.items())
 
 
 def limits_text(verdicts: Sequence[Verdict]) -> str:
@@ -228,39 +210,36 @@ def limits_text(verdicts: Sequence[Verdict]) -> str:
     (least, low), (most, high) = found[0], found[-1]
     if most - 1 < _ALIKE * (least - 1):
         return f"a case fails from {most:.3g} x on"
-    return (
-        f"a case fails from {least:.3g} x ({payload_text(low)}) to {most:.3g} x "
-        f"({payload_text(high)}) on"
-    )
+    ends = f"{least:.3g} x ({payload_text(low)}) to {most:.3g} x ({payload_text(high)})"
+    return f"a case fails from {ends} on"
 
 
 def within_text(verdicts: Sequence[Verdict]) -> str:
     """The largest loss that was seen again and yet lies within its limit; empty without any."""
-    found = [v for v in verdicts if v.outcome is Outcome.NOISY and v.limit and v.ratio]
-    found = [v for v in found if 1.0 < (v.ratio or 0.0) <= (v.limit or 0.0)]
+    noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
+    found = [v for v in noisy if 1.0 < (v.ratio or 0.0) <= (v.limit or 0.0)]
     if not found:
         return ""
     worst = max(found, key=lambda v: v.ratio or 0.0)
-    name = worst.case.name if worst.case else worst.spec.id
-    return f"within its limit, and not ruled out: {name} {worst.ratio:.2f} x"
+    return f"within its limit, and not ruled out: {_name(worst)} {worst.ratio:.2f} x"
+
+
+def _name(verdict: Verdict) -> str:
+    return verdict.case.name if verdict.case else verdict.spec.id
 
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
     """What tonight's stack does that the reference does not, or that nothing is slower."""
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
-    parts = [_failed_case(one) for one in failed[:_MOST_NAMED]]
+    parts = [
+        f"{v.outcome.value} {_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
+        for v in failed[:_MOST_NAMED]
+    ]
     more = len(failed) - len(parts)
     parts += [f"and {plural(more, 'case')} more"] if more else []
     parts += about.slower
     slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
-    parts = parts or ["nothing slower"]
-    return Answer(text="; ".join(parts), is_slower=slower)
-
-
-def _failed_case(verdict: Verdict) -> str:
-    name = verdict.case.name if verdict.case else verdict.spec.id
-    ratio = f" {verdict.ratio:.3f} x the time" if verdict.ratio else ""
-    return f"{verdict.outcome.value} {name}{ratio}"
+    return Answer(text="; ".join(parts) or "nothing slower", is_slower=slower)
 
 
 def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
@@ -272,14 +251,10 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
     more = f", {without} without a time" if without else ""
     compared = sum(verdict.ratio is not None for verdict in verdicts)
     more += f", {compared or 'none'} of them compared" if compared < len(timed) else ""
-    return f"{plural(len(timed), 'case')} measured in {_launches(timed)} each{more}"
-
-
-def _launches(measurements: Sequence[Measurement]) -> str:
-    counts = {measurement.launches for measurement in measurements}
-    if len(counts) == 1:
-        return plural(min(counts), "launch")
-    return f"{min(counts)} to {max(counts)} launches"
+    counts = {measurement.launches for measurement in timed}
+    least, most = min(counts), max(counts)
+    launches = plural(least, "launch") if least == most else f"{least} to {most} launches"
+    return f"{plural(len(timed), 'case')} measured in {launches} each{more}"
 
 
 def _without_times(
@@ -298,9 +273,7 @@ def _without_times(
         return
     expected = (about.accepting or (v.expected and about.expecting) for v in verdicts)
     if not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
-        each = Counter(v.outcome.value for v in verdicts)
-        counted = ", ".join(f"{count} {name}" for name, count in each.items())
-        yield f"no case gave a time: {counted}"
+        yield f"no case gave a time: {_by_outcome(verdicts)}"
 
 
 def _reasons(
@@ -323,15 +296,12 @@ def _reasons(
             f"noisier than usual: sizes next to each other differ {about.noisier:.1f} x as much as "
             "in earlier sessions, and limits are wider by that"
         )
-    noisy = [
-        v
-        for v in verdicts
-        if v.outcome is Outcome.NOISY and (v.limit is None or v.limit > about.blind)
-    ]
+    noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
+    noisy = [v for v in noisy if v.limit is None or v.limit > about.blind]
     judged = sum(v.ratio is not None for v in verdicts)
     if len(noisy) > MOST_NOISY * judged:
-        first = noisy[0].case.name if noisy[0].case else noisy[0].spec.id
-        yield f"{len(noisy)} of {plural(judged, 'case')} too noisy to judge, first {first}"
+        many = f"{len(noisy)} of {plural(judged, 'case')}"
+        yield f"{many} too noisy to judge, first {_name(noisy[0])}"
     if about.lost:
         yield about.lost
     if about.asked_to_skip:

@@ -7,7 +7,6 @@ allows is an error, not a record. Clocks that disagree are a note. Figures of ch
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +15,6 @@ from busbw.hardware import bound_of, ceiling_of
 from busbw.model import (
     Case,
     Ceiling,
-    Clock,
     EnvironmentKey,
     Failure,
     FailureKind,
@@ -29,10 +27,9 @@ from busbw.model import (
     Verdict,
     bytes_text,
     rate_text,
-    seconds_text,
 )
 
-from .policy import ABOVE_HARDWARE, Policy
+from .policy import ABOVE_HARDWARE
 
 
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
@@ -81,6 +78,20 @@ def memory_text(failure: Failure) -> str:
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
     return f"{', '.join(parts) or failure.message} ({how})"
+
+
+def memory_verdict(
+    spec: Spec, failure: Failure, more: str, *, failed: bool, expected: bool = False
+) -> Verdict:
+    """OUT_OF_MEMORY in the words of `memory_text`, and `more`."""
+    return Verdict(
+        spec=spec,
+        outcome=Outcome.OUT_OF_MEMORY,
+        failed=failed,
+        text=memory_text(failure) + more,
+        failure=failure,
+        expected=expected,
+    )
 
 
 def only_at_the_moment(failure: Failure) -> bool:
@@ -180,25 +191,3 @@ def _above_one_way(ceiling: Ceiling, rate: float) -> str:
 
 def _noted(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
-
-
-def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
-    """A sentence if the host's and the device's clock differ beyond the policy's limit.
-
-    Medians over the launches that read both; nothing where none did.
-    """
-    both = [
-        (run.clocks_s[Clock.HOST], run.clocks_s[Clock.DEVICE])
-        for run in runs
-        if {Clock.HOST.value, Clock.DEVICE.value} <= set(run.clocks_s)
-    ]
-    if not both:
-        return ()
-    ratio = statistics.median(host_s / device_s for host_s, device_s in both)
-    if 1 / policy.clock_ratio <= ratio <= policy.clock_ratio:
-        return ()
-    host_s, device_s = (statistics.median(times_s) for times_s in zip(*both))
-    return (
-        f"clocks disagree: host {seconds_text(host_s)}, device {seconds_text(device_s)}, "
-        f"{ratio:.2f} x (limit {policy.clock_ratio:.2f} x either way)",
-    )

@@ -36,9 +36,8 @@ class Plan:
 class Injection:
     """Extra work, really done in the measured program, to test the gate.
 
-    The amount is in seconds, seconds per byte of payload, or a `share` of the case's own time
-    (`delay`, `sleep`), a `share` of the payload (`payload`), or bytes (`memory`). Without
-    `payloads` it applies to all of them.
+    A `delay` is in seconds, seconds per byte of payload, or a `share` of the case's own time;
+    `memory` is in bytes. Without `payloads` it applies to all of them.
     """
 
     extra: Extra

@@ -69,14 +69,10 @@ class Placement(str, enum.Enum):
 class Extra(str, enum.Enum):
     """What can be injected to test the gate.
 
-    `delay`: a busy loop on every rank in each collective. `payload`: a second collective, on a
-    part of the payload, in each round. `sleep`: the host sleeps within every fourth sample.
-    `memory`: the worker has only so much memory.
+    `delay`: a busy loop on every rank in each collective. `memory`: the worker has only so much.
     """
 
     DELAY = "delay"
-    PAYLOAD = "payload"
-    SLEEP = "sleep"
     MEMORY = "memory"
 
 

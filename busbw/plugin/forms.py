@@ -98,10 +98,9 @@ _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)(/M)?")
 
 GRAMMAR = (
-    "delay:AMOUNT (a busy loop in every collective), payload:PERCENT (a second collective on a "
-    "part of the payload), sleep:AMOUNT (in every fourth sample) or memory:SIZE (no more than "
-    "that), where AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as "
-    "@1M+4M, limits it to payloads"
+    "delay:AMOUNT (a busy loop in every collective) or memory:SIZE (no more than that), where "
+    "AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as @1M+4M, limits it "
+    "to payloads"
 )
 
 
@@ -178,23 +177,15 @@ def injection_of(text: str) -> Injection | None:
     if extra is Extra.MEMORY:
         return Injection(extra=extra, limit_bytes=metrics.parse_payload(amount), payloads=payloads)
     match = _AMOUNT.fullmatch(amount)
-    if match is None or float(match[1]) <= 0:
-        raise _no_injection(text, extra)
+    if match is None or float(match[1]) <= 0 or (match[2] == "%" and match[3]):
+        raise ValueError(
+            f"{text[:60]!r}; accepted is delay:AMOUNT, where AMOUNT is such as 15%, 20us, 1ms or "
+            "50us/M (for each MiB)"
+        )
     number, unit, each = float(match[1]), match[2], match[3]
-    if unit == "%" and not each:
+    if unit == "%":
         return Injection(extra=extra, share=number / 100, payloads=payloads)
-    if extra is Extra.PAYLOAD or unit == "%":
-        raise _no_injection(text, extra)
     seconds = number * _UNITS_S[unit]
     if each:
         return Injection(extra=extra, seconds_per_byte=seconds / MIB, payloads=payloads)
     return Injection(extra=extra, seconds=seconds, payloads=payloads)
-
-
-def _no_injection(text: str, extra: Extra) -> ValueError:
-    if extra is Extra.PAYLOAD:
-        return ValueError(f"{text[:60]!r}; accepted is payload:PERCENT, such as payload:15%")
-    return ValueError(
-        f"{text[:60]!r}; accepted is {extra.value}:AMOUNT, where AMOUNT is such as 15%, 20us, 1ms "
-        "or 50us/M (for each MiB)"
-    )

@@ -203,8 +203,6 @@ def _of_training(settings: Settings, marker: pytest.Mark) -> tuple[Spec, ...]:
     The latter do not belong to the grid of collectives: steps have other payloads, and
     --prune-baselines would remove the baselines of payloads that the grid lacks.
     """
-    if settings.injection is not None and settings.injection.extra is Extra.PAYLOAD:
-        raise GridError("--inject: a second collective is for all-reduces, not for steps")
     asked = replace(_asked(settings), payloads=settings.step_payloads)
     steps = grid.step_specs(WORKLOADS[marker.kwargs["step"]], asked)
     return grid.collectives_alone(steps) if marker.kwargs.get("alone") else steps
@@ -280,18 +278,13 @@ def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
 
 
 def _unable(injection: Injection, spec: Spec) -> str:
-    name = injection.extra.value
-    if injection.extra not in (Extra.DELAY, Extra.PAYLOAD) or FRAMEWORKS[spec.framework].scripted:
+    if injection.extra is not Extra.DELAY or FRAMEWORKS[spec.framework].scripted:
         return ""
     if not FRAMEWORKS[spec.framework].injects:
         return (
-            f"TensorFlow's program cannot do a {name}; it takes sleep and memory, or leave it out: "
+            "TensorFlow's program cannot do a delay; it takes memory, or leave it out: "
             "--frameworks=jax"
         )
     if spec.clock == Clock.DISPATCH.value:
-        return f"a {name} is for chains, not for the single calls of --clock=dispatch"
-    if injection.extra is Extra.PAYLOAD and spec.collective != "all_reduce":
-        return f"a second collective is for all-reduces only, not for {spec.collective}"
-    if injection.extra is Extra.PAYLOAD and (injection.share or 0.0) >= 1:
-        return f"{injection.text} is no part of a payload; accepted is less than 100%"
+        return "a delay is for chains, not for the single calls of --clock=dispatch"
     return ""

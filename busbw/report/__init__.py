@@ -15,7 +15,7 @@ from .charts import (
     published,
     ratios,
 )
-from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
+from .drawing import LIGHT, Size, specification
 from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow, Picture, table_of
 from .nights import (
     CaseNight,
@@ -62,12 +62,10 @@ from .training import training_medians
 from .verdicts import compiled_tables, legend, release_lines
 
 __all__ = [
-    "DARK",
     "LIGHT",
     "RATES",
     "RENDERERS",
     "RESULTS_SCHEMA",
-    "THEMES",
     "Axis",
     "Band",
     "CaseNight",
@@ -106,7 +104,6 @@ __all__ = [
     "Style",
     "Table",
     "TextLine",
-    "Theme",
     "Times",
     "TraceCell",
     "Unknown",

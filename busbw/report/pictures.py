@@ -73,9 +73,9 @@ def svg(picture: Picture, size: Size, *, name: str = "", standalone: bool = True
     return Tree.tostring(root, encoding="unicode") + "\n"
 
 
-def png(picture: Picture, size: Size, *, theme: Theme = LIGHT, scale: float = 2.0) -> bytes:
+def png(picture: Picture, size: Size, *, scale: float = 2.0) -> bytes:
     """The picture as PNG of `scale` times as many pixels as `size` has. Raises PictureError."""
-    drawn = specification(picture, size, theme) | {"background": theme.background}
+    drawn = specification(picture, size) | {"background": LIGHT.background}
     content: bytes = _vl_convert().vegalite_to_png(
         drawn, scale=scale, show_warnings=False, allowed_base_urls=[]
     )

@@ -4,14 +4,16 @@ Judges nothing and knows no threshold: those are arguments.
 """
 
 from .change_points import Change, changes_of
-from .estimate import Estimate, of_launches, shift_of_samples
-from .samples import (
+from .launches import (
     LAUNCH_QUANTILE,
+    Estimate,
     launch_time_s,
+    of_launches,
     quantile,
     quantiles_s,
     relative_mad,
     robust_deviation,
+    shift_of_samples,
 )
 from .spending import look_levels, spent
 from .t_distribution import t_quantile, t_tail

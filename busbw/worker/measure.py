@@ -123,7 +123,9 @@ class MeasureSession:
         counted = predicted is not None and host.reset_peak()
         with phases.of("compiling"), contextlib.ExitStack() as prepared:
             program = prepared.enter_context(self.backend.prepared(case, injection))
-            sampler = self._sampler(case, plan, program, phases, injection)
+            sampler = Sampler(
+                program, plan, self.backend.now_s, phases, gathered=self.backend.gathered
+            )
             sampler.begin(single=case.clock is Clock.DISPATCH)
             while True:
                 with phases.of("waiting"):
@@ -142,25 +144,6 @@ class MeasureSession:
             if need is not None and need.needed_bytes >= LARGE_BYTES:
                 self._held = prepared.pop_all()
         return replace(run, phases_s=phases.spent_s)
-
-    def _sampler(
-        self,
-        case: Case,
-        plan: Plan,
-        program: AbstractProgram,
-        phases: Phases,
-        injection: Injection | None,
-    ) -> Sampler:
-        return Sampler(
-            program,
-            plan,
-            self.backend.now_s,
-            phases,
-            sleep=self.backend.sleep,
-            gathered=self.backend.gathered,
-            asleep=injection if injection and injection.extra is Extra.SLEEP else None,
-            payload_bytes=case.payload_bytes,
-        )
 
     def _run(self, case: Case, program: AbstractProgram, sampler: Sampler) -> Run:
         slopes = sampler.sampled()

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.model import Injection, Plan
+from busbw.model import Plan
 from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
 
 # Values of one process to those of all.
@@ -33,9 +33,6 @@ STALLED = 2.0
 # What takes this many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
-
-# An injected tail is in one sample of this many: p25 does not see it, p90 does.
-SLEEPING_EVERY = 4
 
 
 @dataclass
@@ -86,20 +83,16 @@ class Sampled:
 class Sampler:
     """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
 
-    With `asleep` the host sleeps within every fourth sample, as long as that says of a chain on
-    `payload_bytes`: an injected tail. `gathered` gives values of all processes of a group, which
-    run every call together: a call takes as long as in the slowest of them, so that all decide
-    alike how long to warm up, how long chains are, and when there are enough samples.
+    `gathered` gives values of all processes of a group, which run every call together: a call takes
+    as long as in the slowest of them, so that all decide alike how long to warm up, how long chains
+    are, and when there are enough samples.
     """
 
     program: AbstractProgram
     plan: Plan
     now_s: Callable[[], float]
     phases: Phases
-    sleep: Callable[[float], None] = lambda seconds: None
     gathered: Gathered = alone
-    asleep: Injection | None = None
-    payload_bytes: int = 0
     values_checked: int = 0
     first_call_s: float | None = None
     _single: bool = False
@@ -128,23 +121,23 @@ class Sampler:
         # Since the last call it has waited to be asked.
         self._left_s = self.now_s()
         with self.phases.of("sampling"):
-            self._pairs.append(self._sample(asleep=self._is_asleep()))
+            self._pairs.append(self._sample())
             self._by_process.append(self._last_s)
         self._note_own_work()
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
-        """A short and a long chain as in a sample, which is none; an injected sleep is in each."""
+        """A short and a long chain, with the injected work or without: no sample."""
         self.program.injecting = injecting
         try:
-            return self._sample(asleep=injecting and self.asleep is not None)
+            return self._sample()
         finally:
             self.program.injecting = True
 
-    def _sample(self, *, asleep: bool) -> tuple[float, float]:
+    def _sample(self) -> tuple[float, float]:
         if self._single:
-            return 0.0, self.timed(1, asleep=asleep)
-        return self.pair(self._iterations, asleep=asleep)
+            return 0.0, self.timed(1)
+        return self.pair(self._iterations)
 
     @property
     def enough(self) -> bool:
@@ -194,20 +187,20 @@ class Sampler:
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
         return (long_s - short_s) / (iterations - self.program.shortest)
 
-    def pair(self, iterations: int, *, asleep: bool = False) -> tuple[float, float]:
+    def pair(self, iterations: int) -> tuple[float, float]:
         """An empty chain leaves the values as they were laid out, and nothing to check."""
         shortest = self.program.shortest
         if shortest:
-            return self.timed(shortest), self.timed(iterations, asleep=asleep)
+            return self.timed(shortest), self.timed(iterations)
         self._lay_out()
         short_s = self._call_s(0)
-        long_s = self._call_s(iterations, asleep=asleep)
+        long_s = self._call_s(iterations)
         self._check(iterations)
         return short_s, long_s
 
-    def timed(self, iterations: int, *, asleep: bool = False) -> float:
+    def timed(self, iterations: int) -> float:
         self._lay_out()
-        elapsed_s = self._call_s(iterations, asleep=asleep)
+        elapsed_s = self._call_s(iterations)
         self._check(iterations)
         return elapsed_s
 
@@ -230,18 +223,13 @@ class Sampler:
         if other:
             raise wrong_result(f"process {other} no longer agrees with process 0")
 
-    def _is_asleep(self) -> bool:
-        return self.asleep is not None and len(self._pairs) % SLEEPING_EVERY == SLEEPING_EVERY - 1
-
     def slowest(self, seconds: float) -> float:
         return max(row[0] for row in self.gathered([seconds]))
 
-    def _call_s(self, iterations: int, *, asleep: bool = False) -> float:
+    def _call_s(self, iterations: int) -> float:
         self._meet()
         begun_s = self.now_s()
         self.program.run(iterations)
-        if asleep and self.asleep is not None:
-            self.sleep(self.asleep.delay_s(self.now_s() - begun_s, self.payload_bytes))
         self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
         self._left_s = self.now_s()
         return max(self._last_s)

@@ -79,8 +79,7 @@ def _draw(picture: Picture) -> None:
 def test_any_history_is_drawn(found: list[Line]) -> None:
     with bounded():
         machine = _read(found)
-        for heatmap in ratios(machine):
-            _draw(heatmap)
+        _draw(ratios(machine))
         for case in machine.cases:
             assert len(sparkline(case)) < 1200
             if any(case.nights):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 
 from busbw.report import (
-    DARK,
     DocumentError,
     Session,
     Size,
@@ -42,4 +41,4 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
             assert "no bandwidth" in str(error)
             return
         assert table_of(chart).rows
-        assert specification(chart, Size(width=400), DARK)["layer"]
+        assert specification(chart, Size(width=400))["layer"]

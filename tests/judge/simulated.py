@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from busbw.judge import Curve
-from busbw.judge.shape import SizeShift
+from busbw.judge.curve import SizeShift
 from busbw.model import KIB
 
 # Half of the time is latency at 166K: between the fourth and the fifth size.

@@ -51,11 +51,6 @@ def test_what_was_measured_to_be_no_slowdown_is_said_as_it_is() -> None:
     assert _note(0.98) == (f"injected {ASKED}: measured -2.0 %",)
 
 
-def test_a_sleep_is_only_in_some_of_the_samples() -> None:
-    said = "injected sleep:60%: measured +61.0 % in the samples that have it"
-    assert _note(1.61, injected="sleep:60%") == (said,)
-
-
 @pytest.mark.parametrize("injected", ["", ASKED])
 def test_where_nothing_was_measured_of_it_there_is_no_note(injected: str) -> None:
     assert _note(None, injected=injected) == ()

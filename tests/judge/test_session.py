@@ -147,9 +147,9 @@ def test_what_no_single_case_shows_fails_the_session(
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
 
 
-TOLD = "jax: the reference takes 1.001 x the time of its 6 earlier nights (limit 1.015 x)"
+TOLD = "the reference takes 1.001 x the time of its 6 earlier nights, limit 1.015 x (jax)"
 SAME, SLOW = Answer(text=TOLD, is_slower=False), Answer(text=TOLD, is_slower=True)
-UNTOLD = Answer(text="jax: unknown without --history", is_slower=None)
+UNTOLD = Answer(text="unknown without --history (jax)", is_slower=None)
 
 
 def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:

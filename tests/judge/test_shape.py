@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from busbw.judge import Curve, fit
-from busbw.judge.shape import Shape, SizeShift, locate, shift_of_curve
+from busbw.judge.curve import Shape, SizeShift, locate, shift_of_curve
 from busbw.model import KIB, MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 

@@ -96,8 +96,7 @@ def test_the_name_of_a_case_s_group_is_what_all_its_sizes_share(
         (Injection(extra=Extra.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
         (Injection(extra=Extra.DELAY, seconds=20e-6), "delay:20us"),
         (Injection(extra=Extra.DELAY, seconds_per_byte=50e-6 / MIB), "delay:50us/M"),
-        (Injection(extra=Extra.SLEEP, seconds=1e-3), "sleep:1000us"),
-        (Injection(extra=Extra.PAYLOAD, share=0.1, payloads=(4096, 2 * MIB)), "payload:10%@4K+2M"),
+        (Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, 2 * MIB)), "delay:10%@4K+2M"),
         (Injection(extra=Extra.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
     ],
 )

@@ -52,35 +52,12 @@ def test_a_delay_for_each_mebibyte_fails_the_large_payloads(folder: Folder) -> N
 
 
 @pytest.mark.exhaustive
-def test_a_tail_is_noted_and_fails_nothing(folder: Folder) -> None:
-    folder.script(**SLOW)
-    ran = folder.run(*PAIRS, "--inject=sleep:100%", exit_code=0)
-    assert ran.outcomes == {"1M": "PASS"}
-    note, injected = ran.case()["notes"]
-    assert note.startswith("the tail grew: p90 over p25 is ")
-    assert injected.startswith("injected sleep:100%: measured +")
-    assert "% in the samples that have it, " in injected
-    ratios = [launch["injected_ratio"] for launch in ran.case()["launches"]]
-    assert ratios == pytest.approx([2.0] * len(ratios), rel=0.03)
-    assert note in ran.text and injected in ran.text
-
-
-@pytest.mark.exhaustive
 def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
     ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
     (words,) = ran.failures
     assert "needs 128.0 MiB" in words
     assert "; the reference fits" in words
-
-
-@pytest.mark.exhaustive
-def test_against_baselines_a_second_collective_is_a_regression(folder: Folder) -> None:
-    folder.script(latency_s=1e-5, gb_per_s=1.0)
-    folder.with_baselines("--payloads=16M")
-    ran = folder.run("--payloads=16M", "--inject=payload:150%", exit_code=1)
-    assert ran.outcomes == {"16M": "REGRESSED"}
-    assert ran.case("16M")["ratio"] == pytest.approx(2.5, rel=0.02)
 
 
 def test_what_was_slowed_down_on_purpose_becomes_no_baseline(folder: Folder) -> None:
@@ -99,22 +76,22 @@ def test_what_was_slowed_down_on_purpose_becomes_no_baseline(folder: Folder) -> 
         "delay:-5%",
         "delay:5",
         "delay:5%/M",
-        "sleep:often",
+        "delay:often",
     ],
 )
 def test_nonsense_is_a_usage_error_that_says_what_is_accepted(folder: Folder, text: str) -> None:
     ran = folder.run(f"--inject={text}", exit_code=4)
-    kind = text.partition(":")[0]
-    said = f"busbw: --inject: {text!r}; accepted is {kind}:AMOUNT, where AMOUNT is such as 15%, "
+    said = f"busbw: --inject: {text!r}; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
     assert said in ran.sentence
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("chaos", "'chaos'; accepted are delay, payload, sleep, memory"),
-        ("dealy:15%", "'dealy'; did you mean 'delay'? accepted are delay, payload"),
-        ("payload:20us", "'payload:20us'; accepted is payload:PERCENT, such as payload:15%"),
+        ("chaos", "'chaos'; accepted are delay, memory"),
+        ("dealy:15%", "'dealy'; did you mean 'delay'? accepted are delay, memory"),
+        ("payload:10%", "'payload'; accepted are delay, memory"),
+        ("sleep:60%", "'sleep'; accepted are delay, memory"),
     ],
 )
 def test_what_cannot_be_injected_is_a_usage_error(folder: Folder, text: str, said: str) -> None:
@@ -143,18 +120,9 @@ def test_a_payload_that_no_selected_test_has_is_a_usage_error(folder: Folder) ->
     [
         (
             ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
-            "cannot do a delay; it takes",
-        ),
-        (
-            ("--frameworks=tensorflow", "--inject=payload:15%"),
-            "cannot do a payload; it takes",
+            "cannot do a delay; it takes memory",
         ),
         (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
-        (
-            ("--collectives=permute", "--inject=payload:15%"),
-            "a second collective is for all-reduces only, not for permute",
-        ),
-        (("--inject=payload:100%",), "payload:100% is no part of a payload; accepted is less than"),
     ],
 )
 def test_what_a_program_cannot_do_is_refused_before_it_is_measured(

@@ -78,7 +78,7 @@ def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> No
         ("dtypes", "float33", "--dtypes: 'float33'"),
         ("launches", "0", "--launches: '0'"),
         ("time_budget", "soon", "--time-budget: 'soon'"),
-        ("inject", "chaos", "--inject: 'chaos'; accepted are delay, payload, sleep"),
+        ("inject", "chaos", "--inject: 'chaos'; accepted are delay, memory"),
         ("against", "/nowhere/python", "--against: '/nowhere/python' is not an executable program"),
         ("against_env", "FLAGS", "--against-env: 'FLAGS'; accepted is NAME=VALUE"),
         ("case_timeout", "soon", "--case-timeout: 'soon'"),

@@ -158,7 +158,6 @@ def test_pruning_with_steps_alone_leaves_the_collective_s_baselines(folder: Fold
         ("--collectives=permute", "a dense training step has no collective permute"),
         ("--dtypes=int32", "a dense training step has no dtype int32; it has float32"),
         ("--clock=dispatch", "a dense training step has no clock dispatch"),
-        ("--inject=payload:25%", "a second collective is for all-reduces, not for steps"),
     ],
 )
 def test_what_no_step_has_is_a_usage_error(folder: Folder, option: str, said: str) -> None:

@@ -14,7 +14,6 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.report import (
-    DARK,
     LIGHT,
     Axis,
     Band,
@@ -32,7 +31,7 @@ from busbw.report import (
     svg,
     variables,
 )
-from busbw.report.drawing import ROLES
+from busbw.report.drawing import DARK, ROLES
 
 from .charted import chart
 
@@ -190,7 +189,7 @@ def _chunks(content: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def test_a_png_says_who_wrote_it_and_is_as_wide_as_asked() -> None:
-    chunks = _chunks(png(chart(), SMALL, theme=DARK, scale=2))
+    chunks = _chunks(png(chart(), SMALL, scale=2))
     assert struct.unpack(">I", chunks[0][1][:4]) == (800,)
     assert (b"tEXt", b"Software\x00busbw figure") in chunks
     assert chunks[-1][0] == b"IEND"

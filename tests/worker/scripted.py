@@ -20,7 +20,7 @@ from busbw.worker.backends.base import (
     Reader,
     World,
 )
-from busbw.worker.sampling import Phases, Sampled, Sampler
+from busbw.worker.sampling import Gathered, Phases, Sampled, Sampler, alone
 from tests import build
 
 Event = tuple[str, int]
@@ -101,7 +101,6 @@ class Backend(AbstractBackend):
         self.program = program
         self.prepared_cases: list[Case] = []
         self.injections: list[Injection | None] = []
-        self.slept_s: list[float] = []
         self.released = False
         self.recorded_runs: list[int] = []
         self.recorded_into = Path()
@@ -119,10 +118,6 @@ class Backend(AbstractBackend):
 
     def now_s(self) -> float:
         return self.program.clock_s
-
-    def sleep(self, seconds: float) -> None:
-        self.program.clock_s += seconds
-        self.slept_s.append(seconds)
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
         return self._need
@@ -146,21 +141,15 @@ class Backend(AbstractBackend):
         self.recorded_runs = self.program.calls[begun:]
 
 
-def sampler(program: Program, *, backend: Backend | None = None, **options: Any) -> Sampler:
-    """For `program`, with four samples and time for them; `options` are the plan's or its own."""
-    own = {
-        name: options.pop(name)
-        for name in ("asleep", "payload_bytes", "gathered")
-        if name in options
-    }
+def sampler(program: Program, *, gathered: Gathered = alone, **options: Any) -> Sampler:
+    """For `program`, with four samples and time for them; `options` are the plan's."""
     ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
     return Sampler(
         program,
         build.plan(**{**ordinary, **options}),
         program.now_s,
         Phases(program.now_s),
-        sleep=(backend or Backend(program)).sleep,
-        **own,
+        gathered=gathered,
     )
 
 

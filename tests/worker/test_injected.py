@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Extra, Injection
 from busbw.worker.measure import measured_ratio
 from busbw.worker.sampling import Sampler
 
 from .scripted import BESIDE_S, Program, sampler
-
-SLEEP = Injection(extra=Extra.SLEEP, seconds=0.5)
 
 
 class Injected(Program):
@@ -91,10 +88,6 @@ def test_of_what_takes_very_long_there_is_one_turn() -> None:
     before = len(program.runs)
     assert measured_ratio(found) == 1.25
     assert len(program.runs) - before == 2
-
-
-def test_a_sleep_is_in_every_sample_that_it_is_compared_in() -> None:
-    assert measured_ratio(_begun(Program(lambda _: 1.0), asleep=SLEEP)) == 1.5
 
 
 def test_what_the_clock_cannot_tell_from_an_empty_call_has_no_ratio() -> None:

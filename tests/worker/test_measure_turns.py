@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests import build
 
 from .scripted import SURE, Backend, Program
 
-SLEEP = Injection(extra=Extra.SLEEP, seconds=0.5)
+DELAY = Injection(extra=Extra.DELAY, seconds=0.5)
 
 
 def _plan(**changes: Any) -> Any:
@@ -43,7 +44,7 @@ def _in_turns(desk: MeasureSession, injection: Injection | None = None) -> Run:
     return _run(desk.close())
 
 
-@pytest.mark.parametrize("injection", [None, SLEEP])
+@pytest.mark.parametrize("injection", [None, DELAY])
 def test_open_turns_and_close_give_the_same_as_measuring_at_once(
     injection: Injection | None,
 ) -> None:
@@ -165,19 +166,9 @@ def test_a_run_names_what_was_injected_and_the_back_end_hears_of_it() -> None:
 
 def test_a_case_that_an_injection_does_not_apply_to_is_an_ordinary_one() -> None:
     desk, backend = _desk(Program(lambda _: 1.0))
-    others = Injection(extra=Extra.SLEEP, seconds=0.5, payloads=(1, 2))
-    run = _in_turns(desk, others)
+    run = _in_turns(desk, replace(DELAY, payloads=(1, 2)))
     assert (run.injected, run.samples_s) == ("", (1.0,) * 4)
     assert backend.injections == [None]
-    assert backend.slept_s == []
-
-
-def test_an_injected_sleep_is_the_back_end_s_and_the_payload_s() -> None:
-    desk, backend = _desk(Program(lambda _: 1.0))
-    per_byte = Injection(extra=Extra.SLEEP, seconds_per_byte=2**-12)
-    run = _in_turns(desk, per_byte)
-    assert run.samples_s == (1.0, 1.0, 1.0, 2.0)
-    assert set(backend.slept_s) == {1.0}
 
 
 def test_an_injected_memory_limit_refuses_what_would_fit_without_it(

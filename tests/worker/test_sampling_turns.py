@@ -1,14 +1,10 @@
-"""Samples a turn at a time, and an injected tail; scripted programs."""
+"""Samples a turn at a time; scripted programs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from busbw.model import Extra, Injection
-
-from .scripted import SURE, Backend, Program, sampled, sampler
+from .scripted import SURE, Program, sampler
 
 LONG_S = 1e6
 
@@ -81,41 +77,3 @@ def test_before_the_first_turn_no_time_has_been_spent() -> None:
     assert not taking.enough
     taking.turn()
     assert not taking.enough
-
-
-def _asleep(samples: int, *, single: bool = False, **amount: Any) -> tuple[float, ...]:
-    """Samples of a second each with an injected tail."""
-    asleep = Injection(extra=Extra.SLEEP, **amount)
-    taking = sampler(Program(lambda _: 1.0), samples=samples, asleep=asleep, payload_bytes=4096)
-    return sampled(taking, single=single).samples_s
-
-
-@pytest.mark.parametrize("single", [False, True])
-def test_an_injected_sleep_is_in_every_fourth_sample_only(single: bool) -> None:
-    awake, slow = (1.0,) * 3, (1.5,)
-    assert _asleep(9, single=single, seconds=0.5) == (*awake, *slow, *awake, *slow, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("amount", "seconds"),
-    [({"seconds": 0.5}, 0.5), ({"share": 0.25}, 0.25), ({"seconds_per_byte": 2**-12}, 1.0)],
-)
-def test_a_sleep_is_as_long_as_asked_in_seconds_as_a_share_or_by_payload(
-    amount: dict[str, Any], seconds: float
-) -> None:
-    assert _asleep(4, **amount) == (1.0, 1.0, 1.0, 1.0 + seconds)
-
-
-def test_the_host_does_not_sleep_while_warming_up_or_calibrating() -> None:
-    program = Program(lambda _: 2**-10)
-    backend = Backend(program)
-    asleep = Injection(extra=Extra.SLEEP, seconds=0.5)
-    sampled(sampler(program, backend=backend, asleep=asleep, samples=3))
-    assert backend.slept_s == []
-
-
-def test_without_an_injection_nobody_sleeps() -> None:
-    program = Program(lambda _: 1.0)
-    backend = Backend(program)
-    assert sampled(sampler(program, backend=backend, samples=8)).samples_s == (1.0,) * 8
-    assert backend.slept_s == []

@@ -16,9 +16,8 @@ from busbw.model import Outcome, payload_text, plural
 from ..heatmap import Gap, Heatmap, HeatmapCell, HeatmapMark, HeatmapRow
 from ..nights import FIRST_NIGHTS, CaseNight, CaseNights, MachineNights
 
-# A year of nights is what a picture has room for, and about as many rows as a page has lines.
+# A year of nights is what a picture has room for.
 _MOST_NIGHTS = 400
-_MOST_ROWS = 64
 # Ends of bins: the first of these whose middle bin holds the usual noise.
 _EDGES = ((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0))
 _WIDEST = (0.25, 0.5, 1.0, 2.0)
@@ -27,51 +26,39 @@ _DEVIATIONS = 2.0
 _MEDIAN_STEP = 0.954
 
 
-def ratios(machine: MachineNights) -> tuple[Heatmap, ...]:
-    """Heat maps of what was measured by itself, then of other series; none without cases."""
-    alone = [case for one in machine.series if not one.in_turn for case in one.cases]
-    found = list(_parts(machine, "", alone))
+def ratios(machine: MachineNights) -> Heatmap:
+    """The heat map of a machine that has cases; those measured in turn come last."""
+    rows = [row for one in machine.series if not one.in_turn for row in _grouped(one.cases, "")]
     for one in machine.series:
         if one.in_turn:
-            found += _parts(machine, f", {one.name}", one.cases)
-    return tuple(found)
+            rows += _grouped(one.cases, f", {one.name}")
+    return _heatmap(machine, rows)
 
 
-def _parts(machine: MachineNights, name: str, cases: Sequence[CaseNights]) -> Iterator[Heatmap]:
-    groups = _groups(cases)
-    parts: list[list[tuple[str, CaseNights]]] = []
-    for group, those in groups.items():
-        if not parts or len(parts[-1]) + len(those) > _MOST_ROWS:
-            parts.append([])
-        parts[-1] += [(group, case) for case in those]
-    for number, part in enumerate(parts, 1):
-        of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
-        yield _heatmap(machine, f"{name}{of}", part)
-
-
-def _groups(cases: Sequence[CaseNights]) -> dict[str, list[CaseNights]]:
+def _grouped(cases: Sequence[CaseNights], name: str) -> list[tuple[str, CaseNights]]:
     """By what all sizes share, in the order of sizes; with the protocol where there are several."""
     protocols: dict[str, set[str]] = {}
     for one in cases:
         protocols.setdefault(one.case.group_name, set()).add(one.case.protocol.text)
     found: dict[str, list[CaseNights]] = {}
     for one in sorted(cases, key=lambda one: one.case.payload_bytes):
-        name = one.case.group_name
-        several = len(protocols[name]) > 1
-        name = f"{name}, {one.case.protocol.text}" if several else name
-        found.setdefault(name, []).append(one)
+        group = one.case.group_name
+        several = len(protocols[group]) > 1
+        group = f"{group}, {one.case.protocol.text}" if several else group
+        found.setdefault(group, []).append(one)
     order = [one.case.group_name for one in cases]
-    return dict(sorted(found.items(), key=lambda item: order.index(item[1][0].case.group_name)))
+    groups = sorted(found.items(), key=lambda item: order.index(item[1][0].case.group_name))
+    return [(f"{group}{name}", case) for group, those in groups for case in those]
 
 
-def _heatmap(machine: MachineNights, name: str, cases: Sequence[tuple[str, CaseNights]]) -> Heatmap:
+def _heatmap(machine: MachineNights, cases: Sequence[tuple[str, CaseNights]]) -> Heatmap:
     nights = machine.nights[-_MOST_NIGHTS:]
     begin = len(machine.nights) - len(nights)
     rows = tuple(_row(group, case, begin) for group, case in cases)
     count = plural(len(nights), "night")
     count = f"the newest {count} of {len(machine.nights)}" if begin else count
     span = f"{nights[0].began:%Y-%m-%d} to {nights[-1].began:%Y-%m-%d}"
-    title = f"{machine.folder}: time over that of the first {FIRST_NIGHTS} nights{name}"
+    title = f"{machine.folder}: time over that of the first {FIRST_NIGHTS} nights"
     subtitle = (
         f"{span}, {count}. A row is a case, a column a night: the median of its launches over the "
         f"median of the case's first {FIRST_NIGHTS} nights. A bar is where its level changed."

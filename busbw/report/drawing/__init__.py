@@ -11,13 +11,13 @@ from typing import Any
 from ..heatmap import Heatmap, Picture
 from .heat import heatmap_specification
 from .layout import Size, plain
-from .palette import DARK, LIGHT, ROLES, THEMES, Theme
+from .palette import DARK, LIGHT, ROLES, Theme
 from .vega import chart_specification
 
-__all__ = ["DARK", "LIGHT", "ROLES", "THEMES", "Size", "Theme", "plain", "specification"]
+__all__ = ["DARK", "LIGHT", "ROLES", "Size", "Theme", "plain", "specification"]
 
 
-def specification(picture: Picture, size: Size, theme: Theme = LIGHT) -> dict[str, Any]:
+def specification(picture: Picture, size: Size) -> dict[str, Any]:
     if isinstance(picture, Heatmap):
-        return heatmap_specification(picture, size, theme)
-    return chart_specification(picture, size, theme)
+        return heatmap_specification(picture, size)
+    return chart_specification(picture, size)

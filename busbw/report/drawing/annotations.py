@@ -9,7 +9,7 @@ from typing import Any
 
 from ..chart import Direction, Mark, Rule, Style
 from .layout import cut, plain, text_px
-from .palette import SMALL, Look, Theme
+from .palette import LIGHT, SMALL, Look
 from .plane import Plane
 
 # Half the height of a line of text, and what a label keeps from others.
@@ -134,8 +134,8 @@ _BEYOND_PX = 10
 class Annotations:
     """What is written in one chart: marks have the first choice of places, then rules."""
 
-    def __init__(self, plane: Plane, looks: Mapping[str, Look], theme: Theme) -> None:
-        self._plane, self._looks, self._theme = plane, looks, theme
+    def __init__(self, plane: Plane, looks: Mapping[str, Look]) -> None:
+        self._plane, self._looks = plane, looks
         points = [
             plane.pixels(x, y)
             for one in plane.chart.series
@@ -155,7 +155,7 @@ class Annotations:
         for direction in Direction:
             rules = [one for one in self._plane.chart.rules if one.direction is direction]
             if rules:
-                line = {"type": "rule", "strokeDash": [7, 4], "color": self._theme.muted}
+                line = {"type": "rule", "strokeDash": [7, 4], "color": LIGHT.muted}
                 values = [self._at(one) for one in rules]
                 yield {"data": {"values": values}, "mark": line, "encoding": self._across(rules[0])}
 
@@ -206,12 +206,12 @@ class Annotations:
         mark |= {"type": "text", "align": place.align, "baseline": "middle"}
         encoding = {**self._across(rules[0]), **end, "text": {"field": "label"}}
         values = [{**self._at(one), "label": self._rule_text(one, place)} for one in rules]
-        for look in (self._halo(), {"color": self._theme.muted}):
+        for look in (self._halo(), {"color": LIGHT.muted}):
             yield {"data": {"values": values}, "mark": mark | look, "encoding": encoding}
 
     def _halo(self) -> Spec:
         """What is drawn behind a label, lest lines cross it out."""
-        background = self._theme.background
+        background = LIGHT.background
         halo = {"color": background, "stroke": background, "strokeWidth": 3, "opacity": 0.75}
         return halo | {"strokeJoin": "round"}
 
@@ -236,7 +236,7 @@ class Annotations:
         return self._plane.row(mark.x, y=self._plane.height_of(mark))
 
     def _colour(self, mark: Mark) -> str:
-        return self._looks[mark.series].colour if mark.series else self._theme.text
+        return self._looks[mark.series].colour if mark.series else LIGHT.text
 
     def _mark_labels(self, marks: Sequence[Mark], places: Sequence[Place]) -> Iterator[Spec]:
         """The labels at each place; of equal ones in a row the first."""
@@ -262,5 +262,5 @@ class Annotations:
         encoding = {**self._plane.xy(), "text": {"field": "label"}}
         mark = {"type": "text", "fontSize": SMALL, "fontWeight": "bold", "align": place.align}
         mark |= {"dx": place.dx, "dy": place.dy}
-        for look in (self._halo(), {"color": self._theme.text}):
+        for look in (self._halo(), {"color": LIGHT.text}):
             yield {"data": {"values": list(values)}, "mark": mark | look, "encoding": encoding}

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..heatmap import Gap, Heatmap, HeatmapRow
 from .layout import Size, plain, text_px, wrapped
-from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config
+from .palette import LIGHT, SCHEMA, SMALL, TITLE, config
 
 Spec = dict[str, Any]
 # A line from left to right: where it begins, and its length. A path: where it begins, and the rest.
@@ -32,8 +32,8 @@ _DATE_GAP = 6
 _RARE = 3.0
 
 
-def heatmap_specification(heatmap: Heatmap, size: Size, theme: Theme = LIGHT) -> Spec:
-    return _Drawing(heatmap, size, theme).specification()
+def heatmap_specification(heatmap: Heatmap, size: Size) -> Spec:
+    return _Drawing(heatmap, size).specification()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +48,8 @@ class _Look:
 class _Drawing:
     """One heat map at one size: where its rows and columns are, in pixels from the upper left."""
 
-    def __init__(self, heatmap: Heatmap, size: Size, theme: Theme) -> None:
-        self.heatmap, self.theme = heatmap, theme
+    def __init__(self, heatmap: Heatmap, size: Size) -> None:
+        self.heatmap = heatmap
         self.width = size.width - 2 * _PADDING
         labels = [plain(row.label, _LONGEST) for row in heatmap.rows]
         self.left = max(24.0, max(text_px(one, _LABEL) for one in labels) + 8)
@@ -84,19 +84,19 @@ class _Drawing:
             "background": "transparent",
             "title": {"text": title, "subtitle": subtitle},
             "layer": layers,
-            "config": config(self.theme, self.width),
+            "config": config(self.width),
         }
 
     def look_of(self, kind: int | Gap) -> _Look:
         if kind is Gap.FAILED:
-            return _Look(colour=self.theme.failed, parted=(-2.0, 2.0), least_px=_RARE)
+            return _Look(colour=LIGHT.failed, parted=(-2.0, 2.0), least_px=_RARE)
         if kind is Gap.INJECTED:
-            return _Look(colour=self.theme.muted, parted=(-2.0, 2.0), least_px=_RARE)
+            return _Look(colour=LIGHT.muted, parted=(-2.0, 2.0), least_px=_RARE)
         if kind is Gap.OUT_OF_MEMORY:
-            return _Look(colour=self.theme.muted, parted=(0.0,), least_px=_RARE)
+            return _Look(colour=LIGHT.muted, parted=(0.0,), least_px=_RARE)
         assert isinstance(kind, int)
-        scale = self.theme.slower if kind > 0 else self.theme.faster
-        return _Look(colour=scale[min(abs(kind), len(scale)) - 1] if kind else self.theme.same)
+        scale = LIGHT.slower if kind > 0 else LIGHT.faster
+        return _Look(colour=scale[min(abs(kind), len(scale)) - 1] if kind else LIGHT.same)
 
     def _cells(self) -> Iterator[Spec]:
         """Under all others what was measured: else there are seams between colours."""
@@ -127,7 +127,7 @@ class _Drawing:
         for offset in look.parted:
             parted = [_across(x, y + offset, length) for x, y, length in wide]
             if parted:
-                yield self._path(parted, self.theme.background, 1.5)
+                yield self._path(parted, LIGHT.background, 1.5)
 
     def _path(self, moves: Sequence[_Move], colour: str, thick: float) -> Spec:
         """Lines as one symbol in the middle: with a size of 4 its path is in pixels."""
@@ -146,8 +146,8 @@ class _Drawing:
             for mark in row.marks
         ]
         if bars:
-            yield self._path(bars, self.theme.background, 4)
-            yield self._path(bars, self.theme.text, 2)
+            yield self._path(bars, LIGHT.background, 4)
+            yield self._path(bars, LIGHT.text, 2)
 
     def _texts(self) -> Iterator[Spec]:
         labels = [
@@ -155,10 +155,10 @@ class _Drawing:
             for y, row in zip(self.rows, self.heatmap.rows)
         ]
         look = {"align": "right", "baseline": "middle", "fontSize": _LABEL}
-        yield self._text(labels, look | {"color": self.theme.text})
+        yield self._text(labels, look | {"color": LIGHT.text})
         headings = [(0.0, y, text) for y, text in self.headings]
         look = {"align": "left", "fontWeight": "bold", "limit": self.width}
-        yield self._text(headings, look | {"color": self.theme.text})
+        yield self._text(headings, look | {"color": LIGHT.text})
 
     def _text(self, texts: Sequence[tuple[float, float, str]], look: Spec) -> Spec:
         values = [{"x": x, "y": y, "label": text} for x, y, text in texts]
@@ -188,8 +188,8 @@ class _Drawing:
             # The last one may have been moved to the left, where there is another.
             if not labels or x - labels[-1][0] >= length + _DATE_GAP:
                 labels += [(x, y, text) for y in (_LINE - 8.0, self.bottom + _LINE - 1)]
-        yield self._path(ticks, self.theme.muted, 1)
-        yield self._text(labels, {"align": "left", "color": self.theme.muted})
+        yield self._path(ticks, LIGHT.muted, 1)
+        yield self._text(labels, {"align": "left", "color": LIGHT.muted})
 
     def _scale(self) -> list[int]:
         count = len(self.heatmap.edges)
@@ -202,11 +202,11 @@ class _Drawing:
             yield from self._drawn([line], self.look_of(kind))
         right = left + len(self._scale()) * _SWATCH
         words = [(0.0, y + 10, "faster"), (right + 6, y + 10, "slower")]
-        yield self._text(words, {"align": "left", "color": self.theme.text})
+        yield self._text(words, {"align": "left", "color": LIGHT.text})
         edges = [1 / (1 + one) for one in reversed(self.heatmap.edges)]
         edges += [1 + one for one in self.heatmap.edges]
         ends = [(left + (at + 1) * _SWATCH, y + 23, f"{edge:.2f}") for at, edge in enumerate(edges)]
-        yield self._text(ends, {"align": "center", "color": self.theme.muted, "fontSize": _LABEL})
+        yield self._text(ends, {"align": "center", "color": LIGHT.muted, "fontSize": _LABEL})
         yield from self._other_kinds(y + 2 * _LINE + 4)
 
     def _other_kinds(self, y: float) -> Iterator[Spec]:
@@ -215,13 +215,13 @@ class _Drawing:
             middle = y + line * _LINE + 4
             labels.append((x + 20, middle + 4, text))
             if text == Gap.MISSING.value:
-                yield self._path([(x, middle - 5, "h14v10h-14z")], self.theme.muted, 1)
+                yield self._path([(x, middle - 5, "h14v10h-14z")], LIGHT.muted, 1)
             elif text in (gap.value for gap in Gap):
                 yield from self._drawn([(x, middle, 14.0)], self.look_of(Gap(text)))
             else:
-                yield self._path([(x + 7, middle - 6, "v12")], self.theme.text, 2)
+                yield self._path([(x + 7, middle - 6, "v12")], LIGHT.text, 2)
         if labels:
-            yield self._text(labels, {"align": "left", "color": self.theme.text})
+            yield self._text(labels, {"align": "left", "color": LIGHT.text})
 
     def _words(self) -> list[tuple[int, float, str]]:
         there = {cell for row in self.heatmap.rows for cell in row.cells if isinstance(cell, Gap)}

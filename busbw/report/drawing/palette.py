@@ -22,7 +22,6 @@ from .layout import unlike
 class Theme:
     """A colour for each role, as six hexadecimal digits."""
 
-    name: str
     background: str
     text: str
     muted: str
@@ -71,7 +70,6 @@ def _mixed(colour: str, background: str) -> str:
 
 
 LIGHT = Theme(
-    name="light",
     background="#ffffff",
     text="#1f2328",
     muted="#59636e",
@@ -85,7 +83,6 @@ LIGHT = Theme(
     failed="#a3128f",
 )
 DARK = Theme(
-    name="dark",
     background="#0d1117",
     text="#e6edf3",
     muted="#9aa4af",
@@ -98,7 +95,6 @@ DARK = Theme(
     faster=("#174a75", "#2173b8", "#55aef2", "#b9e0ff"),
     failed="#ff6fe0",
 )
-THEMES = {one.name: one for one in (LIGHT, DARK)}
 ROLES = tuple(LIGHT.roles)
 
 
@@ -107,7 +103,7 @@ TITLE, SMALL = 15, 11
 _FONT = "sans-serif"
 
 
-def config(theme: Theme, width: int) -> dict[str, Any]:
+def config(width: int) -> dict[str, Any]:
     return {
         "font": _FONT,
         "aria": False,
@@ -115,18 +111,18 @@ def config(theme: Theme, width: int) -> dict[str, Any]:
         "title": {
             "anchor": "start",
             "frame": "bounds",
-            "color": theme.text,
+            "color": LIGHT.text,
             "fontSize": TITLE,
-            "subtitleColor": theme.muted,
+            "subtitleColor": LIGHT.muted,
             "subtitleFontSize": 12,
             "offset": 12,
         },
         "axis": {
-            "gridColor": theme.grid,
-            "domainColor": theme.muted,
-            "tickColor": theme.muted,
-            "labelColor": theme.text,
-            "titleColor": theme.text,
+            "gridColor": LIGHT.grid,
+            "domainColor": LIGHT.muted,
+            "tickColor": LIGHT.muted,
+            "labelColor": LIGHT.text,
+            "titleColor": LIGHT.text,
             "labelFontSize": SMALL,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
@@ -134,7 +130,7 @@ def config(theme: Theme, width: int) -> dict[str, Any]:
         },
         "legend": {
             "orient": "bottom",
-            "labelColor": theme.text,
+            "labelColor": LIGHT.text,
             "labelFontSize": SMALL,
             "labelLimit": width - 60,
             "symbolSize": 100,
@@ -159,7 +155,7 @@ class Look:
     dash: Sequence[int]
 
 
-def looks_of(chart: Chart, theme: Theme) -> dict[str, Look]:
+def looks_of(chart: Chart) -> dict[str, Look]:
     """A look for each series and band by its name, in the order of the legend: group by group."""
     parts = chart.parts
     names = unlike([one.name for one in parts])
@@ -167,22 +163,22 @@ def looks_of(chart: Chart, theme: Theme) -> dict[str, Look]:
     for one in parts:
         groups[one.group or one.name].append(one)
     return {
-        one.name: _look(one, names[one.name], index, _line(one, of_group), theme)
+        one.name: _look(one, names[one.name], index, _line(one, of_group))
         for index, of_group in enumerate(groups.values())
         for one in of_group
     }
 
 
-def _look(one: Series | Band, name: str, group: int, line: int, theme: Theme) -> Look:
-    number = group % len(theme.series)
+def _look(one: Series | Band, name: str, group: int, line: int) -> Look:
+    number = group % len(LIGHT.series)
     if isinstance(one, Band):
-        return Look(name=name, colour=theme.bands[number], shape=_BAND_SHAPE, dash=_DASHES[0])
+        return Look(name=name, colour=LIGHT.bands[number], shape=_BAND_SHAPE, dash=_DASHES[0])
     # Beyond the last colour they begin again, with another symbol.
-    shape = _SHAPES[(group + group // len(theme.series)) % len(_SHAPES)]
+    shape = _SHAPES[(group + group // len(LIGHT.series)) % len(_SHAPES)]
     if one.style is Style.LINE:
         shape = _LINE_SHAPE
     dash = _DASHES[line % len(_DASHES)]
-    return Look(name=name, colour=theme.series[number], shape=shape, dash=dash)
+    return Look(name=name, colour=LIGHT.series[number], shape=shape, dash=dash)
 
 
 def _line(one: Series | Band, of_group: Sequence[Series | Band]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from ..chart import Chart, Series, Style
 from .annotations import Annotations
 from .layout import Size, legend_columns, wrapped
-from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config, looks_of
+from .palette import SCHEMA, SMALL, TITLE, config, looks_of
 from .plane import Plane
 
 Spec = dict[str, Any]
@@ -22,16 +22,16 @@ _MANY = 150
 _DOT, _SMALL_DOT = 45, 9
 
 
-def chart_specification(chart: Chart, size: Size, theme: Theme = LIGHT) -> Spec:
-    return _Drawing(chart, size, theme).specification()
+def chart_specification(chart: Chart, size: Size) -> Spec:
+    return _Drawing(chart, size).specification()
 
 
 class _Drawing:
-    """One chart at one size in one theme."""
+    """One chart at one size."""
 
-    def __init__(self, chart: Chart, size: Size, theme: Theme) -> None:
-        self.chart, self.size, self.theme = chart, size, theme
-        self.looks = looks_of(chart, theme)
+    def __init__(self, chart: Chart, size: Size) -> None:
+        self.chart, self.size = chart, size
+        self.looks = looks_of(chart)
         self.plane = Plane(chart, size)
 
     def specification(self) -> Spec:
@@ -43,7 +43,7 @@ class _Drawing:
         height = self.plane.height_px
         if not self.size.height:
             height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
-        annotations = Annotations(self.plane, self.looks, self.theme)
+        annotations = Annotations(self.plane, self.looks)
         return {
             "$schema": SCHEMA,
             "width": width,
@@ -58,7 +58,7 @@ class _Drawing:
                 *self._series(),
                 *annotations.labelled(),
             ],
-            "config": config(self.theme, width),
+            "config": config(width),
         }
 
     def _shown(self) -> list[str]:

@@ -52,8 +52,8 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
             )
     yield from _lost(machine)
     yield from _changes(machine)
-    for heatmap in charts.ratios(machine):
-        yield Figure(picture=heatmap, table=table_of(heatmap))
+    heatmap = charts.ratios(machine)
+    yield Figure(picture=heatmap, table=table_of(heatmap))
 
 
 def _lost(machine: MachineNights) -> Iterator[Part]:

@@ -201,10 +201,6 @@ class AbstractBackend(ABC):
         """The clock, in seconds."""
 
     @abstractmethod
-    def sleep(self, seconds: float) -> None:
-        """Let the host sleep, by this clock."""
-
-    @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
         """Host memory that `case` takes; None where the device has its own memory."""
 
@@ -214,7 +210,7 @@ class AbstractBackend(ABC):
     ) -> AbstractContextManager[AbstractProgram]:
         """`case` compiled and proved; its memory is released at the end.
 
-        With an `injection` of `delay` or `payload` its program does that in addition to the case.
+        With an `injection` of `delay` its program does that in addition to the case.
         Raises MeasuringError.
         """
 

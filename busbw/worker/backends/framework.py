@@ -99,10 +99,6 @@ class AbstractFramework(AbstractBackend):
         return time.perf_counter()
 
     @final
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    @final
     def probe(self) -> Probe:
         wanted = (self._device,) if self._device else tuple(Device)
         devices, missing = [], {}

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.report.drawing import DARK, LIGHT, ROLES, Theme
 
-each_theme = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda one: one.name)
+each_theme = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
 # Vienot, Brettel and Mollon 1999: linear RGB as seen without the red or without the green cones.
 NO_RED = ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0))

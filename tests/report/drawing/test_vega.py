@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.report import DARK, Axis, Chart, Edge, Mark, Scale, Series, Size, specification
+from busbw.report import Axis, Chart, Edge, Mark, Scale, Series, Size, specification
 
 from ..charted import BUSBW, chart
 
@@ -98,14 +98,6 @@ def test_marks_without_a_value_are_at_their_edge_with_the_word() -> None:
     assert low < above < 0.1 and high > 12.0
     texts = [row["label"] for one in _layers(spec, "text") for row in one["data"]["values"]]
     assert {"OUT_OF_MEMORY", "TIMEOUT"} <= set(texts)
-
-
-def test_the_dark_theme_has_other_colours_of_the_same_things() -> None:
-    light, dark = specification(chart(), Size()), specification(chart(), Size(), DARK)
-    assert light["config"]["axis"]["labelColor"] != dark["config"]["axis"]["labelColor"]
-    assert [one["mark"]["type"] for one in light["layer"]] == [
-        one["mark"]["type"] for one in dark["layer"]
-    ]
 
 
 def test_one_curve_needs_no_legend() -> None:

@@ -106,9 +106,6 @@ class FakeBackend(AbstractBackend):
     def now_s(self) -> float:
         return self.elapsed_s
 
-    def sleep(self, seconds: float) -> None:
-        self.elapsed_s += seconds
-
     def probe(self) -> Probe:
         happen(self._script.get("probe", ""))
         device = Device(self._script.get("device", "cpu"))
@@ -157,13 +154,10 @@ class FakeBackend(AbstractBackend):
         happen(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
         rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
-        bytes_s = case.payload_bytes / rate
-        one_s = (latency_s + bytes_s) * float(line.get("slower", 1.0))
+        one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
             injected_s = injection.delay_s(one_s, case.payload_bytes)
-        if injection is not None and injection.extra is Extra.PAYLOAD:
-            injected_s = (injection.share or 0.0) * bytes_s
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
         bare = case.workload.is_bare
@@ -224,7 +218,7 @@ class FakeProgram(AbstractProgram):
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
-        self._backend.sleep(self._backend.layout_s)
+        self._backend.elapsed_s += self._backend.layout_s
 
     def run(self, iterations: int) -> None:
         self._turn += iterations > 0

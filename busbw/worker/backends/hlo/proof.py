@@ -44,17 +44,15 @@ _WRITES_NOTHING = {
 class Wanted:
     """What one round of the program must hold. `strict`: no copy of the payload besides.
 
-    With `copied_first` a collective's input may be a copy, which belongs to it. With `part_bytes`
-    each collective comes with a second one, on this many bytes; the compiler may merge all of
-    those. A program that `computes` may read and write the payload: only copies are counted.
-    `may_widen`: the compiler may compute all of them in float32, of which no time is one of this.
+    With `copied_first` a collective's input may be a copy, which belongs to it. A program that
+    `computes` may read and write the payload: only copies are counted. `may_widen`: the compiler
+    may compute all of them in float32, of which no time is one of this.
     """
 
     case: Case
     per_round: int
     strict: bool
     copied_first: bool = False
-    part_bytes: int = 0
     computes: bool = False
     may_widen: bool = False
 
@@ -86,9 +84,7 @@ class Wanted:
         return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
 
 
-def wanted(
-    case: Case, per_round: int, *, device: Device, plain: bool = True, part_bytes: int = 0
-) -> Wanted:
+def wanted(case: Case, per_round: int, *, device: Device, plain: bool = True) -> Wanted:
     """Not `plain` if work is injected. A single call counts with its copies, as users see it."""
     collective = COLLECTIVES[case.collective]
     strict = (
@@ -104,7 +100,6 @@ def wanted(
         copied_first=device is Device.GPU
         and collective.in_place_on_gpus
         and case.placement == Placement.OUT_OF_PLACE.value,
-        part_bytes=part_bytes,
         may_widen=device is Device.CPU,
     )
 
@@ -163,8 +158,7 @@ def find(text: str, wanted: Wanted) -> Proved:
     module = read(text)
     looped = wanted.case.clock is not Clock.DISPATCH
     rounds = module.loop_bodies() if looped else (module.entry,)
-    there = [one for name in rounds for one in module.reached(name) if one.collective]
-    found = _without_parts(there, wanted) if wanted.part_bytes else there
+    found = [one for name in rounds for one in module.reached(name) if one.collective]
     _check_number(module, found, wanted)
     widened = wanted.may_widen and all(_is_widened(one, wanted) for one in found)
     for one in found:
@@ -183,7 +177,7 @@ def find(text: str, wanted: Wanted) -> Proved:
     if copies and wanted.strict:
         raise not_a_collective(f"the payload is copied between collectives: {_shown(copies[0])}")
     return Proved(
-        collectives=tuple(there),
+        collectives=tuple(found),
         around=tuple(around),
         around_loop=tuple(_going_over(module, module.entry, wanted)) if looped else (),
         starts=any(
@@ -194,18 +188,8 @@ def find(text: str, wanted: Wanted) -> Proved:
     )
 
 
-def _without_parts(found: list[Instruction], wanted: Wanted) -> list[Instruction]:
-    """The collectives that are not injected; the injected ones must be complete."""
-    parts = [one for one in found if set(one.array_bytes) == {wanted.part_bytes}]
-    if sum(sum(one.array_bytes) for one in parts) != wanted.per_round * wanted.part_bytes:
-        raise not_a_collective(
-            f"expected a second collective of {wanted.part_bytes} bytes with each one"
-        )
-    return [one for one in found if one not in parts]
-
-
 def _check_number(module: Module, found: list[Instruction], wanted: Wanted) -> None:
-    everywhere = found if wanted.part_bytes else module.collectives()
+    everywhere = module.collectives()
     right = [one for one in found if one.collective == wanted.kind]
     if len(right) == len(found) == len(everywhere) == wanted.per_round:
         return

@@ -40,7 +40,7 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .injection import calibrate, injected_work
+from .injection import calibrate, delay_of
 from .program import EVERYWHERE
 
 PROGRAM = "chain2"
@@ -85,10 +85,11 @@ class JaxBackend(AbstractFramework):
     def _program(
         self, case: Case, injection: Injection | None
     ) -> CollectiveProgram | DenseStepProgram:
-        virtual, injected = self._device is Device.CPU, injected_work(case, injection)
-        program = self._kind(case)(case, self._mesh(case), virtual=virtual, injected=injected)
-        if injection is not None and injected.delays:
-            calibrate(program, injection, case.payload_bytes, self.slowest)
+        virtual, delay = self._device is Device.CPU, delay_of(case, injection)
+        mesh, delayed = self._mesh(case), delay is not None
+        program = self._kind(case)(case, mesh, virtual=virtual, delayed=delayed)
+        if delay is not None:
+            calibrate(program, delay, case.payload_bytes, self.slowest)
         return program
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:

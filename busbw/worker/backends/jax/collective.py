@@ -24,7 +24,7 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import NOTHING, InjectedWork, asked_shape, begun
+from .injection import asked_shape, begun
 from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop, placed
 
 # Buffers up to this size are made on the host.
@@ -38,7 +38,7 @@ _LARGE_BYTES = 16 * MIB
 class Form:
     """``function(asked, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
 
-    `asked` is how many turns, or ``(turns, steps)`` where a delay is `injected`. `counts` are the
+    `asked` is how many turns, or ``(turns, steps)`` where it is `delayed`. `counts` are the
     buffers' elements on one rank, `outputs` how many come out, the `result`-th holds the result.
     `step` collectives make one turn of the loop, 0: there is no loop.
     """
@@ -49,7 +49,7 @@ class Form:
     result: int
     step: int
     donated: bool = True
-    injected: InjectedWork = NOTHING
+    delayed: bool = False
 
     def shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
@@ -61,7 +61,7 @@ class Form:
     def lowered(self, case: Case, mesh: Mesh) -> Any:
         """``(asked, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
         each = PartitionSpec(mesh.axis_names)
-        asked = asked_shape(self.injected, NamedSharding(mesh, EVERYWHERE))
+        asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=self.delayed)
         buffers = self.shapes(case, mesh)
         mapped = versions.shard_map(
             self.function,
@@ -79,7 +79,7 @@ def form_of(
     rounds: int,
     *,
     virtual: bool,
-    injected: InjectedWork = NOTHING,
+    delayed: bool = False,
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -87,7 +87,7 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    start = partial(begun, injected, axes)
+    start = partial(begun, delayed=delayed)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_single, one)
@@ -102,7 +102,7 @@ def form_of(
         function, counts, result = partial(_ping_pong, one, start, step), counts * 2, 0
     else:
         function, result, step = partial(_chained, one, start), 0, 1
-    return Form(function, counts, len(counts), result, step, injected=injected)
+    return Form(function, counts, len(counts), result, step, delayed=delayed)
 
 
 def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
@@ -124,9 +124,9 @@ def _ping_pong(
         zero = 0
         for index in range(step // 2):
             second = one(first)
-            zero += extra(count + 2 * index, second)
+            zero += extra(count + 2 * index)
             first = one(second)
-            zero += extra(count + 2 * index + 1, first)
+            zero += extra(count + 2 * index + 1)
         return count + 1 + zero, first, second
 
     return loop(turns, turn, first, second)
@@ -140,7 +140,7 @@ def _chained(
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values = held
         values = one(values)
-        return count + 1 + extra(count, values), values
+        return count + 1 + extra(count), values
 
     return loop(turns, turn, values)
 
@@ -157,7 +157,7 @@ def _repeated(
     def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, result = held
         values, result = versions.optimization_barrier((values, one(values)))
-        return count + 1 + extra(count, result), values, result
+        return count + 1 + extra(count), values, result
 
     return loop(turns, turn, values, result)
 
@@ -165,9 +165,7 @@ def _repeated(
 class CollectiveProgram(JaxProgram):
     """Program, starting values and check, each compiled once for the case's shape."""
 
-    def __init__(
-        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
-    ) -> None:
+    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
         _check_world(case, mesh)
         self._dtype = jnp.dtype(case.dtype)
         exact = Values(case, self._dtype)
@@ -181,8 +179,8 @@ class CollectiveProgram(JaxProgram):
         self._spec = PartitionSpec(mesh.axis_names)
         self._shapes = self._form.shapes(case, mesh)
         self.proof = self._compiled_form(self._form)
-        if injected != NOTHING:
-            self.proof = self._compiled_form(form(injected=injected))
+        if delayed:
+            self.proof = self._compiled_form(form(delayed=True))
         self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
         self._start = self._compiled_start(self._draws[0])
         self._on_devices = None if virtual else CheckOnDevices(case, mesh, exact)
@@ -200,15 +198,13 @@ class CollectiveProgram(JaxProgram):
         return case.ranks * (taken + given + temporary)
 
     def _compiled_form(self, form: Form) -> Proof:
-        plain = form.injected == NOTHING
         wanted = proof.wanted(
             self._case,
             self.step,
             device=Device(self._mesh.devices.flat[0].platform),
-            plain=plain,
-            part_bytes=form.injected.part * self._dtype.itemsize,
+            plain=not form.delayed,
         )
-        text = self._compile(lambda: form.lowered(self._case, self._mesh), slowed=not plain)
+        text = self._compile(lambda: form.lowered(self._case, self._mesh), slowed=form.delayed)
         return proof.prove(text, wanted)
 
     def _on_ranks(self, exact: Values, number: int) -> jax.Array:

@@ -12,11 +12,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.model import Case, Proof
 from busbw.workloads import LEARNING_RATE, Batch, Layer, layer_of
 
-from ..base import unavailable
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import NOTHING, InjectedWork, asked_shape, begun
+from .injection import asked_shape, begun
 from .program import EVERYWHERE, JaxProgram, loop, placed
 
 
@@ -26,17 +25,13 @@ class DenseStepProgram(JaxProgram):
     step = 1
     most_iterations = MOST_STEPS
 
-    def __init__(
-        self, case: Case, mesh: Mesh, *, virtual: bool, injected: InjectedWork = NOTHING
-    ) -> None:
-        if injected.part:
-            raise unavailable("a second collective is for all-reduces, not for steps")
+    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
         layer = layer_of(case)
         reference = StepValues(layer, virtual=virtual)
         super().__init__(case, mesh, reference)
         self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh)), case)
-        if injected != NOTHING:
-            text = self._compile(lambda: _lowered_chain(layer, mesh, injected), slowed=True)
+        if delayed:
+            text = self._compile(lambda: _lowered_chain(layer, mesh, delayed=True), slowed=True)
             self.proof = prove(text, case)
         weights, rows, labels = shapes(layer, mesh)
         self._shapes = [weights]
@@ -118,18 +113,18 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork = NOTHING) -> Any:
+def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool = False) -> Any:
     """``(asked, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
     each = PartitionSpec(axis)
 
     def chain(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
-        turns, extra = begun(injected, (axis,), asked)
+        turns, extra = begun(asked, delayed=delayed)
 
         def turn(held: Any) -> Any:
             count, weights = held
             weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + extra(count, weights), weights
+            return count + 1 + extra(count), weights
 
         return loop(turns, turn, weights)
 
@@ -139,7 +134,7 @@ def _lowered_chain(layer: Layer, mesh: Mesh, injected: InjectedWork = NOTHING) -
         in_specs=(EVERYWHERE, EVERYWHERE, each, each),
         out_specs=(EVERYWHERE, EVERYWHERE),
     )
-    asked = asked_shape(injected, NamedSharding(mesh, EVERYWHERE))
+    asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=delayed)
     return jax.jit(mapped, donate_argnums=1).lower(asked, *shapes(layer, mesh))
 
 

@@ -1,7 +1,7 @@
-"""Work injected into a JAX program beside its collectives, to test the gate; else never.
+"""A delay injected into a JAX program after each of its collectives, to test the gate; else never.
 
-It gives a zero that the compiler cannot predict, added to the loop's counter, so that it is neither
-dropped nor moved out of the loop. A delay's steps are an argument of the measured program: the
+A busy loop gives a zero that the compiler cannot predict, added to the loop's counter, so that it
+is neither dropped nor moved out of the loop. Its steps are an argument of the measured program: the
 memory that programs of their own left behind alone moved 16M by a tenth.
 """
 
@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -34,42 +33,21 @@ _MOST_CALIBRATING_S = 3.0
 _TRIED = 0.1
 
 
-@dataclass(frozen=True)
-class InjectedWork:
-    """A busy loop on every rank (`delays`), or a collective on a `part` of elements; 0 is none."""
-
-    delays: bool = False
-    part: int = 0
-
-
-NOTHING = InjectedWork()
-
-
-def asked_shape(injected: InjectedWork, everywhere: NamedSharding) -> Any:
+def asked_shape(everywhere: NamedSharding, *, delayed: bool) -> Any:
     """The first argument of a program: how many turns, or ``(turns, steps of the busy loop)``."""
     number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
-    return (number, number) if injected.delays else number
+    return (number, number) if delayed else number
 
 
-def begun(
-    injected: InjectedWork, axes: tuple[str, ...], asked: Any
-) -> tuple[jax.Array, Callable[..., Any]]:
-    """The turns that are `asked` for, and the work ``(count, result) -> 0`` after a collective."""
-    turns, steps = asked if injected.delays else (asked, 0)
-    return turns, partial(_work, injected, axes, steps)
+def begun(asked: Any, *, delayed: bool) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
+    """The turns that are `asked` for, and the work ``count -> 0`` that follows a collective.
 
-
-def _work(
-    injected: InjectedWork, axes: tuple[str, ...], steps: Any, count: jax.Array, result: jax.Array
-) -> Any:
-    """Zero, after the work that follows a collective with `result`; `count` differs each time."""
-    if injected.delays:
-        return busy(count, steps)
-    if injected.part:
-        # No value is ever below 0.
-        part = jax.lax.pmax(result[: injected.part], axes)
-        return (part[0] < 0).astype(count.dtype)
-    return 0
+    `count` differs each time.
+    """
+    if not delayed:
+        return asked, lambda count: 0
+    turns, steps = asked
+    return turns, lambda count: busy(count, steps)
 
 
 def busy(start: jax.Array, steps: Any) -> Any:
@@ -84,26 +62,14 @@ def busy(start: jax.Array, steps: Any) -> Any:
     return (jax.lax.fori_loop(0, steps, step, first) == 0).astype(start.dtype)
 
 
-def injected_work(case: Case, injection: Injection | None) -> InjectedWork:
-    if injection is None or injection.extra not in (Extra.DELAY, Extra.PAYLOAD):
-        return NOTHING
+def delay_of(case: Case, injection: Injection | None) -> Injection | None:
+    """`injection`, if it delays the program of `case`."""
+    if injection is None or injection.extra is not Extra.DELAY:
+        return None
     if case.clock is Clock.DISPATCH:
         # Its program is the collective alone, without a loop to which work could be added.
-        raise unavailable(f"a {injection.extra.value} is for chains, not single calls")
-    return _part(case, injection) if injection.extra is Extra.PAYLOAD else InjectedWork(delays=True)
-
-
-def _part(case: Case, injection: Injection) -> InjectedWork:
-    """Smaller than the payload, so that the proof can tell the two collectives apart."""
-    if case.collective != "all_reduce":
-        raise unavailable("a second collective is for all-reduces only")
-    size = jnp.dtype(case.dtype).itemsize
-    part = max(1, round(case.payload_bytes * (injection.share or 0.0) / size))
-    if part * size >= case.payload_bytes:
-        raise unavailable(
-            f"a second collective of {part * size} bytes is no part of {case.payload_bytes}"
-        )
-    return InjectedWork(part=part)
+        raise unavailable("a delay is for chains, not single calls")
+    return injection
 
 
 def calibrate(

@@ -127,8 +127,8 @@ class TensorflowBackend(AbstractFramework):
     ) -> CollectiveProgram | DenseStepProgram:
         if self._device is None:
             raise unavailable("the worker was opened for no device")
-        if injection is not None and injection.extra in (Extra.DELAY, Extra.PAYLOAD):
-            raise unavailable(f"TensorFlow's program cannot do a {injection.extra.value}")
+        if injection is not None and injection.extra is Extra.DELAY:
+            raise unavailable("TensorFlow's program cannot do a delay")
         virtual = self._device is Device.CPU
         return self._kind(case)(case, self._strategy(case), virtual=virtual)
 

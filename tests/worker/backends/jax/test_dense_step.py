@@ -57,7 +57,6 @@ _STEP = """
 
 SABOTAGES = {
     "delayed": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.DELAY, share=3.0)),
-    "payload": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.PAYLOAD, share=0.25)),
     "half of the gradient": Sabotage(
         code=_STEP
         + """
@@ -125,7 +124,6 @@ def sabotaged() -> dict[str, Run | Failure]:
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("payload", FailureKind.UNAVAILABLE, "a second collective"),
         ("half of the gradient", FailureKind.NOT_A_COLLECTIVE, "1 all-reduce of 32768 bytes"),
         ("two ranks of four", FailureKind.NOT_A_COLLECTIVE, "in groups {0,1,2,3}"),
         ("rate", FailureKind.WRONG_RESULT, "after"),

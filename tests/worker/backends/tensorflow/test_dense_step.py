@@ -173,8 +173,6 @@ SABOTAGES = {
         case=STEP,
     ),
     "delay": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.DELAY, share=3.0)),
-    "payload": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.PAYLOAD, share=0.25)),
-    "sleep": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.SLEEP, seconds=1e-3)),
     "half the ranks": Sabotage(code=_HALF_THE_RANKS, case=STEP),
 }
 
@@ -203,7 +201,6 @@ def test_weights_are_the_reference_s_after_chains_of_every_length(
         ("one rank's weights", FailureKind.WRONG_RESULT, "on rank 2: the ranks no longer agree"),
         ("counts", FailureKind.WRONG_RESULT, "the program ran 2 steps, expected 1"),
         ("delay", FailureKind.UNAVAILABLE, "TensorFlow's program cannot do a delay"),
-        ("payload", FailureKind.UNAVAILABLE, "TensorFlow's program cannot do a payload"),
     ],
 )
 def test_a_broken_step_is_a_failure_and_never_a_time(
@@ -212,9 +209,3 @@ def test_a_broken_step_is_a_failure_and_never_a_time(
     found = sabotaged[name]
     assert isinstance(found, Failure), found
     assert (found.kind, said in found.message) == (kind, True), found.message
-
-
-def test_a_sleep_is_the_host_s_and_can_be_injected(sabotaged: Results) -> None:
-    found = sabotaged["sleep"]
-    assert isinstance(found, Run), found
-    assert found.injected == "sleep:1000us"
