@@ -1,5 +1,5 @@
-"""Benchmarks of busbw itself; no test, nothing that judges. `python -m bench` writes docs/bench.md.
+"""Benchmarks of busbw itself: no test, nothing that judges. docs/bench.md has what they found.
 
-Loops written by hand, without anything of busbw, stand beside its own; so these rooms, too, may
+Loops written by hand, without anything of busbw, stand beside its own; so this room, too, may
 import a framework.
 """

@@ -1,63 +1,139 @@
 """busbw's time per all-reduce over that of a loop written by hand, in several processes.
 
-Launches of one and the same loop differ by 5 to 35 %, so the two take turns within a process.
+Launches of one and the same loop differ by 5 to 35 %, so the two take turns within a process:
+`python -m bench.fidelity` prints one process's. Both sides have the same estimator, the slope
+between a short chain and a long one, and the same number of iterations.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from bench import loops
+from bench.opened import opened, printed, spread
+from busbw.model import MIB, Case, Plan
+from busbw.worker.backends.base import AbstractBackend
+from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
 PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
 RANKS = (2, 4)
 FRAMEWORKS = ("jax", "tensorflow")
+TURNS = 4
+PAIRS = 5
+LARGE_PAIRS = 3
+LARGE_BYTES = 16 * MIB
 
 
-def measured(processes: int, tell: Callable[[str], None]) -> dict[tuple[str, int], list[Any]]:
-    """What every process found, by framework and ranks."""
+def lines(processes: int) -> Iterator[str]:
+    """A table of ratios for each framework and number of ranks, as Markdown."""
     found: dict[tuple[str, int], list[Any]] = {}
-    for number in range(processes):
+    for _ in range(processes):
         for framework in FRAMEWORKS:
             for ranks in RANKS:
-                tell(f"fidelity: process {number + 1}/{processes}, {framework}, {ranks} ranks")
-                found.setdefault((framework, ranks), []).append(_process(framework, ranks))
-    return found
-
-
-def _process(framework: str, ranks: int) -> Any:
-    command = [sys.executable, "-m", "bench.pairs", f"--framework={framework}", f"--ranks={ranks}"]
-    command += [f"--payloads={','.join(PAYLOADS)}"]
-    command += ["--others"] if framework == "jax" else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def lines(found: dict[tuple[str, int], list[Any]]) -> Iterator[str]:
-    """A table of ratios for each framework and number of ranks, as Markdown."""
-    for (framework, ranks), processes in found.items():
-        others = [name for name in processes[0][PAYLOADS[0]]["theirs_s"]]
-        yield ""
-        yield f"### {framework}, {ranks} ranks, {len(processes)} processes"
-        yield ""
-        beside = "".join(f" | {name}" for name in others[1:])
-        yield f"| payload | busbw, us | busbw / {others[0]} (least to most){beside} |"
-        yield "|---" * (3 + len(others) - 1) + "|"
+                options = (f"--framework={framework}", f"--ranks={ranks}")
+                found.setdefault((framework, ranks), []).append(printed(__name__, *options))
+    for (framework, ranks), every in found.items():
+        first, *others = every[0][PAYLOADS[0]]["theirs_s"]
+        yield from ("", f"### {framework}, {ranks} ranks, {processes} processes", "")
+        beside = "".join(f" | {name}" for name in others)
+        yield f"| payload | busbw, us | busbw / {first} (least to most){beside} |"
+        yield "|---" * (3 + len(others)) + "|"
         for payload in PAYLOADS:
-            yield _row(payload, [process[payload] for process in processes], others)
+            yield _row(payload, [process[payload] for process in every], others)
 
 
-def _row(payload: str, found: list[Any], others: list[str]) -> str:
+def _row(payload: str, found: Sequence[Any], others: Sequence[str]) -> str:
     ratios = [one["ratio"] for one in found]
     own_us = statistics.median(one["own_s"] for one in found) * 1e6
-    ratio = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-    beside = []
-    for name in others[1:]:
-        over = [one["theirs_s"][name] / one["own_s"] for one in found]
-        beside.append(f"{statistics.median(over):.2f} x ({min(over):.2f} to {max(over):.2f})")
-    return f"| {' | '.join([payload, f'{own_us:.4g}', ratio, *beside])} |"
+    cells = [payload, f"{own_us:.4g}", spread(ratios, ".3f")]
+    cells += [
+        spread([one["theirs_s"][name] / one["own_s"] for one in found], ".2f") for name in others
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """One process: busbw's own samples and those of the loops, by turns, as JSON by payload."""
+    parser = argparse.ArgumentParser(prog="bench.fidelity", description=__doc__)
+    parser.add_argument("--framework", required=True, choices=FRAMEWORKS)
+    parser.add_argument("--ranks", type=int, required=True)
+    options = parser.parse_args()
+    backend, cases = opened(options.framework, options.ranks, PAYLOADS)
+    print(json.dumps({text: _pairs(backend, case) for text, case in cases.items()}))
+
+
+def _pairs(backend: AbstractBackend, case: Case) -> dict[str, Any]:
+    """All turns; which side gets its memory first decides up to 8 %, so that takes turns, too."""
+    own: list[float] = []
+    theirs: dict[str, list[float]] = defaultdict(list)
+    for number in range(TURNS):
+        _turn(backend, case, own, theirs, own_first=bool(number % 2))
+    reference = next(iter(theirs.values()))
+    return {
+        "ratio": statistics.median(mine / other for mine, other in zip(own, reference)),
+        "own_s": launch_time_s(own),
+        "theirs_s": {name: launch_time_s(times) for name, times in theirs.items()},
+    }
+
+
+def _turn(
+    backend: AbstractBackend,
+    case: Case,
+    own: list[float],
+    theirs: dict[str, list[float]],
+    *,
+    own_first: bool,
+) -> None:
+    """More samples, of buffers that are laid out once, in the order of the pairs."""
+    with contextlib.ExitStack() as stack:
+        program = stack.enter_context(backend.prepared(case)) if own_first else None
+        made = [one(case.payload_bytes, case.ranks) for one in loops.LOOPS[case.framework]]
+        program = program or stack.enter_context(backend.prepared(case))
+        sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
+        sampler.begin()
+        while not sampler.enough:
+            sampler.turn()
+        iterations = sampler.sampled().iterations
+        reference, *beside = made
+        for one in made:
+            _slope(one, iterations)
+        large = case.payload_bytes >= LARGE_BYTES
+        for number in range(LARGE_PAIRS if large else PAIRS):
+            sides: list[Callable[[], None]] = [
+                lambda: own.append(_own_slope(sampler, iterations)),
+                lambda: theirs[reference.name].append(_slope(reference, iterations)),
+            ]
+            for side in sides if number % 2 else reversed(sides):
+                side()
+            for one in beside:
+                theirs[one.name].append(_slope(one, iterations))
+
+
+def _own_slope(sampler: Sampler, iterations: int) -> float:
+    short_s, long_s = sampler.pair(iterations)
+    return (long_s - short_s) / (iterations - sampler.program.shortest)
+
+
+def _slope(loop: loops.AbstractLoop, iterations: int) -> float:
+    loop.fresh()
+    short_s = _call_s(loop, loop.shortest)
+    if loop.shortest:
+        loop.fresh()
+    return (_call_s(loop, iterations) - short_s) / (iterations - loop.shortest)
+
+
+def _call_s(loop: loops.AbstractLoop, iterations: int) -> float:
+    begun_s = time.perf_counter()
+    loop.run(iterations)
+    return time.perf_counter() - begun_s
+
+
+if __name__ == "__main__":
+    main()

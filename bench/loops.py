@@ -7,7 +7,7 @@ busbw is used, nothing is checked and nothing proved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -36,28 +36,30 @@ class JaxCopyFree(AbstractLoop):
         import jax
 
         self._jax = jax
-        mesh = jax.sharding.Mesh(jax.devices()[:ranks], ("i",))
-        self._each = jax.sharding.NamedSharding(mesh, jax.P("i"))
-        self._shape = (ranks * payload_bytes // 4,)
-        spec = jax.P("i")
-
-        def total(x: Any) -> Any:
-            return jax.lax.pcast(jax.lax.psum(x, "i"), "i", to="varying")
-
-        def two(_: Any, pair: Any) -> Any:
-            other = total(pair[0])
-            return total(other), other
-
-        def loop(pairs: Any, x: Any, y: Any) -> Any:
-            return jax.lax.fori_loop(0, pairs, two, (x, y))
-
+        mesh, each = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
         self._loop = jax.jit(
-            jax.shard_map(loop, mesh=mesh, in_specs=(jax.P(), spec, spec), out_specs=(spec, spec)),
+            jax.shard_map(
+                self._rounds, mesh=mesh, in_specs=(jax.P(), each, each), out_specs=(each, each)
+            ),
             donate_argnums=(1, 2),
         )
+        self._one = jax.jit(jax.shard_map(self._total, mesh=mesh, in_specs=each, out_specs=each))
         self._fill = jax.jit(lambda x: x * 0 + 1e-30, donate_argnums=0)
-        zeros = jax.jit(lambda: jax.numpy.zeros(self._shape), out_shardings=self._each)
+        zeros = jax.jit(
+            lambda: jax.numpy.zeros(ranks * payload_bytes // 4),
+            out_shardings=jax.sharding.NamedSharding(mesh, each),
+        )
         self._pair = (zeros(), zeros())
+
+    def _total(self, x: Any) -> Any:
+        return self._jax.lax.pcast(self._jax.lax.psum(x, "i"), "i", to="varying")
+
+    def _rounds(self, iterations: Any, x: Any, y: Any) -> Any:
+        def two(_: Any, pair: Any) -> Any:
+            other = self._total(pair[0])
+            return self._total(other), other
+
+        return self._jax.lax.fori_loop(0, iterations // 2, two, (x, y))
 
     def fresh(self) -> None:
         """The same value everywhere, over what is there."""
@@ -65,8 +67,8 @@ class JaxCopyFree(AbstractLoop):
         self._jax.block_until_ready(self._pair)
 
     def run(self, iterations: int) -> None:
-        """Pairs, in one call."""
-        self._pair = self._loop(iterations // 2, *self._pair)
+        """All in one call."""
+        self._pair = self._loop(iterations, *self._pair)
         self._jax.block_until_ready(self._pair)
 
 
@@ -75,45 +77,15 @@ class JaxWithCopy(JaxCopyFree):
 
     name = "loop with a copy"
 
-    def __init__(self, payload_bytes: int, ranks: int) -> None:
-        super().__init__(payload_bytes, ranks)
-        jax = self._jax
-
-        def loop(turns: Any, x: Any, y: Any) -> Any:
-            def one(_: Any, x: Any) -> Any:
-                return jax.lax.pcast(jax.lax.psum(x, "i"), "i", to="varying")
-
-            return jax.lax.fori_loop(0, turns, one, x), y
-
-        spec = jax.P("i")
-        mapped = jax.shard_map(
-            loop, mesh=self._each.mesh, in_specs=(jax.P(), spec, spec), out_specs=(spec, spec)
-        )
-        self._loop = jax.jit(mapped, donate_argnums=(1, 2))
-
-    def run(self, iterations: int) -> None:
-        """One after the other, in one call."""
-        self._pair = self._loop(iterations, *self._pair)
-        self._jax.block_until_ready(self._pair)
+    def _rounds(self, iterations: Any, x: Any, y: Any) -> Any:
+        return self._jax.lax.fori_loop(0, iterations, lambda _, x: self._total(x), x), y
 
 
 class JaxAllocating(JaxCopyFree):
     """A jitted psum called again and again: its output is new memory in each call."""
 
     name = "calls that allocate"
-
-    def __init__(self, payload_bytes: int, ranks: int) -> None:
-        super().__init__(payload_bytes, ranks)
-        jax = self._jax
-        self._one = jax.jit(
-            jax.shard_map(
-                lambda x: jax.lax.pcast(jax.lax.psum(x, "i"), "i", to="varying"),
-                mesh=self._each.mesh,
-                in_specs=jax.P("i"),
-                out_specs=jax.P("i"),
-            )
-        )
-        self._result: Any = None
+    _result: Any = None
 
     def run(self, iterations: int) -> None:
         """A call for each."""
@@ -176,8 +148,8 @@ class TensorflowLoop(AbstractLoop):
             value._numpy()
 
 
-REFERENCE: Mapping[str, Callable[[int, int], AbstractLoop]] = {
-    "jax": JaxCopyFree,
-    "tensorflow": TensorflowLoop,
+# By framework, the one that busbw's own is compared with first.
+LOOPS: Mapping[str, Sequence[Callable[[int, int], AbstractLoop]]] = {
+    "jax": (JaxCopyFree, JaxWithCopy, JaxAllocating),
+    "tensorflow": (TensorflowLoop,),
 }
-OTHERS: tuple[Callable[[int, int], AbstractLoop], ...] = (JaxWithCopy, JaxAllocating)

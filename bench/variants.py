@@ -1,17 +1,16 @@
 """The all-reduce between what stands around it in a training step, added piece by piece.
 
 The bare chain and the whole step are busbw's own programs. Between them lie loops with one
-all-reduce in each round: of an operand that has just been written, with the step's reading and
-writing between, with a rank that comes late. Each can be recorded as busbw's programs are; nothing
-is timed here.
+all-reduce in each round: of an operand that has just been written, and with the step's reading and
+writing between. Each can be recorded as busbw's programs are; nothing is timed here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,35 +19,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.model import Case, Extra, FailureKind, Injection
+from busbw.model import Case, FailureKind
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
-from busbw.worker.backends.jax import dense_step, injection, versions
+from busbw.worker.backends.jax import dense_step, versions
 from busbw.worker.backends.jax.backend import mesh_of
-from busbw.worker.backends.jax.collective import CollectiveProgram
 from busbw.workloads import DenseStep, layer_of
-
-BARE, FRESH, TOUCHED, PRODUCT = "bare", "fresh", "touched", "product"
-BUSY, IDLE, STEP = "busy", "idle", "step"
-# How much later one rank comes, in the all-reduce's own time.
-LATE = 2.0
 
 _ALL = PartitionSpec()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Around:
-    """What stands around the all-reduce: on all ranks `touched`, on the first one a delay.
-
-    With a `product` the operand is one, as a step's gradient is, instead of an array copied. XLA's
-    CPU client does products on its pool's threads and goes on there with what waits for them, so
-    that an all-reduce that waits for others may keep a thread from them. `busy` are steps of a
-    loop that computes, `idle_s` seconds in which nothing runs.
-    """
-
-    touched: bool = False
-    product: bool = False
-    busy: int = 0
-    idle_s: float = 0.0
+# What stands around the all-reduce: an operand that has just been written; as much reading and
+# writing as in a step; an operand that is a product, as a step's gradient is. XLA's CPU client does
+# products on its pool's threads and goes on there with what waits for them, so that an all-reduce
+# that waits for others may keep a thread from them.
+PIECES = (FRESH, TOUCHED, PRODUCT) = ("fresh", "touched", "product")
 
 
 class AroundProgram(AbstractProgram):
@@ -57,23 +41,18 @@ class AroundProgram(AbstractProgram):
     step = 1
     most_iterations = 256
 
-    def __init__(self, case: Case, mesh: Mesh, around: Around) -> None:
+    def __init__(self, case: Case, mesh: Mesh, piece: str) -> None:
         self._ranks = case.ranks
         self._copied = NamedSharding(mesh, _ALL)
         (axis,) = mesh.axis_names
         each = PartitionSpec(axis)
-        self._each = NamedSharding(mesh, each)
         step = layer_of(replace(case, workload=DenseStep()))
         # What is summed is the round's number, also as a product with the rows.
-        self._values, self._rows = (
-            jax.device_put(np.full((ranks * first, second), value, np.float32), self._each)
-            for ranks, first, second, value in (
-                (case.ranks, step.inputs, step.outputs, 0.0),
-                (case.ranks, step.rows, step.inputs, 1 / step.rows),
-            )
-        )
+        values = np.zeros((case.ranks * step.inputs, step.outputs), np.float32)
+        rows = np.full((case.ranks * step.rows, step.inputs), 1 / step.rows, np.float32)
+        self._values, self._rows = jax.device_put((values, rows), NamedSharding(mesh, each))
         mapped = versions.shard_map(
-            partial(_rounds, around, axis),
+            partial(_rounds, piece, axis),
             mesh=mesh,
             in_specs=(_ALL, each, each),
             out_specs=(_ALL, each, each),
@@ -81,10 +60,9 @@ class AroundProgram(AbstractProgram):
         turns = jax.ShapeDtypeStruct((), np.int32, sharding=self._copied)
         begun_s = time.perf_counter()
         jitted = jax.jit(mapped, donate_argnums=1)
-        compiled: Any = jitted.lower(turns, self._values, self._rows).compile()
-        self._call = compiled
+        self._call: Any = jitted.lower(turns, self._values, self._rows).compile()
         self.compile_s = time.perf_counter() - begun_s
-        self.proof = dense_step.prove(compiled.as_text(), case)
+        self.proof = dense_step.prove(str(self._call.as_text()), case)
         self._counted: Any = None
         self._last: Any = None
 
@@ -112,18 +90,22 @@ class AroundProgram(AbstractProgram):
         return None
 
 
-def _rounds(around: Around, axis: str, turns: Any, values: Any, rows: Any) -> tuple[Any, ...]:
+def _rounds(piece: str, axis: str, turns: Any, values: Any, rows: Any) -> tuple[Any, ...]:
     """``(rounds counted, values, last sum)``, one rank's part."""
 
     def one(held: tuple[Any, ...]) -> tuple[Any, ...]:
         count, values, _ = held
         number = versions.varying(count + 1, (axis,))
-        if around.touched:
+        if piece != FRESH:
             # As the forward pass reads rows and weights.
             number = number + ((jnp.min(rows) < 0) | (jnp.min(values) < 0)).astype(number.dtype)
-        number = number + _late(around, axis, number)
-        total = jax.lax.psum(_operand(around, values, rows, number.astype(values.dtype)), axis)
-        if around.touched:
+        number = number.astype(values.dtype)
+        # An array of the payload's size, the round's number everywhere.
+        operand = values + number
+        if piece == PRODUCT:
+            operand = rows.T @ jnp.full((rows.shape[0], values.shape[1]), number)
+        total = jax.lax.psum(operand, axis)
+        if piece != FRESH:
             # As the update reads weights and sum, and writes weights; sums are above 0.
             values = jnp.maximum(values, -total)
         return count + 1, values, versions.varying(total[0, :1], (axis,))
@@ -134,63 +116,16 @@ def _rounds(around: Around, axis: str, turns: Any, values: Any, rows: Any) -> tu
     return held
 
 
-def _operand(around: Around, values: Any, rows: Any, number: Any) -> Any:
-    """An array of the payload's size, `number` everywhere, just written."""
-    if not around.product:
-        return values + number
-    return rows.T @ jnp.full((rows.shape[0], values.shape[1]), number)
-
-
-def _late(around: Around, axis: str, number: Any) -> Any:
-    """0, on the first rank after its delay."""
-    if not around.busy and not around.idle_s:
-        return 0
-
-    def delayed(number: Any) -> Any:
-        if around.busy:
-            return injection.busy(number, around.busy)
-        shape = jax.ShapeDtypeStruct(number.shape, number.dtype)
-        slept = jax.pure_callback(partial(_slept, around.idle_s), shape, number)
-        return versions.varying(slept, (axis,))
-
-    return jax.lax.cond(jax.lax.axis_index(axis) == 0, delayed, jnp.zeros_like, number)
-
-
-def _slept(seconds: float, number: Any) -> Any:
-    time.sleep(seconds)
-    return np.zeros_like(number)
-
-
-Variants = Mapping[str, tuple[Case, AbstractProgram]]
-
-
 @contextlib.contextmanager
 def variants(
-    backend: AbstractBackend, case: Case, time_s: Callable[[AbstractProgram], float]
-) -> Iterator[Variants]:
-    """Every variant of `case` by its name, compiled and proved, with the case that it stands for.
-
-    `time_s` says how long the all-reduce of a program takes: of the bare one, before a rank is
-    made late by that.
-    """
+    backend: AbstractBackend, case: Case
+) -> Iterator[Mapping[str, tuple[Case, AbstractProgram]]]:
+    """Every variant by its name, compiled and proved, with the case that it stands for."""
     mesh = mesh_of(case, jax.devices("cpu"))
     whole = replace(case, workload=DenseStep())
     with contextlib.ExitStack() as stack:
-        bare = stack.enter_context(backend.prepared(case))
-        late_s = LATE * time_s(bare)
-        delay = Injection(extra=Extra.DELAY, seconds=late_s)
-        delayed = CollectiveProgram(case, mesh, virtual=True, delayed=True)
-        injection.calibrate(delayed, delay, case.payload_bytes)
-        delayed.release()
-        arounds = {
-            FRESH: Around(),
-            TOUCHED: Around(touched=True),
-            PRODUCT: Around(touched=True, product=True),
-            BUSY: Around(busy=delayed.delay_steps or 0),
-            IDLE: Around(idle_s=late_s),
+        yield {
+            "bare": (case, stack.enter_context(backend.prepared(case))),
+            **{name: (case, AroundProgram(case, mesh, name)) for name in PIECES},
+            "step": (whole, stack.enter_context(backend.prepared(whole))),
         }
-        programs: dict[str, tuple[Case, AbstractProgram]] = {BARE: (case, bare)}
-        for name, around in arounds.items():
-            programs[name] = (case, AroundProgram(case, mesh, around))
-        programs[STEP] = (whole, stack.enter_context(backend.prepared(whole)))
-        yield programs

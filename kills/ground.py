@@ -1,101 +1,82 @@
-"""The folder that sessions run in, apart from all others on the machine; how one is begun."""
+"""The folder that sessions run in, apart from all others on the machine.
+
+How a session is begun there, which of its processes run, what it wrote, and what is left of it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from busbw import locks
-
-from .hasty import ASKED
-from .place import Here, Place
+from busbw import baselines, driver, history, locks
+from busbw.baselines import timed
 
 ROOT = Path(__file__).parents[1]
 LAUNCHES = 2
 PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
-CASES = LAUNCHES * len(PAYLOADS)
-CASE_TIMEOUT_S = 10.0
 # Is in the file that each session adds to.
 _STORED = "128K"
 
 
-@dataclass(frozen=True)
 class Ground:
     """A folder with the tests to run, their baselines and history, and one for temporary files."""
 
-    path: Path
-    framework: str = "jax"
-    options: tuple[str, ...] = ()
-    processes: int = 1
-    place: Place = field(default_factory=Here)
-
-    @property
-    def temporary(self) -> Path:
-        """What is TMPDIR to a session."""
-        return self.path / "temporary"
-
-    @property
-    def baselines(self) -> Path:
-        """Where a session finds and stores baselines."""
-        return self.path / "baselines"
-
-    @property
-    def stored(self) -> Path:
-        """Baselines as they are before each session."""
-        return self.path / "stored"
-
-    @property
-    def history(self) -> Path:
-        """What a session appends to."""
-        return self.path / "history"
-
-    @property
-    def appended(self) -> Path:
-        """The history as it is before each session."""
-        return self.path / "appended"
+    def __init__(self, path: Path, framework: str = "jax", options: Sequence[str] = ()) -> None:
+        self.path, self.framework, self._options = path, framework, options
+        self.temporary, self._before = path / "temporary", path / "before"
+        self.baselines, self.history = path / "baselines", path / "history"
+        self._results, self._log = path / "results.json", path / "output.txt"
 
     def prepare(self) -> None:
         """Lay it out, with a baseline of another payload. Raises SystemExit."""
         self.temporary.mkdir()
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "perf", self.path / "perf", ignore=ignored)
+        shutil.copytree(ROOT / "perf", self.path / "perf")
         shutil.copy(ROOT / "conftest.py", self.path)
         with self.begin(f"--payloads={_STORED}") as first:
             if first.wait() != 0:
                 raise SystemExit(f"the first session failed:\n{self.output}")
-        self.baselines.rename(self.stored)
-        self.history.rename(self.appended)
+        for folder in (self.baselines, self.history):
+            shutil.copytree(folder, self._before / folder.name)
 
     def reset(self) -> None:
         """Baselines and history as they were, and nothing of the session before."""
-        for before, folder in ((self.stored, self.baselines), (self.appended, self.history)):
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(before, folder)
+        for folder in (self.baselines, self.history):
+            shutil.rmtree(folder)
+            shutil.copytree(self._before / folder.name, folder)
         self._results.unlink(missing_ok=True)
-        self._asked.unlink(missing_ok=True)
 
     def begin(self, *options: str) -> subprocess.Popen[bytes]:
         """A session that measures and stores; `options` come last."""
         command = [sys.executable, "-P", str(ROOT / "kills" / "hasty.py"), "perf"]
         command += [f"--frameworks={self.framework}", f"--payloads={','.join(PAYLOADS)}"]
-        command += [f"--launches={LAUNCHES}", f"--case-timeout={CASE_TIMEOUT_S:g}"]
         # Calls are timed, not slopes: how busy the machine is, is no matter here.
-        command += ["--clock=dispatch", "--update-baselines=new", f"--history={self.history}"]
-        command += [f"--results={self._results}"]
-        command += ["-p", "no:cacheprovider", "--color=no", *self.place.options]
-        command += [*self.options, *options]
+        command += [f"--launches={LAUNCHES}", "--case-timeout=10", "--clock=dispatch"]
+        command += ["--update-baselines=new", f"--history={self.history}"]
+        command += [f"--results={self._results}", "-p", "no:cacheprovider", "--color=no"]
+        own = {
+            "TMPDIR": str(self.temporary),
+            locks.MACHINE: str(self.path),
+            "PYTHONUNBUFFERED": "1",
+            "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
+        }
+        # Nothing of a session that this one is part of.
+        around = {n: text for n, text in os.environ.items() if not n.startswith(("CI", "PYTEST_"))}
         with self._log.open("wb") as log:
-            return self.place.start(
-                command,
+            return subprocess.Popen(
+                [*command, *self._options, *options],
                 cwd=self.path,
-                env=self.environment,
+                env=around | own,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -103,97 +84,104 @@ class Ground:
             )
 
     @property
-    def environment(self) -> dict[str, str]:
-        """A session's: a machine of its own, and nothing of a session that this one is part of."""
-        own = {
-            "TMPDIR": str(self.temporary),
-            locks.MACHINE: str(self.path),
-            "PYTHONUNBUFFERED": "1",
-            ASKED: str(self._asked),
-            "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
-        }
-        not_ours = ("CI", "PYTEST_")
-        return {n: text for n, text in os.environ.items() if not n.startswith(not_ours)} | own
-
-    @property
     def output(self) -> str:
         """What the last session printed."""
         return self._log.read_text(errors="replace")
 
     @property
-    def results(self) -> dict[str, Any] | None:
+    def results(self) -> Any:
         """What the last session wrote, None if it wrote nothing."""
-        if not self._results.exists():
-            return None
-        found: dict[str, Any] = json.loads(self._results.read_text())
+        return json.loads(self._results.read_text()) if self._results.exists() else None
+
+    def process(self, *words: str) -> int | None:
+        """The process of the session that was started with these words: a worker or an agent."""
+        for process, (command, environment) in _processes().items():
+            # Workers name their folder in that of the session, agents have it as TMPDIR.
+            is_ours = f"{self.temporary}/" in command + environment
+            if is_ours and set(words) <= set(command.split("\0")):
+                return process
+        return None
+
+    def processes(self) -> list[int]:
+        """Who still runs, some seconds later, of those that a session started; they are killed."""
+        end_s = time.monotonic() + 5.0
+        while (found := self._ours()) and time.monotonic() < end_s:
+            time.sleep(0.05)
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         return found
 
-    def workers(self) -> dict[str, int]:
-        """The running workers of a session: process ids by launch, such as ``1.jax``."""
-        found = {}
-        for process, words in commands().items():
-            if any(word.startswith(f"{self.temporary}/") for word in words):
-                launch = next((w for w in words if w.startswith("--launch=")), "")
-                found[launch.removeprefix("--launch=")] = process
-        return found
+    def _ours(self) -> list[int]:
+        """By command line or environment, which all that a worker starts gets from it."""
+        own = str(self.path)
+        return [one for one, texts in _processes().items() if own in "".join(texts)]
 
-    def launch(self, number: int, member: int) -> str:
-        """What the worker of a launch is called, of a group that of one of its processes."""
-        return self._named(f"{number}.{self.framework}", member)
+    def folders(self) -> list[str]:
+        """What is in the folder for temporary files."""
+        return sorted(path.name for path in self.temporary.iterdir())
 
-    def probe(self, member: int) -> str:
-        """The same of the worker that looks for devices."""
-        return self._named("probe", member)
+    def folders_after_the_next(self) -> list[str]:
+        """The same once another session has begun and ended."""
+        with mock.patch.object(tempfile, "tempdir", str(self.temporary)):
+            driver.Bundle().remove()
+        return self.folders()
 
-    def _named(self, launch: str, member: int) -> str:
-        return launch if self.processes == 1 else f"{launch}.worker{member}"
-
-    def agent(self, rank: int) -> int | None:
-        """The process id of the session's agent of that rank; None where there is none."""
-        agents = (
-            process
-            for process, words in commands().items()
-            if "agent" in words and f"--rank={rank}" in words
-        )
-        # They have a folder in that of their session.
-        own = f"TMPDIR={self.temporary}/"
-        return next((one for one in agents if _begins(environment(one), own)), None)
-
-    def measures(self, launch: str) -> bool:
-        """Whether the worker of `launch` was asked to measure a case."""
-        return self._asked.exists() and launch in self._asked.read_text().splitlines()
-
-    @property
-    def _asked(self) -> Path:
-        return self.path / "asked.txt"
-
-    @property
-    def _results(self) -> Path:
-        return self.path / "results.json"
-
-    @property
-    def _log(self) -> Path:
-        return self.path / "output.txt"
-
-
-def _begins(variables: Iterable[str], own: str) -> bool:
-    return any(one.startswith(own) for one in variables)
-
-
-def environment(process: int) -> list[str]:
-    """The variables of a process; none if it is gone."""
-    try:
-        return Path(f"/proc/{process}/environ").read_text(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def commands() -> dict[int, Sequence[str]]:
-    """The command lines of all processes; a zombie has none."""
-    found: dict[int, Sequence[str]] = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    def held(self) -> list[str]:
+        """The machine's lock, if somebody still holds it."""
         try:
-            found[int(path.parent.name)] = path.read_text(errors="replace").split("\0")
-        except OSError:
-            continue
+            with mock.patch.dict(os.environ, {locks.MACHINE: str(self.path)}), locks.machine(0):
+                return []
+        except locks.Busy as error:
+            return [f"the machine's lock ({error})"]
+
+    def damage(self, *, stored: int, ended: bool) -> list[str]:
+        """What is wrong with baselines and history: a line lost, a part of a session, a new file.
+
+        A session stores `stored` baselines; one that was `ended` perhaps none of them.
+        """
+        here, before = _files(self.baselines), _files(self._before / self.baselines.name)
+        wrong = [f"{name} is new or gone" for name in sorted(set(here) ^ set(before))]
+        for name in sorted(set(here) & set(before)):
+            is_unchanged = here[name].read_bytes() == before[name].read_bytes()
+            if is_unchanged and (ended or not name.endswith(".json")):
+                continue
+            try:
+                old, now = timed.read(before[name]).entries, timed.read(here[name]).entries
+            except baselines.BaselineError as error:
+                wrong.append(str(error))
+                continue
+            if len(now) != len(old) + stored or not all(entry in now for entry in old):
+                wrong.append(f"{name} has {len(now)} entries, had {len(old)}, {stored} are new")
+        return wrong + self._history_damage(ended=ended)
+
+    def _history_damage(self, *, ended: bool) -> list[str]:
+        try:
+            # One file, unless the year has ended since.
+            (lines,) = (found.lines for found in history.read_all(self.history).values())
+        except history.HistoryError as error:
+            return [str(error)]
+        old = _bytes(self._before / self.history.name)
+        wrong = [] if _bytes(self.history).startswith(old) else ["the history has lost lines"]
+        own = len(lines) - old.count(b"\n")
+        if own != len(PAYLOADS) and not (ended and own == 0):
+            wrong.append(f"the history has {own} lines of the session, expected {len(PAYLOADS)}")
+        return wrong
+
+
+def _processes() -> dict[int, tuple[str, str]]:
+    """Command line and environment of all processes."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            texts = [(path / name).read_text(errors="replace") for name in ("cmdline", "environ")]
+            found[int(path.name)] = (texts[0], texts[1])
     return found
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in _files(folder).values())

@@ -315,7 +315,7 @@ FORBIDDEN = [
     ("busbw/wire.py", "import tomllib"),
     ("busbw/judge/case.py", "from evidence import corpus"),
     ("busbw/plugin/items.py", "import evidence.rules"),
-    ("busbw/commands/trace.py", "from bench import pairs"),
+    ("busbw/commands/trace.py", "from bench import fidelity"),
     ("busbw/driver/local.py", "from kills import hits"),
 ]
 IN_A_FUNCTION = "def f() -> None:\n    {}\n"
