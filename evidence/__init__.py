@@ -1,6 +1,4 @@
-"""Evidence for the rule: recorded launches, and how often each rule errs on them.
+"""How often the rules of the verdict err: on recorded sessions, on kept ones, on simulated ones.
 
-`python -m evidence record|replay|page|pairs`. Standard library and busbw only: no framework, no
-statistics package. Nothing here judges a measurement that somebody waits for, and busbw itself
-imports none of it.
+Standard library and busbw only. busbw itself imports none of it.
 """

@@ -20,12 +20,10 @@ from busbw import history, judge
 from busbw.judge import rule
 from busbw.model import Case, Device
 
-from .intervals import clopper_pearson
 from .night import LAUNCHES, Night, Times, night, past
-from .words import percent, row
+from .shares import clopper_pearson, percent, row
 
 FOLDER = Path(__file__).parent / "history"
-FRESH = 3
 _SOON = timedelta(minutes=4)
 # As many sizes are drawn for sessions of few, as often for each pair.
 _FEW, _DRAWS = 3, 20
@@ -33,17 +31,17 @@ _FEW, _DRAWS = 3, 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """One session: when it began, on what, its launches by case, and later ones if there are."""
+    """One session: when it began, on what, its launches by case, and those a while later."""
 
     began: datetime
     device: Device
     times_s: Times
-    later_s: Times | None = None
+    later_s: Times
 
     def only(self, cases: Sequence[Case]) -> Kept:
         """With these cases alone."""
-        later_s = {c: self.later_s[c] for c in cases} if self.later_s else None
-        return replace(self, times_s={c: self.times_s[c] for c in cases}, later_s=later_s)
+        times_s, later_s = ({c: of[c] for c in cases} for of in (self.times_s, self.later_s))
+        return replace(self, times_s=times_s, later_s=later_s)
 
 
 def read(folder: Path = FOLDER) -> list[Kept]:
@@ -54,35 +52,28 @@ def read(folder: Path = FOLDER) -> list[Kept]:
             found.setdefault(line.session, []).append(line)
     sessions: list[Kept] = []
     for lines in sorted(found.values(), key=lambda those: those[0].began):
-        one = Kept(
-            began=lines[0].began,
-            device=lines[0].device,
-            times_s={line.case.case: tuple(us / 1e6 for us in line.times_us) for line in lines},
-        )
-        fewest = min(map(len, one.times_s.values()))
-        if fewest > LAUNCHES + FRESH:
-            one = replace(one, later_s={case: of[-FRESH:] for case, of in one.times_s.items()})
-        if fewest >= LAUNCHES + FRESH:
+        began = lines[0].began
+        times_s = {line.case.case: tuple(us / 1e6 for us in line.times_us) for line in lines}
+        fewest = min(map(len, times_s.values()))
+        if fewest >= 2 * LAUNCHES:
+            more = fewest > 2 * LAUNCHES
+            later_s = {case: of[-LAUNCHES:] for case, of in times_s.items()} if more else {}
+            one = Kept(began=began, device=lines[0].device, times_s=times_s, later_s=later_s)
             sessions.append(one)
-        elif sessions and one.began - sessions[-1].began < _SOON:
-            sessions[-1] = replace(sessions[-1], later_s=one.times_s)
-    return sessions
+        elif sessions and began - sessions[-1].began < _SOON:
+            sessions[-1] = replace(sessions[-1], later_s=times_s)
+    return [one for one in sessions if one.later_s]
 
 
 def judged(
-    accepted: Kept,
-    tonight: Kept,
-    slower: Mapping[Case, float] | None = None,
-    *,
-    later: bool = False,
+    accepted: Kept, tonight: Kept, slower: Mapping[Case, float], *, later: bool = False
 ) -> Night:
     """`tonight` against one accepted session; `slower` are factors of cases' times.
 
     With `later` the fresh launches are the later ones.
     """
-    factors = slower or {}
     times_s = {
-        case: tuple(factors.get(case, 1.0) * one for one in _taken(tonight, case, later))
+        case: tuple(slower.get(case, 1.0) * one for one in _taken(tonight, case, later))
         for case in tonight.times_s
         if case in accepted.times_s
     }
@@ -92,9 +83,8 @@ def judged(
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
-    if not later or tonight.later_s is None:
-        return tonight.times_s[case]
-    return (*tonight.times_s[case][:LAUNCHES], *tonight.later_s[case])
+    times_s = tonight.times_s[case]
+    return (*times_s[:LAUNCHES], *tonight.later_s[case]) if later else times_s
 
 
 def rows(sessions: Sequence[Kept]) -> Iterator[str]:
@@ -102,17 +92,17 @@ def rows(sessions: Sequence[Kept]) -> Iterator[str]:
     yield row("sizes", "fresh launches", "question", "answers", "share (95 %)")
     yield row(*["---"] * 5)
     whole = list(itertools.combinations(sessions, 2))
-    looks = [False, *([True] if all(one.later_s for one in sessions) else [])]
-    for few in (False, True):
-        pairs = list(_few(whole)) if few else whole
-        for later in looks:
+    for few, pairs in ((False, whole), (True, list(_few(whole)))):
+        for later in (False, True):
             for text, found, among in _answers(pairs, later=later, few=few):
-                interval = clopper_pearson(found, among)
-                share = f"{percent(interval.lower)} to {percent(interval.upper)}"
-                sizes = str(len(pairs[0][0].times_s))
-                when = "later" if later else "at once"
-                counts = f"{found} of {among}", f"{percent(found / among)} ({share})"
-                yield row(sizes, when, text, *counts)
+                lower, upper = map(percent, clopper_pearson(found, among))
+                yield row(
+                    str(len(pairs[0][0].times_s)),
+                    "later" if later else "at once",
+                    text,
+                    f"{found} of {among}",
+                    f"{percent(found / among)} ({lower} to {upper})",
+                )
 
 
 def _few(pairs: Sequence[tuple[Kept, Kept]]) -> Iterator[tuple[Kept, Kept]]:
@@ -127,19 +117,16 @@ def _few(pairs: Sequence[tuple[Kept, Kept]]) -> Iterator[tuple[Kept, Kept]]:
 def _answers(
     pairs: Sequence[tuple[Kept, Kept]], *, later: bool, few: bool
 ) -> Iterator[tuple[str, int, int]]:
-    red = sum(judged(*pair, later=later).is_red for pair in pairs)
+    red = sum(judged(*pair, {}, later=later).is_red for pair in pairs)
     yield "unchanged: red for any reason", red, len(pairs)
     for factor in (1.5, 2.0, 3.0):
-        hits = among = 0
-        for accepted, tonight in pairs:
-            for case in list(tonight.times_s)[: 1 if few else None]:
-                found = judged(accepted, tonight, {case: factor}, later=later)
-                hits += case in found.regressed
-                among += 1
-        yield f"one case at {factor:g} times its time: flagged", hits, among
+        seen = [
+            case in judged(*pair, {case: factor}, later=later).regressed
+            for pair in pairs
+            for case in list(pair[1].times_s)[: 1 if few else None]
+        ]
+        yield f"one case at {factor:g} times its time: flagged", sum(seen), len(seen)
     if not few:
-        hits = 0
-        for accepted, tonight in pairs:
-            slow = dict.fromkeys(list(tonight.times_s)[::2], 3.0)
-            hits += judged(accepted, tonight, slow, later=later).is_red
-        yield "every other size at 3 times its time: red", hits, len(pairs)
+        slow = [dict.fromkeys(list(tonight.times_s)[::2], 3.0) for _, tonight in pairs]
+        red = sum(judged(*pair, of, later=later).is_red for pair, of in zip(pairs, slow))
+        yield "every other size at 3 times its time: red", red, len(pairs)

@@ -7,7 +7,7 @@ what is measured again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.judge import Policy, rule
@@ -24,8 +24,8 @@ class Night:
     """What was said of one session: 1, -1 or 0 of each case, and what all have in common.
 
     `noisy` cases were seen again within their limits, and those of `blind` ones are too wide;
-    `drifts` says that a level rose. `undecided`: a
-    suspicion found no launches left. `past` is it as later sessions see it.
+    `drifts` says that a level rose. `undecided`: a suspicion found no launches left. `past` is it
+    as later sessions see it.
     """
 
     called: Mapping[Case, int]
@@ -38,14 +38,9 @@ class Night:
     past: rule.Night
 
     @property
-    def regressed(self) -> list[Case]:
+    def regressed(self) -> set[Case]:
         """The cases that are slower."""
-        return [case for case, one in self.called.items() if one > 0]
-
-    @property
-    def improved(self) -> list[Case]:
-        """The cases that are faster."""
-        return [case for case, one in self.called.items() if one < 0]
+        return {case for case, one in self.called.items() if one > 0}
 
     @property
     def is_red(self) -> bool:
@@ -63,15 +58,15 @@ def past(times_s: Times) -> rule.Night:
     return rule.Night(launches={case: rule.Launches.of(one) for case, one in times_s.items()})
 
 
-def night(known: rule.Past, times_s: Times, policy: Policy, launches: int = LAUNCHES) -> Night:
-    """The verdicts on the first `launches` of `times_s`; the others are there to confirm."""
-    count, undecided = dict.fromkeys(times_s, launches), False
+def night(known: rule.Past, times_s: Times, policy: Policy) -> Night:
+    """The verdicts on the first three launches of each case; the others are there to confirm."""
+    count = dict.fromkeys(times_s, LAUNCHES)
     while True:
         taken = {case: times_s[case][: count[case]] for case in times_s}
         today = past(taken).launches
         tonight = rule.limits(known, today, policy.rule)
         calls = {
-            case: rule.call(taken[case], one, launches, tonight.launch, policy.rule, one.slower)
+            case: rule.call(taken[case], one, LAUNCHES, tonight.launch, policy.rule, one.slower)
             for case, one in tonight.limits.items()
         }
         wanted = {case: one.wanted for case, one in calls.items() if one.wanted is not None}
@@ -82,6 +77,7 @@ def night(known: rule.Past, times_s: Times, policy: Policy, launches: int = LAUN
         count.update({case: max(count[case], *wanted.values()) for case in near - wanted.keys()})
         count.update(wanted)
     called = {case: one.called or 0 for case, one in calls.items()}
+    too_wide = math.log1p(policy.rule.blind)
     return Night(
         called=called,
         slower=any(one.is_slower for one in tonight.shared.values()),
@@ -89,15 +85,13 @@ def night(known: rule.Past, times_s: Times, policy: Policy, launches: int = LAUN
         or any(one.rise for one in tonight.limits.values()),
         noisier=tonight.noisier > 1,
         noisy=sum(one.is_noisy for one in calls.values()),
-        blind=sum(
-            one.called == 0 and one.limit > math.log1p(policy.rule.blind) for one in calls.values()
-        ),
+        blind=sum(one.called == 0 and one.limit > too_wide for one in calls.values()),
         undecided=undecided,
         past=rule.Night(launches=today, called={c: one for c, one in called.items() if one}),
     )
 
 
-def _nearest(case: Case, cases: Iterable[Case]) -> list[Case]:
+def _nearest(case: Case, cases: Times) -> list[Case]:
     """The two sizes next to it, which are measured again beside a suspect."""
     alike = [one for one in cases if one.key.family == case.key.family]
     return rule.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))

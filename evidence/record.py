@@ -10,36 +10,53 @@ import datetime
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from busbw import driver, grid, metrics
 from busbw import model as words
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Run, Spec
+from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Probe, Run, Spec
 from busbw.workloads import Collective
 
 from . import corpus
-from .corpus import First, Injection, Kind, RecordedLaunch, RecordedSession, Side
+from .corpus import Injection, RecordedLaunch, RecordedSession, Side
 
-FRAMEWORK = "jax"
+FRAMEWORK, RANKS = "jax", 4
+# In a launch at most, and the time for them, of both sides.
+_SAMPLES, _BUDGET_S = 40, 1.5
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Record what is asked and append it to the file."""
-    options = _parser().parse_args(arguments)
-    for number in range(options.sessions):
-        if number:
-            time.sleep(options.pause_s)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What a recording takes."""
+    parser.add_argument("--file", type=Path, default=corpus.FOLDER / f"cpu{corpus.SUFFIX}")
+    parser.add_argument("--sessions", type=int, default=1, help="how many of each share")
+    parser.add_argument(
+        "--shares",
+        type=lambda text: [float(word) for word in text.split(",")],
+        default=[0.0],
+        help="comma list: how much more time the candidate is to take; 0: unchanged code",
+    )
+    parser.add_argument(
+        "--at", type=metrics.parse_payload, metavar="SIZE", help="the one payload made slow"
+    )
+    parser.add_argument("--payloads", default="4K,16K,64K,256K,1M,4M,16M")
+    parser.add_argument("--launches", type=int, default=12, help="pairs in a session")
+
+
+def sessions(options: argparse.Namespace) -> Iterator[str]:
+    """Record what is asked and append it to the file: a line for each session."""
+    for _ in range(options.sessions):
         for share in options.shares:
-            session = record(options, share)
+            injection = None
+            if share:
+                injection = Injection(kind="delay", share=share, payload_bytes=options.at)
+            session = _session(options, injection)
             corpus.append(session, options.file)
-            print(f"{session.id}: {share:g}, {session.wall_s:.0f} s, load {session.load:.2f}")
+            yield f"{session.id}: {share:g}, {session.wall_s:.0f} s, load {session.load:.2f}"
 
 
-def record(options: argparse.Namespace, share: float) -> RecordedSession:
-    """One session; the candidate is asked to take `share` more time."""
-    injection = _injection(options, share)
+def _session(options: argparse.Namespace, injection: Injection | None) -> RecordedSession:
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     load, begun_s = os.getloadavg()[0], time.monotonic()
     bundle = driver.Bundle()
@@ -52,34 +69,28 @@ def record(options: argparse.Namespace, share: float) -> RecordedSession:
     pairs = zip(*(pairing.measurements(side) for side in driver.Side))
     found = next(iter(pairing.cases.values()))
     return RecordedSession(
-        id=now if not share else f"{now}+{share:g}",
+        id=f"{now}+{injection.share:g}" if injection else now,
         recorded=now,
-        kind=Kind.INJECTED if injection else Kind.AA,
+        kind="injected" if injection else "aa",
         injection=injection,
         framework=FRAMEWORK,
         ranks=found.ranks,
         load=load,
-        versions=probe.versions,
+        versions=dict(probe.versions),
         wall_s=round(time.monotonic() - begun_s, 1),
         launches=tuple(one for pair in pairs for one in _launches(*pair)),
         machine=f"{found.device_kind}, {found.cores} cores",
     )
 
 
-def _injection(options: argparse.Namespace, share: float) -> Injection | None:
-    if not share:
-        return None
-    return Injection(kind=Extra.DELAY.value, share=share, payload_bytes=options.at)
-
-
 def _pairs(
     options: argparse.Namespace, asked: Injection | None, executor: driver.Executor
-) -> tuple[driver.AbstractSchedule, words.Probe]:
+) -> tuple[driver.AbstractSchedule, Probe]:
     starter = driver.Starter(
         python=sys.executable,
         framework=FRAMEWORK,
         device="cpu",
-        ranks=options.ranks,
+        ranks=RANKS,
         defaults=FRAMEWORKS[FRAMEWORK].environment,
     )
     probe = driver.probe(starter, executor)
@@ -87,15 +98,11 @@ def _pairs(
     if asked is not None:
         payloads = (asked.payload_bytes,) if asked.payload_bytes else ()
         injection = words.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
+    seed = int.from_bytes(os.urandom(4), "big")
     found = driver.SCHEDULES["pairs"](
         executor=executor,
         cases=_cases(options, probe),
-        plan=Plan(
-            launches=options.launches,
-            samples=options.samples,
-            budget_s=options.budget_s,
-            seed=int.from_bytes(os.urandom(4), "big"),
-        ),
+        plan=Plan(launches=options.launches, samples=_SAMPLES, budget_s=_BUDGET_S, seed=seed),
         stacks={
             side: driver.Stack(
                 starters={FRAMEWORK: starter},
@@ -108,63 +115,31 @@ def _pairs(
     return found, probe
 
 
-def _cases(options: argparse.Namespace, probe: words.Probe) -> dict[Case, EnvironmentKey]:
-    target = grid.choose_target(
-        device=Device.CPU, ranks=options.ranks, probes=[probe], named=[FRAMEWORK]
-    )
-    sizes = metrics.parse_payloads(options.payloads)
+def _cases(options: argparse.Namespace, probe: Probe) -> dict[Case, EnvironmentKey]:
+    target = grid.choose_target(device=Device.CPU, ranks=RANKS, probes=[probe], named=[FRAMEWORK])
     specs = [
-        Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=options.ranks)
-        for size in sizes
+        Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=RANKS)
+        for size in metrics.parse_payloads(options.payloads)
     ]
     return {grid.resolve(spec, target): target.key(spec) for spec in specs}
 
 
-def _launches(reference: Measurement, candidate: Measurement) -> list[RecordedLaunch]:
+def _launches(reference: Measurement, candidate: Measurement) -> Iterator[RecordedLaunch]:
     """Raises CorpusError where a launch failed: such a session is no evidence."""
-    failures = (*reference.failures, *candidate.failures)
-    if failures:
-        raise corpus.CorpusError(f"{reference.case.name}: {failures[0].message}")
-    return [
-        _launch(number, reference.case, *runs)
-        for number, runs in enumerate(zip(reference.runs, candidate.runs), 1)
-    ]
+    for failure in (*reference.failures, *candidate.failures):
+        raise corpus.CorpusError(f"{reference.case.name}: {failure.message}")
+    for number, (before, now) in enumerate(zip(reference.runs, candidate.runs), 1):
+        # Both have as many samples, but for the turn in which the first had enough.
+        count = min(len(before.samples_s), len(now.samples_s))
+        yield RecordedLaunch(
+            number=number,
+            payload_bytes=reference.case.payload_bytes,
+            first="reference" if number % 4 < 2 else "candidate",
+            reference=_side(before, count),
+            candidate=_side(now, count),
+        )
 
 
-def _launch(number: int, case: Case, reference: Run, candidate: Run) -> RecordedLaunch:
-    # Both have as many samples, but for the turn in which the first had enough.
-    count = min(len(reference.samples_s), len(candidate.samples_s))
-    sides = [Side(samples_s=run.samples_s[:count]) for run in (reference, candidate)]
-    first = First.REFERENCE if number % 4 < 2 else First.CANDIDATE
-    return RecordedLaunch(
-        number=number,
-        payload_bytes=case.payload_bytes,
-        first=first,
-        reference=sides[0],
-        candidate=sides[1],
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="evidence record", description=__doc__)
-    parser.add_argument("--file", type=Path, default=corpus.FOLDER / "cpu.jsonl.gz")
-    parser.add_argument("--sessions", type=int, default=1, help="how many of each share")
-    parser.add_argument("--pause-s", type=float, default=60.0, help="between two of them")
-    parser.add_argument(
-        "--shares",
-        type=lambda text: [float(word) for word in text.split(",")],
-        default=[0.0],
-        help="comma list: how much more time the candidate is to take; 0: unchanged code",
-    )
-    parser.add_argument(
-        "--at",
-        type=metrics.parse_payload,
-        metavar="SIZE",
-        help="the one payload made slow",
-    )
-    parser.add_argument("--payloads", default="4K,16K,64K,256K,1M,4M,16M")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--launches", type=int, default=12, help="pairs in a session")
-    parser.add_argument("--samples", type=int, default=40, help="in a launch, at most")
-    parser.add_argument("--budget-s", type=float, default=1.5, help="time for them, of both sides")
-    return parser
+def _side(run: Run, count: int) -> Side:
+    """Its first `count` samples, with four significant digits."""
+    return Side(samples_s=tuple(float(f"{time_s:.4g}") for time_s in run.samples_s[:count]))

@@ -1,131 +1,213 @@
-"""What rules answer to the draws: counts by session, and the shares and intervals of them.
+"""Recorded sessions drawn anew and put before every rule, and how often each rule alarmed.
 
-One group of sessions is unchanged on both sides, then there is one for each injection. Rules are
-handed in; nothing is written here.
+First a session is drawn, then its launch pairs, with replacement; a pair stays a pair and brings
+all its payloads, so what both sides and all payloads felt together stays together. Draws are the
+same for every rule, and the same each time. A rule sees no session's id, date or injection: it
+cannot know what it ought to find.
 """
 
 from __future__ import annotations
 
+import enum
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from .corpus import Injection, RecordedSession, by_injection
-from .draw import Outcome, Rule
-from .intervals import Interval, bootstrapped, clopper_pearson
-from .resample import ReplayError, Scheme, Urn
+from .corpus import Injection, RecordedLaunch, RecordedSession, Side, by_injection
+from .shares import Interval, bootstrapped, clopper_pearson
+
+# Pairs of a draw, for rules that ask for more launches, and launches of a session in a baseline.
+LAUNCHES, BASELINE_LAUNCHES = 52, 5
+
+# By payload in bytes, least first. Position i is the same pair of processes at every payload.
+Pairs: TypeAlias = Mapping[int, tuple[RecordedLaunch, ...]]
+
+
+class ReplayError(ValueError):
+    """A corpus from which nothing can be drawn as asked."""
+
+
+class Outcome(str, enum.Enum):
+    """What a rule says of a whole session: alarm if any of its cases is slower."""
+
+    ALARM = "alarm"
+    CLEAR = "clear"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionCount:
-    """What became of one session's replays, and of the session as it was recorded."""
+class Draw:
+    """One session to be judged: its launch pairs in the order in which they would be measured.
 
-    session: str
-    replays: int
-    alarms: int
-    undecided: int
-    recorded: Outcome
+    A rule that compares with `baseline`, launches of other sessions, looks at the candidate alone.
+    """
+
+    pairs: Pairs
+    baseline: tuple[Mapping[int, tuple[Side, ...]], ...]
+
+
+Rule: TypeAlias = Callable[[Draw], Outcome]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupReplay:
-    """One rule's answers to one group of sessions; `injection` is None for the unchanged ones."""
+class Scheme:
+    """How to draw: `replays` of the unchanged sessions, and as many of each injection's.
 
-    injection: Injection | None
-    counts: tuple[SessionCount, ...]
+    A baseline has launches of `baseline_sessions` unchanged sessions other than the judged one.
+    """
 
-    @property
-    def alarm_share(self) -> float:
-        """The share of replays in which any case alarmed."""
-        return sum(one.alarms for one in self.counts) / self._replays
+    replays: int = 2000
+    baseline_sessions: int = 6
+    seed: int = 1
 
-    @property
-    def undecided_share(self) -> float:
-        """The share of replays that ended undecided."""
-        return sum(one.undecided for one in self.counts) / self._replays
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """One rule's answers to one group of sessions: by session those to its replays, and as it is.
+
+    `seed` is of the bootstrap.
+    """
+
+    replayed: Mapping[str, Counter[Outcome]]
+    recorded: Mapping[str, Outcome]
+    seed: str
+
+    def share(self, outcome: Outcome) -> float:
+        """The share of replays with this outcome."""
+        counts = self.replayed.values()
+        return sum(one[outcome] for one in counts) / sum(one.total() for one in counts)
 
     @property
     def recorded_alarms(self) -> int:
         """How many sessions alarm as they were recorded."""
-        return sum(one.recorded is Outcome.ALARM for one in self.counts)
+        return list(self.recorded.values()).count(Outcome.ALARM)
 
     @property
     def recorded_interval(self) -> Interval:
-        """Clopper and Pearson's, of the sessions as recorded: each counts once."""
-        return clopper_pearson(self.recorded_alarms, len(self.counts))
-
-    def replayed_interval(self, *, seed: int) -> Interval:
-        """The bootstrap's over sessions, of the replays."""
-        drawn = [(one.alarms, one.replays) for one in self.counts if one.replays]
-        return bootstrapped(drawn, seed=f"{seed} {self.injection}")
+        """Of the sessions as recorded: each counts once."""
+        return clopper_pearson(self.recorded_alarms, len(self.recorded))
 
     @property
-    def _replays(self) -> int:
-        return sum(one.replays for one in self.counts)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RuleReplay:
-    """One rule's answers: false alarms come from `unchanged`, power from `injected`."""
-
-    rule: str
-    unchanged: GroupReplay
-    injected: tuple[GroupReplay, ...]
+    def replayed_interval(self) -> Interval:
+        """The bootstrap's over sessions, of the replays that alarm."""
+        counts = [(one[Outcome.ALARM], one.total()) for one in self.replayed.values()]
+        return bootstrapped([one for one in counts if one[1]], seed=self.seed)
 
 
 def replay(
-    sessions: Sequence[RecordedSession], rules: Mapping[str, Rule], *, scheme: Scheme
-) -> tuple[RuleReplay, ...]:
-    """Every rule's answers, in the order of `rules`."""
+    sessions: Sequence[RecordedSession], rules: Mapping[str, Rule], scheme: Scheme
+) -> dict[Injection | None, dict[str, Answers]]:
+    """Every rule's answers to the unchanged sessions, then to those of each injection."""
     groups = by_injection(sessions)
     if None not in groups:
         raise ReplayError("no session with unchanged code on both sides was recorded")
     urn = Urn(sessions, scheme)
-    found = {
-        injection: _group(urn, group, rules=rules, injection=injection)
-        for injection, group in groups.items()
-    }
-    return tuple(
-        RuleReplay(
-            rule=name,
-            unchanged=found[None][name],
-            injected=tuple(one[name] for injection, one in found.items() if injection),
-        )
-        for name in rules
-    )
+    return {injection: _answers(urn, group, rules) for injection, group in groups.items()}
 
 
-def _group(
-    urn: Urn,
-    group: Sequence[RecordedSession],
-    *,
-    rules: Mapping[str, Rule],
-    injection: Injection | None,
-) -> dict[str, GroupReplay]:
+def _answers(
+    urn: Urn, group: Sequence[RecordedSession], rules: Mapping[str, Rule]
+) -> dict[str, Answers]:
     # A seed of its own for each group: another injection in the corpus changes no other's draws.
-    chance = random.Random(f"{urn.scheme.seed} {injection}")
+    seed = f"{urn.scheme.seed} {group[0].injection}"
+    chance = random.Random(seed)
     recorded = {one.id: urn.as_recorded(one, chance) for one in group}
-    answers: dict[str, Counter[tuple[str, Outcome]]] = {name: Counter() for name in rules}
+    replayed = {name: {one.id: Counter[Outcome]() for one in group} for name in rules}
     for session, draw in urn.draws(group, chance):
         for name, rule in rules.items():
-            answers[name][session, rule(draw)] += 1
+            replayed[name][session][rule(draw)] += 1
     return {
-        name: GroupReplay(
-            injection=injection,
-            counts=tuple(
-                _count(session, answers[name], rule(draw)) for session, draw in recorded.items()
-            ),
+        name: Answers(
+            replayed=replayed[name],
+            recorded={session: rule(draw) for session, draw in recorded.items()},
+            seed=seed,
         )
         for name, rule in rules.items()
     }
 
 
-def _count(session: str, answers: Counter[tuple[str, Outcome]], recorded: Outcome) -> SessionCount:
-    return SessionCount(
-        session=session,
-        replays=sum(answers[session, outcome] for outcome in Outcome),
-        alarms=answers[session, Outcome.ALARM],
-        undecided=answers[session, Outcome.UNDECIDED],
-        recorded=recorded,
-    )
+class _Laid:
+    """A session laid out for drawing: its pairs by payload, and those with sides exchanged."""
+
+    def __init__(self, session: RecordedSession) -> None:
+        self.session = session
+        self.pairs: dict[int, tuple[RecordedLaunch, ...]] = {}
+        for payload in session.payloads:
+            launches = [one for one in session.launches if one.payload_bytes == payload]
+            self.pairs[payload] = tuple(sorted(launches, key=lambda one: one.number))
+        self.exchanged = {
+            payload: tuple(one.exchanged() for one in launches)
+            for payload, launches in self.pairs.items()
+        }
+        self.count = len(launches)
+        # What two sessions must share for one to be the other's baseline.
+        self.setting = session.framework, session.ranks, session.machine, session.payloads
+
+
+class Urn:
+    """Draws from one corpus."""
+
+    def __init__(self, sessions: Sequence[RecordedSession], scheme: Scheme) -> None:
+        self.scheme = scheme
+        self._all = {one.id: _Laid(one) for one in sessions}
+        self._others = {name: self._other(one) for name, one in self._all.items()}
+
+    def _other(self, judged: _Laid) -> list[_Laid]:
+        """The unchanged sessions that may be the baseline of `judged`."""
+        session, wanted = judged.session, self.scheme.baseline_sessions
+        others = [
+            one
+            for name, one in self._all.items()
+            if not one.session.injection and one.setting == judged.setting and name != session.id
+        ]
+        if len(others) < wanted:
+            raise ReplayError(
+                f"session {session.id} has {len(others)} other unchanged sessions of "
+                f"{session.framework}, {session.ranks} ranks, the same machine and payloads; its "
+                f"baselines want {wanted}"
+            )
+        return others
+
+    def draws(
+        self, group: Sequence[RecordedSession], chance: random.Random
+    ) -> Iterator[tuple[str, Draw]]:
+        """As many draws as the scheme wants: the id of the session drawn, and what came of it.
+
+        The sides of a pair of unchanged code are exchangeable: in each, either may be the
+        candidate. Else what a few recorded pairs have by accident would become a truth that a rule
+        finds the more surely the more often it draws them.
+        """
+        for _ in range(self.scheme.replays):
+            judged = self._all[chance.choice(group).id]
+            places = chance.choices(range(judged.count), k=LAUNCHES)
+            unchanged = not judged.session.injection
+            sides = [
+                judged.exchanged if unchanged and chance.random() < 0.5 else judged.pairs
+                for _ in places
+            ]
+            pairs = {
+                payload: tuple(of[payload][place] for of, place in zip(sides, places))
+                for payload in judged.pairs
+            }
+            yield judged.session.id, self._draw(judged, pairs, chance)
+
+    def as_recorded(self, session: RecordedSession, chance: random.Random) -> Draw:
+        """The session itself, with its launches in their order; only its baseline is drawn."""
+        judged = self._all[session.id]
+        return self._draw(judged, judged.pairs, chance)
+
+    def _draw(self, judged: _Laid, pairs: Pairs, chance: random.Random) -> Draw:
+        others = self._others[judged.session.id]
+        chosen = chance.sample(others, self.scheme.baseline_sessions)
+        return Draw(pairs=pairs, baseline=tuple(_stored(one, chance) for one in chosen))
+
+
+def _stored(drawn: _Laid, chance: random.Random) -> dict[int, tuple[Side, ...]]:
+    pairs = drawn.exchanged if chance.random() < 0.5 else drawn.pairs
+    places = chance.choices(range(drawn.count), k=BASELINE_LAUNCHES)
+    return {
+        payload: tuple(launches[place].reference for place in places)
+        for payload, launches in pairs.items()
+    }

@@ -1,7 +1,7 @@
 """Simulated devices: sessions with noise of a stated kind, judged one after the other by the rule.
 
 Only the noise is simulated: what is slower, what is measured again and what counts in a level is
-decided by `busbw.judge`. Asks no question; `rates` does.
+decided by `busbw.judge`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,27 @@ class _Simulated(Case):
     __hash__ = object.__hash__
 
 
+FRAMEWORKS = ("jax", "tensorflow")
+
+
+def case(payload_bytes: int, framework: str = "jax") -> Case:
+    """An all-reduce like any other."""
+    return _Simulated(
+        framework=framework,
+        payload_bytes=payload_bytes,
+        workload=Collective(),
+        strategy="psum",
+        dtype="float32",
+        ranks=4,
+        mesh="",
+        protocol=Protocol.parse("device/chain8"),
+    )
+
+
 def grid(frameworks: int = 2, sizes: int = 21) -> tuple[Case, ...]:
     """Cases from 1K up, of one or two frameworks."""
     return tuple(
-        _Simulated(
-            framework=name,
-            payload_bytes=KIB << power,
-            workload=Collective(),
-            strategy="psum",
-            dtype="float32",
-            ranks=4,
-            mesh="",
-            protocol=Protocol.parse("device/chain8"),
-        )
-        for name in ("jax", "tensorflow")[:frameworks]
-        for power in range(sizes)
+        case(KIB << power, name) for name in FRAMEWORKS[:frameworks] for power in range(sizes)
     )
 
 
@@ -51,10 +57,10 @@ class Noise:
     `to` is what both fall to at the largest size; `freedom` that of a t-distribution, scaled to
     the same deviation; `alike` the correlation of sizes next to each other; `differ` the deviation
     of the logarithm of a case's own noise. One case, drawn for each device, has a slow mode that
-    takes `slow` times as long, in the share `slow_share` of its launches. All cases get slower by
-    `drift` from one session to the next. `stalls`: launches are slower than the session by an
-    exponential time, and never faster. In the share `spells` of its sessions a case takes 10 %
-    longer. What all share `wanders`: so much of it is that of the session before.
+    takes `slow` times as long, in 30 % of its launches. All cases get slower by `drift` from one
+    session to the next. `stalls`: launches are slower than the session by an exponential time, and
+    never faster. In the share `spells` of its sessions a case takes 10 % longer. What all share
+    `wanders`: so much of it is that of the session before.
     """
 
     session: float = 0.005
@@ -65,15 +71,20 @@ class Noise:
     alike: float = 0.0
     differ: float = 0.0
     slow: float = 1.0
-    slow_share: float = 0.3
     drift: float = 0.0
     stalls: bool = False
     spells: float = 0.0
     wanders: float = 0.0
 
 
+_SLOW_SHARE = 0.3
+
 # By case, how much slower it is than it was, in log time.
 Loss = Callable[[Case], float]
+
+
+def _none(case: Case) -> float:
+    return 0.0
 
 
 class Device:
@@ -92,7 +103,7 @@ class Device:
         self.past: list[rule.Night] = [past(self._draw(LAUNCHES))]
         self._known: rule.Past | None = None
 
-    def nights(self, count: int, loss: Loss | None = None) -> list[Night]:
+    def nights(self, count: int, loss: Loss = _none) -> list[Night]:
         """`count` nights more, each judged by those before."""
         found = []
         for _ in range(count):
@@ -101,13 +112,9 @@ class Device:
             self._known = None
         return found
 
-    def night(
-        self, loss: Loss | None = None, *, times: float = 1.0, always_slow: bool = False
-    ) -> Night:
+    def night(self, loss: Loss = _none, *, times: float = 1.0, always_slow: bool = False) -> Night:
         """One more, which no later night knows of, with `times` as much noise."""
-        drawn = self._draw(
-            LAUNCHES + 6, loss or (lambda _: 0.0), times=times, always_slow=always_slow
-        )
+        drawn = self._draw(LAUNCHES + 6, loss, times=times, always_slow=always_slow)
         self._known = self._known or rule.learn(self.past, self.cases, self.policy.rule)
         return night(self._known, drawn, self.policy)
 
@@ -119,12 +126,7 @@ class Device:
         return float((self.noise.to / self.noise.session) ** share)
 
     def _draw(
-        self,
-        launches: int,
-        loss: Loss = lambda _: 0.0,
-        *,
-        times: float = 1.0,
-        always_slow: bool = False,
+        self, launches: int, loss: Loss = _none, *, times: float = 1.0, always_slow: bool = False
     ) -> dict[Case, tuple[float, ...]]:
         """The launches of one session in seconds: 20 us and 80 GB/s, and the noise."""
         noise, gauss = self.noise, self.random.gauss
@@ -150,7 +152,7 @@ class Device:
     def _mode(self, case: Case, always_slow: bool) -> float:
         if self.noise.slow == 1.0 or case is not self.odd:
             return 0.0
-        slow = always_slow or self.random.random() < self.noise.slow_share
+        slow = always_slow or self.random.random() < _SLOW_SHARE
         return math.log(self.noise.slow) if slow else 0.0
 
     def _launch(self) -> float:

@@ -1,21 +1,20 @@
-"""Synthetic recordings with a seed: log-normal launches, noise both sides share, drift and spikes.
-
-No test lives here. The noises are of the kind and size that shared machines have, so that rules
-behave as on recordings; what a machine does, these recordings do not say.
-"""
+"""Synthetic recordings with a seed, of noise that shared machines have; and draws without noise."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from busbw.model import MIB
-from evidence.corpus import First, Injection, Kind, RecordedLaunch, RecordedSession, Side
+from evidence.corpus import Injection, RecordedLaunch, RecordedSession, Side
+from evidence.replay import Draw
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 PAYLOADS = (MIB // 1024, MIB, 16 * MIB)
+SPREAD = tuple(1 + 0.001 * i for i in range(11))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +24,10 @@ class Noise:
     session: float = 0.10
     pair: float = 0.08
     side: float = 0.03
-    drift: float = 0.03
     sample: float = 0.02
-    spike_share: float = 0.03
 
 
-QUIET = Noise(session=0.005, pair=0.005, side=0.002, drift=0.001, sample=0.002, spike_share=0)
+QUIET = Noise(session=0.005, pair=0.005, side=0.002, sample=0.002)
 
 
 def session(
@@ -40,31 +37,30 @@ def session(
     noise: Noise | None = None,
     launches: int = 8,
     payloads: tuple[int, ...] = PAYLOADS,
-    samples: int = 10,
-    seed: int = 1,
     framework: str = "jax",
 ) -> RecordedSession:
     """Session `number`, always the same one; `share` more time for the candidate if given."""
-    noise = noise or Noise()
-    chance = random.Random(f"{seed} {number} {share}")
+    noise, chance = noise or Noise(), random.Random(f"{number} {share}")
     moment = (BEGIN + timedelta(hours=number)).isoformat()
-    common = math.exp(chance.gauss(0, noise.session))
-    pairs = []
+    common, pairs = chance.gauss(0, noise.session), []
     for launch in range(1, launches + 1):
-        shared = common * math.exp(chance.gauss(0, noise.pair))
+        shared = common + chance.gauss(0, noise.pair)
         for payload in payloads:
-            shape = shared, share or 0, samples
-            pairs.append(_pair(launch, payload, shape=shape, noise=noise, chance=chance))
+            level = math.log(1e-4 + payload / 4e9) + shared
+            before, now = (
+                _side(level + math.log1p(slower), noise, chance) for slower in (0, share or 0)
+            )
+            pairs.append(_launch(launch, payload, before, now))
     return RecordedSession(
         id=f"{moment}-{number}" + (f"-{share}" if share else ""),
         recorded=moment,
-        kind=Kind.AA if share is None else Kind.INJECTED,
-        injection=None if share is None else Injection(kind="delay", share=share),
+        kind="injected" if share else "aa",
+        injection=Injection(kind="delay", share=share) if share else None,
         framework=framework,
         ranks=4,
-        load=round(chance.uniform(0.1, 1.5), 1),
+        load=0.5,
         versions={framework: "1.2.3"},
-        wall_s=round(chance.uniform(50, 80), 1),
+        wall_s=60.0,
         launches=tuple(pairs),
         machine="two fake cores",
     )
@@ -74,40 +70,40 @@ def corpus(
     aa: int = 10, *, shares: tuple[float, ...] = (), each: int = 5, noise: Noise | None = None
 ) -> tuple[RecordedSession, ...]:
     """`aa` unchanged sessions and `each` for every share, in the order of their dates."""
-    unchanged = [session(number, noise=noise) for number in range(aa)]
-    slowed = [
-        session(aa + index * each + number, share=share, noise=noise)
-        for index, share in enumerate(shares)
-        for number in range(each)
-    ]
-    return (*unchanged, *slowed)
+    wanted = [*[None] * aa, *(share for share in shares for _ in range(each))]
+    return tuple(session(number, share=of, noise=noise) for number, of in enumerate(wanted))
 
 
-def _pair(
-    number: int,
-    payload: int,
-    *,
-    shape: tuple[float, float, int],
-    noise: Noise,
-    chance: random.Random,
-) -> RecordedLaunch:
-    shared, share, samples = shape
-    ideal_s = 1e-4 + payload / 4e9
-    drift = 0.0
-    sides: tuple[list[float], list[float]] = [], []
-    levels = [math.exp(chance.gauss(0, noise.side)) for _ in sides]
-    for _ in range(samples):
-        drift += chance.gauss(0, noise.drift)
-        for slower, level, times_s in zip((0, share), levels, sides):
-            spike = 1 + chance.paretovariate(1.5) * (chance.random() < noise.spike_share)
-            own = math.exp(drift + chance.gauss(0, noise.sample)) * spike
-            times_s.append(ideal_s * (1 + slower) * shared * level * own)
-    anchors_s = tuple(3e-3 * shared * math.exp(chance.gauss(0, 0.01)) for _ in range(4))
-    reference, candidate = (Side(samples_s=tuple(one), anchors_s=anchors_s) for one in sides)
+def side(factor: float, spread: Sequence[float] = SPREAD) -> Side:
+    """Samples of about a millisecond times `factor`."""
+    return Side(samples_s=tuple(1e-3 * factor * one for one in spread))
+
+
+def draw(factors: Mapping[int, Sequence[float]], stored: Sequence[float] = (1.0,) * 6) -> Draw:
+    """A session without noise: by payload, how long each launch's candidate takes.
+
+    Its reference takes 1, and the launches of the sessions before it took `stored`.
+    """
+    return Draw(
+        pairs={
+            payload: tuple(_launch(i, payload, side(1), side(one)) for i, one in enumerate(of))
+            for payload, of in factors.items()
+        },
+        baseline=tuple({payload: (side(one),) * 5 for payload in factors} for one in stored),
+    )
+
+
+def _launch(number: int, payload: int, reference: Side, candidate: Side) -> RecordedLaunch:
     return RecordedLaunch(
         number=number,
         payload_bytes=payload,
-        first=First.REFERENCE if number % 2 else First.CANDIDATE,
+        first="reference",
         reference=reference,
         candidate=candidate,
     )
+
+
+def _side(level: float, noise: Noise, chance: random.Random) -> Side:
+    level += chance.gauss(0, noise.side)
+    samples = (math.exp(level + chance.gauss(0, noise.sample)) for _ in range(11))
+    return Side(samples_s=tuple(float(f"{one:.4g}") for one in samples))

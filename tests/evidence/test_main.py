@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -27,49 +24,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_replay_prints_the_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_writes_between_the_marks_what_replay_prints(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["replay", f"--corpus={folder}", *QUICK])
     printed = capsys.readouterr().out
     assert printed.startswith("| rule |")
     assert "| asv continuous |" in printed
-    assert "20 replays" in printed
-
-
-def test_pairs_prints_a_table_of_simulated_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["pairs", "--sessions=1"])
-    assert capsys.readouterr().out.startswith("| cases | noise of a pair |")
-
-
-def test_page_writes_them_between_the_marks(folder: Path) -> None:
     document = folder / "page.md"
     document.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
     main(["page", f"--corpus={folder}", f"--document={document}", *QUICK])
-    text = document.read_text()
-    assert text.startswith(f"above\n{BEGIN}\n\n| rule |")
-    assert text.endswith(f"\n\n{END}\nbelow\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ([], 2, "required: command"),
-        (["replay", "--replays=0"], 2, "0 is less than 1"),
-        (["replay", "--corpus=nowhere"], 1, "no session with unchanged code"),
-        (["replay", "--baseline-sessions=9"], 1, "has 4 other unchanged sessions"),
-    ],
-)
-def test_what_cannot_be_replayed_ends_with_a_message(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
-) -> None:
-    place = [f"--corpus={folder}"] if len(arguments) == 2 and "corpus" not in arguments[1] else []
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, *place])
-    assert ended.value.code == code
-    assert message in capsys.readouterr().err
+    assert document.read_text() == f"above\n{BEGIN}\n\n{printed}\n{END}\nbelow\n"
 
 
 def test_a_page_without_marks_is_left_as_it_is(
@@ -84,10 +49,46 @@ def test_a_page_without_marks_is_left_as_it_is(
     assert document.read_text() == "by hand\n"
 
 
-def test_record_is_given_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    module = ModuleType("evidence.record")
-    module.__dict__["main"] = asked.append
-    monkeypatch.setitem(sys.modules, "evidence.record", module)
-    main(["record", "--sessions=3"])
-    assert asked == [["--sessions=3"]]
+def test_rates_prints_a_row_for_each_question(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["rates", "--only=3 cases", "--devices=4", "--processes=2"])
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].startswith("| noise | nights | question |")
+    assert rows[2].startswith("| 3 cases | 1 | +5 % in all: red | ")
+    assert "; 4) | >= 99 % |" in rows[2] and "; 16) | <= 0.1 % |" in rows[3]
+    assert len(rows) == 6
+
+
+@pytest.mark.framework("jax")
+@pytest.mark.slow
+def test_what_record_measures_is_read_and_continued(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"cpu{corpus.SUFFIX}"
+    main(["record", f"--file={path}", "--shares=0,0.5", "--payloads=1K,64K", "--launches=2"])
+    unchanged, slower = corpus.read(tmp_path)
+    assert f"{unchanged.id}: 0, " in capsys.readouterr().out
+    assert (unchanged.injection, slower.injection) == (
+        None,
+        corpus.Injection(kind="delay", share=0.5),
+    )
+    assert [len(one.launches) for one in (unchanged, slower)] == [4, 4]
+    assert unchanged.payloads == (1024, 65536)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "required: command"),
+        (["pairs"], 2, "invalid choice: 'pairs'"),
+        (["replay", "--replays=0"], 2, "0 is less than 1"),
+        (["replay", "--corpus=nowhere"], 1, "no session with unchanged code"),
+        (["replay", "--baseline-sessions=20"], 1, "has 9 other unchanged sessions"),
+    ],
+)
+def test_what_cannot_be_done_ends_with_a_message(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == code
+    assert message in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Intervals for shares: Wilson's and the exact ones of counts, a bootstrap over sessions.
+"""Shares and their 95 % intervals: Wilson's and the exact ones, a bootstrap; and how they are said.
 
-Numbers in, numbers out; the standard library has neither. Knows nothing of rules.
+Numbers and text only.
 """
 
 from __future__ import annotations
@@ -8,41 +8,34 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeAlias
 
 from busbw import stats
 
 CONFIDENCE = 0.95
-RESAMPLES = 2000
+_RESAMPLES = 2000
 _BISECTIONS = 60
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
-    """From `lower` to `upper`, both shares."""
-
-    lower: float
-    upper: float
+# The bounds of a share.
+Interval: TypeAlias = tuple[float, float]
 
 
 def wilson(found: int, among: int) -> Interval:
-    """The 95 % interval of E. B. Wilson, "Probable inference", 1927: for many observations."""
+    """The interval of E. B. Wilson, "Probable inference", 1927: for many observations."""
     share, z = found / among, NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     whole = 1 + z * z / among
     middle = (share + z * z / (2 * among)) / whole
     half = z / whole * math.sqrt(share * (1 - share) / among + (z / (2 * among)) ** 2)
-    return Interval(lower=max(0.0, middle - half), upper=min(1.0, middle + half))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def clopper_pearson(found: int, among: int) -> Interval:
-    """The exact 95 % interval of a share of which `found` of `among` independent ones are seen.
+    """The exact interval of `found` of `among` independent ones.
 
     Each bound leaves 2.5 % to its side, so it never covers less than 95 %.
     """
-    if not 0 <= found <= among:
-        raise ValueError(f"{found} of {among} is no share")
-    return Interval(lower=1 - _upper(among - found, among), upper=_upper(found, among))
+    return 1 - _upper(among - found, among), _upper(found, among)
 
 
 def _upper(found: int, among: int) -> float:
@@ -52,17 +45,14 @@ def _upper(found: int, among: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if at_most(found, among, share=middle) > (1 - CONFIDENCE) / 2:
+        if _at_most(found, among, middle) > (1 - CONFIDENCE) / 2:
             low = middle
         else:
             high = middle
     return high
 
 
-def at_most(found: int, among: int, *, share: float) -> float:
-    """The probability of `found` or fewer of `among`, each of which has probability `share`."""
-    if share <= 0 or share >= 1:
-        return float(share <= 0 or found >= among)
+def _at_most(found: int, among: int, share: float) -> float:
     return math.fsum(
         math.exp(
             math.lgamma(among + 1)
@@ -76,7 +66,7 @@ def at_most(found: int, among: int, *, share: float) -> float:
 
 
 def bootstrapped(counts: Sequence[tuple[int, int]], *, seed: str) -> Interval:
-    """The 95 % interval of a pooled share, of (found, among) by session: sessions are drawn anew.
+    """The interval of a pooled share, of (found, among) by session: sessions are drawn anew.
 
     Where every session is all or nothing and all agree, drawing says nothing; then each session
     counts once, in Clopper and Pearson's interval.
@@ -86,10 +76,25 @@ def bootstrapped(counts: Sequence[tuple[int, int]], *, seed: str) -> Interval:
     if all(found == among for found, among in counts):
         return clopper_pearson(len(counts), len(counts))
     chance = random.Random(seed)
-    shares = [_pooled(chance.choices(counts, k=len(counts))) for _ in range(RESAMPLES)]
+    shares = [_pooled(chance.choices(counts, k=len(counts))) for _ in range(_RESAMPLES)]
     edge = (1 - CONFIDENCE) / 2
-    return Interval(lower=stats.quantile(shares, edge), upper=stats.quantile(shares, 1 - edge))
+    return stats.quantile(shares, edge), stats.quantile(shares, 1 - edge)
 
 
 def _pooled(counts: Sequence[tuple[int, int]]) -> float:
     return sum(found for found, _ in counts) / sum(among for _, among in counts)
+
+
+def percent(share: float) -> str:
+    """A share as per cent; decimals only near the ends, where they matter."""
+    # A bound that is 0 may come as a rounding error.
+    value = 100 * share if share > 1e-12 else 0.0
+    if 0 < value < 1:
+        return f"{value:.1g} %"
+    decimals = 1 if 1 <= value < 10 or 90 < value < 100 else 0
+    return f"{value:.{decimals}f}".replace(".0", "") + " %"
+
+
+def row(*cells: str) -> str:
+    """One row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,75 @@
+"""How often the rule for two stacks in turn errs on simulated sessions, whose noise is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from busbw.judge import POLICIES
+from busbw.judge.paired import decide, prior_of
+from busbw.model import Device, Outcome
+from busbw.stats import Variance
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
+
+LOOKS = POLICIES[Device.CPU].looks
+
+
+class Case:
+    """Its pairs, drawn as far as they are wanted."""
+
+    def __init__(self, deviation: float, chance: random.Random) -> None:
+        self._deviation, self._chance = deviation, chance
+        self._shifts: list[float] = []
+
+    def shifts(self, pairs: int) -> list[float]:
+        missing = pairs - len(self._shifts)
+        self._shifts += [self._chance.gauss(0.0, self._deviation) for _ in range(missing)]
+        return self._shifts[:pairs]
+
+    def outcome(self, cases: int, prior: Variance | None, slower: float = 0.0) -> Outcome | None:
+        """What becomes of it, one of `cases`, measured as often as the rule wants."""
+        pairs = LOOKS.counts[0]
+        while True:
+            shifts = [one + math.log1p(slower) for one in self.shifts(pairs)]
+            found = decide(shifts, LOOKS, cases=cases, floor=LOOKS.floor, prior=prior)
+            if found.wanted is None:
+                return found.outcome
+            pairs = found.wanted
+
+
+def _prior(cases: list[Case]) -> Variance | None:
+    return prior_of([one.shifts(LOOKS.counts[0]) for one in cases], LOOKS)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])
+@pytest.mark.parametrize("number", [3, 17, 42])
+def test_hardly_any_unchanged_session_alarms_or_stays_undecided(
+    number: int, least: float, most: float
+) -> None:
+    chance, outcomes, alarms = random.Random(20260105), list[Outcome | None](), 0
+    sessions = 1200 // number
+    for _ in range(sessions):
+        drawn = (chance.uniform(math.log(least), math.log(most)) for _ in range(number))
+        cases = [Case(math.exp(one), chance) for one in drawn]
+        known = _prior(cases)
+        found = [one.outcome(number, known) for one in cases]
+        alarms += Outcome.REGRESSED in found
+        outcomes += found
+    assert alarms <= 0.01 * sessions + 1
+    assert outcomes.count(None) < 0.01 * len(outcomes)
+
+
+@pytest.mark.parametrize("prior", [True, False])
+def test_what_is_worth_seeing_passes_in_one_case_of_ten_at_most(prior: bool) -> None:
+    """Of noise so large that hardly anything but the rate stops it from passing."""
+    chance, passed, sessions, number = random.Random(20260106), 0, 30, 20
+    for _ in range(sessions):
+        cases = [Case(0.08, chance) for _ in range(number)]
+        known = _prior(cases) if prior else None
+        found = [one.outcome(number, known, slower=LOOKS.wanted) for one in cases]
+        passed += found.count(Outcome.PASS)
+    share = passed / (sessions * number)
+    assert share < 0.10 + 3 * math.sqrt(0.1 * 0.9 / (sessions * number))
