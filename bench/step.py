@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.output import check_output
 from busbw import writing
 from busbw.model import MIB, payload_text
-from busbw.studies.prediction.steps import AGREEMENT
+from busbw.studies.prediction import AGREEMENT
 
 TITLE = "# The all-reduce inside a training step, piece by piece"
 PAYLOADS = "1M,4M,16M"
