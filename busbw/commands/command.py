@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -114,33 +114,6 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_page_options(
-    parser: argparse.ArgumentParser, frameworks: Sequence[str], *, help: str
-) -> None:
-    add_document(parser)
-    parser.add_argument(
-        "--framework",
-        type=name_of(frameworks),
-        metavar=shown(frameworks),
-        default=frameworks[0],
-        help=f"{help}, to try the command (default: {frameworks[0]})",
-    )
-
-
-def check_document(
-    options: argparse.Namespace,
-    inputs: Iterable[Path] = (),
-    or_ours: Callable[[str], bool] = lambda text: False,
-) -> None:
-    """Raise UsageError unless `--document` is new, or a page of the command, or else `or_ours`."""
-    # Each page has this line below its heading.
-    mark = f"<!-- Written by `python -m busbw {options.command}"
-    what = f"a page of busbw {options.command}"
-    check_file(
-        "--document", options.document, what, lambda text: mark in text or or_ours(text), inputs
-    )
-
-
 def check_file(
     option: str,
     path: Path | None,
@@ -166,15 +139,6 @@ def json_with(*keys: str) -> Callable[[str], bool]:
         return bool(rows) and all(isinstance(r, dict) and set(keys) <= set(r) for r in rows)
 
     return is_ours
-
-
-def write_page(lines: Iterable[str], options: argparse.Namespace) -> int:
-    """Write or print the page; the exit code: 1, with a sentence, where it cannot be written."""
-    text = "\n".join(lines) + "\n"
-    if options.document is None:
-        print(text, end="")
-        return 0
-    return write_file(text, options.document, f"busbw {options.command}: --document: ")
 
 
 def write_file(text: str, path: Path, prefix: str = "") -> int:

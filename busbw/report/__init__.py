@@ -31,7 +31,7 @@ from .page import Page, Section, html, is_page, missing_for_pages, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered
-from .renderers.markdown import filled, item, section
+from .renderers.markdown import filled, item
 from .results import SCHEMA as RESULTS_SCHEMA
 from .results import compiled_document, fields_of, is_results, results, without_homes
 from .session import (
@@ -140,7 +140,6 @@ __all__ = [
     "rendered",
     "results",
     "rows_of",
-    "section",
     "session_of",
     "session_tables",
     "span_text",

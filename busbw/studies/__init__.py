@@ -1,7 +1,8 @@
-"""Studies, each a folder: a question, its calculation, its command and a page with the answer.
+"""Studies: each answers one question by a calculation or by a run, and has a command and a page.
 
-The command line finds a study by being here and having `add_to`. A study may use every room but the
-worker and the other studies; nothing imports it.
+The command line finds a study by its being here, as a module or a folder that has `add_to`. A study
+uses `study` (the frame) and `curve`, and every room but the worker and other studies; nothing
+imports it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import ModuleType
 
 def found() -> list[ModuleType]:
     """Every study."""
-    return [
+    here = [
         importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)
     ]
+    return [one for one in here if hasattr(one, "add_to")]

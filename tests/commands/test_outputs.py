@@ -17,7 +17,6 @@ from .asked import ROOT, Answer, command, of_today, put
 from .test_prediction import _session as steps
 
 GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
-SMALL = ("--parameters=1M", "--ranks=4", "--bandwidth=1gbe")
 
 
 def recording(folder: Path) -> Path:
@@ -82,16 +81,6 @@ def test_published_figures_are_not_written_over(tmp_path: Path) -> None:
     assert path.read_text() == "{}"
 
 
-@pytest.mark.parametrize("option", ["--shapes", "--curve"])
-def test_what_an_estimate_reads_is_not_drawn_over(tmp_path: Path, option: str) -> None:
-    path = tmp_path / "read.svg"
-    path.write_text("{}")
-    others = () if option == "--shapes" else ("--parameters=1M",)
-    answer = command("estimate", *others, f"{option}={path}", f"--figure={path}")
-    refused(answer, "--figure", "is read, too")
-    assert path.read_text() == "{}"
-
-
 def _trace(folder: Path, output: Path) -> Answer:
     recording(folder / "in")
     return command("trace", folder / "in", "--payload=1M", f"--json={output}")
@@ -108,10 +97,6 @@ def _tpu_v2(folder: Path, output: Path) -> Answer:
 def _parameter_server(folder: Path, output: Path) -> Answer:
     asked = ("--framework=fake", "--rows=single", "--epochs=1")
     return command("parameter-server", *asked, f"--document={output}")
-
-
-def _estimate(folder: Path, output: Path) -> Answer:
-    return command("estimate", *SMALL, f"--figure={_as_svg(output)}")
 
 
 def _figure(folder: Path, output: Path) -> Answer:
@@ -132,7 +117,6 @@ ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
     "prediction": ("--document", _prediction),
     "tpu-v2": ("--document", _tpu_v2),
     "parameter-server": ("--document", _parameter_server),
-    "estimate": ("--figure", _estimate),
     "figure": ("--output", _figure),
 }
 

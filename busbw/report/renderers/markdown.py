@@ -1,6 +1,6 @@
 """A table as Markdown that is readable as text, too: each column as wide as its widest cell.
 
-Also the other parts of Markdown pages: list items, sections, and templates, which are files with a
+Also the other parts of Markdown pages: list items, and templates, which are files with a
 ``{name}`` for each section to fill in.
 """
 
@@ -55,10 +55,6 @@ def item(text: str, indent: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def section(heading: str, table: Table, before: Iterable[str] = ()) -> list[str]:
-    return [f"### {heading}", "", *before, *(line.text for line in render(table))]
 
 
 def filled(text: Traversable, **sections: Iterable[str]) -> list[str]:

@@ -1,194 +1,180 @@
-"""`python -m busbw estimate`: what gradient synchronisation should cost a training step."""
+"""`python -m busbw estimate`: what gradient synchronisation should cost a training step.
+
+MB is 10^6 bytes in the table, as the rates of links are stated; the document has bytes and seconds.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from busbw.commands.command import (
-    Commands,
-    add_command,
-    check_file,
-    name_of,
-    parsed,
-    shown,
-    write_file,
-)
+from busbw.commands.command import name_of, parsed, shown
+from busbw.model import plural, seconds_text
+from busbw.report import Column, Table, rendered, rows_of
+from busbw.studies.study import Study
 
-from . import catalog, page
-from .answer import estimates
+from . import catalog
+from .catalog import memory_by_optimizer
+from .methods import Level, Link
 from .question import (
-    RATE_GRAMMAR,
-    SIZE_GRAMMAR,
-    parse_count,
-    parse_duration,
-    parse_efficiency,
-    parse_positive_duration,
-    parse_ranks,
-    parse_share,
-    parse_size,
-    parse_whole_numbers,
+    COMPUTE,
+    COUNT,
+    EFFICIENCY,
+    RATE,
+    SHARE,
+    SIZE,
     question_of,
+    ranks,
+    whole_numbers,
 )
+from .sums import Estimated, Estimates, Question, estimates
 
 ORDER = 3
+SCHEMA = 1
 
 _DESCRIPTION = """
 What gradient synchronisation should cost a training step, by formula: for each placement of the
 ranks and each method the traffic of a rank, the time of communication and of the step, and the
-efficiency, best first. docs/costmodel.md derives the formulas and lists models and links. MB is
-10^6 bytes, MiB 2^20; rates are those of one direction.
+efficiency, best first. docs/studies.md lists formulas, models and links. MB is 10^6 bytes, MiB
+2^20; rates are those of one direction.
 """
+_LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
+_SERVERS = "a comma list of how many parameter servers (default: 1, and as many as ranks)"
+_OVERLAP = (
+    "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
+)
+_DTYPES = shown(catalog.DTYPE_BYTES)
+# Name, how a value is parsed, what stands for it in the help, help.
+_GRADIENTS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
+    ("--model", str, "NAME", f"a model by name: {', '.join(catalog.MODELS)}"),
+    ("--parameters", parsed(COUNT), "N", f"{COUNT.words} (10^6)"),
+    ("--shapes", Path, "FILE", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
+    ("--gradient-bytes", parsed(SIZE), "SIZE", SIZE.words),
+)
+_OTHERS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
+    ("--dtype", name_of(catalog.DTYPE_BYTES), _DTYPES, "type of a gradient (default: float32)"),
+    ("--bucket", parsed(SIZE), "SIZE", "in buckets such as 25MiB (default: all at once)"),
+    ("--servers", parsed(whole_numbers), "K", _SERVERS),
+    ("--ranks", parsed(ranks), "N", "how many, with --curve its own"),
+    ("--hosts", parsed(whole_numbers), "H", "a comma list of how many, in addition to one"),
+    ("--bandwidth", str, "LINK", f"one link for everything: {_LINK}"),
+    ("--intra", str, "LINK", "inside a host, of a rank: the same"),
+    ("--inter", str, "LINK", "between hosts, of a host: the same"),
+    ("--curve", Path, "FILE", "instead of links what was measured: --results or a baseline"),
+    ("--curve-case", str, "WORDS", 'which curve in it, by words such as "jax float16"'),
+    ("--compute", parsed(COMPUTE), "TIME", "forward and backward pass of one rank, such as 0.55s"),
+    ("--overlap", parsed(SHARE), "SHARE", _OVERLAP),
+    ("--want-efficiency", parsed(EFFICIENCY), "P", "also the bandwidth that it needs, such as 0.9"),
+)
 
 
-def add_to(commands: Commands) -> None:
-    """Add this command and its options, each checked by itself and not yet together."""
-    parser = add_command(
-        commands,
-        "estimate",
-        run,
-        help="what gradient synchronisation should cost a training step",
-        description=_DESCRIPTION,
-    )
-    _add_gradients(parser)
-    _add_links(parser)
-    _add_step(parser)
-    _add_answers(parser)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Each is checked by itself and not yet together."""
+    group = parser.add_argument_group("what is exchanged (one of)")
+    gradients = group.add_mutually_exclusive_group(required=True)
+    for options, add in ((_GRADIENTS, gradients.add_argument), (_OTHERS, parser.add_argument)):
+        for name, parse, metavar, words in options:
+            add(name, type=parse, metavar=metavar, help=words)
+    half = "both directions of a link share its rate"
+    parser.add_argument("--half-duplex", action="store_true", help=half)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print what is estimated; 0, or 1 for a figure that cannot be written. Raises UsageError."""
-    # It replaces an earlier figure, and never what is read.
-    inputs = [one for one in (options.shapes, options.curve) if one is not None]
-    what = "a figure of busbw estimate"
-    check_file("--figure", options.figure, what, page.is_figure, inputs)
-    question = question_of(options)
-    answer = estimates(question)
-    if options.json:
-        print(json.dumps(page.document(question, answer), indent=1))
-    else:
-        print("\n".join(page.lines(question, answer)))
-    if options.figure is not None:
-        return write_file(page.figure(question, answer), options.figure)
-    return 0
+def _document(question: Question, answer: Estimates) -> dict[str, object]:
+    """Plain dicts, lists, strings, numbers and None; the unit is in the name."""
+    asked = question.step
+    return {
+        "schema": SCHEMA,
+        "name": question.name,
+        "payload_bytes": asked.payload_bytes,
+        "parameters": question.parameters,
+        "dtype": question.dtype,
+        "buckets": len(asked.buckets),
+        "compute_s": asked.compute_s,
+        "overlap": asked.overlap,
+        "wanted_efficiency": question.wanted_efficiency,
+        "links": [
+            {"level": level.value, **dataclasses.asdict(link)} for level, link in _used(question)
+        ],
+        "memory_bytes_per_parameter": memory_by_optimizer(question.dtype),
+        "notes": answer.notes,
+        "estimates": [dataclasses.asdict(row) for row in answer.rows],
+    }
 
 
-def _add_gradients(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is exchanged (one of)").add_mutually_exclusive_group(
-        required=True
+def _page(question: Question, answer: Estimates) -> list[str]:
+    """The head, a table with a line for each row, and the notes."""
+    wanted = question.wanted_efficiency
+    last = "bottleneck" if wanted is None else f"bottleneck, and what it needs for {wanted:g}"
+    table = Table(
+        columns=(
+            Column("method", "method", width=34, left=True),
+            Column("hosts", "hosts", width=7),
+            Column("traffic_bytes", "MB a rank", text=_mb, width=11),
+            Column("communication_s", "communication", text=seconds_text, width=13),
+            Column("step_s", "step", text=seconds_text, width=10),
+            Column("efficiency", "efficiency", text="{:.4f}".format, width=10),
+            Column("last", last, left=True, gap=2),
+        ),
+        rows=rows_of(
+            {**dataclasses.asdict(row), "last": _last(row, wanted)} for row in answer.rows
+        ),
     )
-    names = ", ".join(model.name for model in catalog.MODELS if model.parameters is not None)
-    group.add_argument("--model", metavar="NAME", help=f"a model by name: {names}")
-    group.add_argument(
-        "--parameters",
-        type=parsed(parse_count),
-        metavar="N",
-        help="a number of parameters such as 25583592 or 138.36M (10^6)",
-    )
-    group.add_argument(
-        "--shapes",
-        type=Path,
-        metavar="FILE",
-        help='a JSON file of shapes in the order of the forward pass, such as {"w": [512, 2]}',
-    )
-    group.add_argument(
-        "--gradient-bytes",
-        type=parsed(parse_size),
-        metavar="SIZE",
-        help=SIZE_GRAMMAR,
-    )
-    parser.add_argument(
-        "--dtype",
-        type=name_of(catalog.DTYPE_BYTES),
-        metavar=shown(catalog.DTYPE_BYTES),
-        help="type of a gradient (default: float32)",
-    )
-    parser.add_argument(
-        "--bucket",
-        type=parsed(parse_size),
-        metavar="SIZE",
-        help="exchange gradients in buckets of this size, such as 25MiB (default: all at once)",
-    )
+    notes = [f"note: {note}" for note in answer.notes]
+    return [*_head(question), "", *rendered("text", table), *([""] if notes else []), *notes]
 
 
-def _add_links(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where")
-    add = group.add_argument
-    add("--ranks", type=parsed(parse_ranks), metavar="N", help="how many, with --curve its own")
-    add(
-        "--hosts",
-        type=parsed(parse_whole_numbers),
-        metavar="H",
-        help="a comma list of how many hosts to spread them over, in addition to one",
-    )
-    link = "a link's name or " + RATE_GRAMMAR + ", one direction"
-    add("--bandwidth", metavar="LINK", help=f"one link for everything: {link}")
-    add(
-        "--latency",
-        type=parsed(parse_duration),
-        metavar="TIME",
-        help="what a step over --bandwidth costs, such as 5us (default: 0)",
-    )
-    latency = ", and perhaps a comma and its latency: 150GB/s,5us"
-    add("--intra", metavar="LINK", help=f"inside a host, of a rank: {link}{latency}")
-    add("--inter", metavar="LINK", help="between hosts, of a host: the same")
-    add("--half-duplex", action="store_true", help="both directions of a link share its rate")
-    add(
-        "--curve",
-        type=Path,
-        metavar="FILE",
-        help="instead of links: what was measured, a results file (--results) or a baseline",
-    )
-    add(
-        "--curve-case",
-        metavar="WORDS",
-        help='which of several curves in it, by words of its name such as "jax float16"',
-    )
+def _last(row: Estimated, wanted: float | None) -> str:
+    needs = ""
+    if wanted is not None:
+        rate = row.wanted_bytes_per_s
+        needs = "no bandwidth suffices" if rate is None else f"{rate / 1e6:.0f} MB/s"
+    return "; ".join(filter(None, (row.bottleneck, row.how, needs)))
 
 
-def _add_step(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the step").add_argument
-    add(
-        "--compute",
-        type=parsed(parse_positive_duration),
-        metavar="TIME",
-        help="forward and backward pass of one rank alone, such as 0.55s",
-    )
-    add(
-        "--overlap",
-        type=parsed(parse_share),
-        metavar="SHARE",
-        help="the share of --compute, 0 to 1, at whose end gradients can be exchanged meanwhile: "
-        "the backward pass (default: 0)",
-    )
-    add(
-        "--servers",
-        type=parsed(parse_whole_numbers),
-        metavar="K",
-        help="a comma list of how many parameter servers (default: 1, and as many as ranks)",
-    )
-    add(
-        "--want-efficiency",
-        type=parsed(parse_efficiency),
-        metavar="P",
-        help="also the bandwidth that this efficiency needs, such as 0.9",
-    )
+def _mb(count: float) -> str:
+    """Two decimals, or three digits where there is less than one MB."""
+    return f"{count / 1e6:.2f}" if count >= 1e6 else f"{count / 1e6:.3g}"
 
 
-def _add_answers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the answer")
-    group.add_argument("--json", action="store_true", help="as JSON instead of a table")
-    group.add_argument(
-        "--figure",
-        type=parsed(_svg),
-        metavar="FILE.svg",
-        help="also a figure: a bar for each method, its computing and its communication",
-    )
+def _head(question: Question) -> Iterator[str]:
+    asked, parameters = question.step, question.parameters
+    what = f"{question.name}: {_mb(asked.payload_bytes)} MB of gradients"
+    if parameters is not None:
+        what += f", {parameters} parameters in {question.dtype}"
+    if asked.buckets:
+        what += f", in {plural(len(asked.buckets), 'bucket')}"
+    yield what + "; MB is 10^6 bytes, a rank sends and takes as much"
+    if asked.compute_s is not None:
+        shared = f", {100 * asked.overlap:g} % of it beside communication" if asked.overlap else ""
+        yield f"computing: {seconds_text(asked.compute_s)} a step{shared}"
+    kept = memory_by_optimizer(question.dtype)
+    if parameters is not None and kept:
+        each = (f"{name} {size} ({size * parameters / 1e9:.2f} GB)" for name, size in kept.items())
+        yield f"memory, bytes a parameter for weights, gradients and state: {', '.join(each)}"
+    for level, link in _used(question):
+        where = {Level.INTRA: "inside a host", Level.INTER: "between hosts"}[level]
+        duplex = "each direction" if link.full_duplex else "both directions together"
+        rate = f"{link.bytes_per_s / 1e6:.6g} MB/s {duplex}"
+        yield f"{where}: {link.name}, {rate}, {seconds_text(link.latency_s)} a step"
 
 
-def _svg(text: str) -> Path:
-    path = Path(text)
-    if path.suffix != ".svg":
-        raise ValueError(f"{text!r}; accepted is a file that ends with .svg")
-    return path
+def _used(question: Question) -> list[tuple[Level, Link]]:
+    """The links of the levels that the layouts have."""
+    inside = any(question.ranks > hosts for hosts in question.hosts)
+    used = {Level.INTRA: inside, Level.INTER: any(hosts > 1 for hosts in question.hosts)}
+    return [(level, link) for level, link in question.links.items() if used[level]]
+
+
+add_to = Study(
+    name="estimate",
+    help="what gradient synchronisation should cost a training step",
+    description=_DESCRIPTION,
+    add_options=_add_options,
+    question=question_of,
+    sums=estimates,
+    page=_page,
+    document=_document,
+    documented=False,
+).add_to

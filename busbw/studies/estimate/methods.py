@@ -1,18 +1,128 @@
-"""Ways to synchronise gradients: all-reduce by algorithm, and synchronous parameter servers.
+"""Ways to synchronise gradients, as messages over links: all-reduce by algorithm, and servers.
 
-Each function says which messages follow each other, over which links, and derives the formula.
-Ranks are spread evenly over hosts and follow each other host by host (`Layout`); a host has one
-link to the others, which its ranks share. What adding up costs is left out. S is `payload_bytes`,
-n the ranks, w the workers, h the hosts, g = n/h or w/h the ranks of a host, k the servers, a the
-latency of a step, b the bandwidth of one direction.
+Each method says which messages follow each other over which links. Ranks are spread evenly over
+hosts and follow each other host by host (`Layout`); a host has one link to the others, which its
+ranks share. What adding up costs is left out. S is `payload_bytes`, n the ranks, w the workers, h
+the hosts, g the ranks of a host, k the servers, a the latency of a step, b the bandwidth of one
+direction. docs/studies.md has all formulas.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from .cost import Cost, Flow, Layout, Level, Part, one_flow
+
+class Level(str, enum.Enum):
+    """Which links a message goes over: those inside a host, or the one link of a host to others."""
+
+    INTRA = "intra"
+    INTER = "inter"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A link's end: `bytes_per_s` in one direction, and `latency_s`, what each step over it costs.
+
+    With `full_duplex` both directions have the bandwidth at the same time, without they share it.
+    """
+
+    name: str
+    bytes_per_s: float
+    latency_s: float = 0.0
+    full_duplex: bool = True
+
+
+Links = Mapping[Level, Link]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flow:
+    """What one end of a link of `level` sends and takes, in `steps` steps one after another."""
+
+    level: Level
+    steps: int
+    out_bytes: float
+    in_bytes: float
+
+    def seconds(self, link: Link) -> float:
+        """Steps x latency + bytes / bandwidth; the fuller direction decides, or they take turns.
+
+        R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
+        """
+        both = max if link.full_duplex else sum
+        moved_bytes = both((self.out_bytes, self.in_bytes))
+        return self.steps * link.latency_s + moved_bytes / link.bytes_per_s
+
+
+# Flows at the same time, those of the ends that have the most to do: the slowest decides.
+Part = tuple[Flow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """Parts one after another. `sent_bytes` is what the busiest rank sends; it takes as much.
+
+    `server_bytes` is what a parameter server takes, and then sends; None where there is none.
+    """
+
+    parts: tuple[Part, ...]
+    sent_bytes: float
+    server_bytes: float | None = None
+
+    @property
+    def levels(self) -> frozenset[Level]:
+        """The levels of the links that are needed."""
+        return frozenset(flow.level for part in self.parts for flow in part)
+
+    @property
+    def steps(self) -> int:
+        """How many messages have to follow each other."""
+        return sum(max(flow.steps for flow in part) for part in self.parts)
+
+    def seconds(self, links: Links) -> float:
+        """The time over `links`, which hold all `levels`."""
+        return sum(self._spent(links).values())
+
+    def bottleneck(self, links: Links) -> Level:
+        """The level whose links take most of the time."""
+        spent = self._spent(links)
+        return max(spent, key=lambda level: spent[level])
+
+    def _spent(self, links: Links) -> dict[Level, float]:
+        spent = dict.fromkeys(sorted(self.levels), 0.0)
+        for part in self.parts:
+            seconds, level = max((one.seconds(links[one.level]), one.level) for one in part)
+            spent[level] += seconds
+        return spent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """`ranks` spread evenly over `hosts`; raises ValueError where that cannot be."""
+
+    ranks: int
+    hosts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.ranks < 2:
+            raise ValueError(f"{self.ranks} ranks have nothing to exchange; expected two or more")
+        if self.hosts < 1 or self.ranks % self.hosts:
+            raise ValueError(f"{self.ranks} ranks cannot be spread evenly over {self.hosts} hosts")
+
+    @property
+    def per_host(self) -> int:
+        """Ranks in each host."""
+        return self.ranks // self.hosts
+
+    @property
+    def sizes(self) -> tuple[tuple[Level, int], ...]:
+        """How many ranks of a host, and how many hosts, where there are several."""
+        both = ((Level.INTRA, self.per_host), (Level.INTER, self.hosts))
+        return tuple((level, size) for level, size in both if size > 1)
+
 
 Method = Callable[[float, Layout], Cost]
 
@@ -21,156 +131,99 @@ class UnsupportedLayoutError(ValueError):
     """The method is not defined for this layout; the message says why."""
 
 
+def _flow(level: Level, steps: int, out_bytes: float, in_bytes: float) -> Flow:
+    return Flow(level=level, steps=steps, out_bytes=out_bytes, in_bytes=in_bytes)
+
+
 def reduce_scatter(payload_bytes: float, layout: Layout) -> Cost:
     """By a ring, (n-1) steps of S/n bytes: each rank sends and takes (n-1)/n S.
 
-    For each n-th of the payload a partial sum has to leave n-1 ranks. In a ring each rank passes
-    on, in each step, the partial sum that it just added its own part to; after n-1 steps each
-    rank holds one complete sum. `payload_bytes` is what each rank begins with. Source: P. Patarasuk
-    and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", Journal of
-    Parallel and Distributed Computing 69, 2009.
-
-    Ranks follow each other host by host, so that one of a host's ranks sends to another host and
-    one takes from another: the host's link carries as much as a rank's. All links are used in each
-    step, and the slower level decides.
+    Of a host's ranks one sends to another host and one takes, so that the host's link carries as
+    much as a rank's, at the same time. An all-gather has the same messages. P. Patarasuk and X.
+    Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009.
     """
     n = layout.ranks
     sent_bytes = (n - 1) / n * payload_bytes
-    levels = [Level.INTRA] if layout.per_host > 1 else []
-    levels += [Level.INTER] if layout.hosts > 1 else []
-    flows = tuple(
-        Flow(level=level, steps=n - 1, out_bytes=sent_bytes, in_bytes=sent_bytes)
-        for level in levels
-    )
-    return Cost(parts=(Part(flows=flows),), sent_bytes=sent_bytes)
+    part = tuple(_flow(level, n - 1, sent_bytes, sent_bytes) for level, _ in layout.sizes)
+    return Cost(parts=(part,), sent_bytes=sent_bytes)
 
 
-def all_gather(payload_bytes: float, layout: Layout) -> Cost:
-    """By a ring, the steps of `reduce_scatter` without the adding up.
+def ring(payload_bytes: float, layout: Layout) -> Cost:
+    """A reduce-scatter and an all-gather: t = 2(n-1) a + 2(n-1)/n S/b.
 
-    Each rank lacks n-1 parts of S/n and has to take them; in a ring it passes on in each step the
-    part that it took in the one before. `payload_bytes` is what each rank ends with.
+    No algorithm that adds up on ranks can send less. "tensorflow分布式" gives 2(N-1) K/N bytes and
+    2D(n-1)/(nS) seconds.
     """
-    return reduce_scatter(payload_bytes, layout)
+    half = reduce_scatter(payload_bytes, layout)
+    return Cost(parts=half.parts * 2, sent_bytes=2 * half.sent_bytes)
 
 
 def naive_ring(payload_bytes: float, layout: Layout) -> Cost:
     """2(n-1) messages of S bytes one after another: t = 2(n-1) (a + S/b).
 
-    The sum grows from rank to rank along the ring (n-1 messages) and the finished sum goes round
-    once more (n-1 messages); only one link is busy at a time. "Tensorflow Strategies on parallel
-    computing" gives m d/b for it, m ranks and d bytes: that leaves one of two passes out, and is
-    `naive_ring_rule_s` here. Of 2(n-1) messages those that change hosts go over the hosts' links.
+    The sum grows along the ring and the finished sum goes round once more; only one link is busy at
+    a time. Messages that change hosts go over the hosts' links.
     """
-    n, hosts, per_host = layout.ranks, layout.hosts, layout.per_host
+    n, hosts = layout.ranks, layout.hosts
     # Forth: h-1 changes of host. Back: from the last rank to the first, then as before, but the
     # last rank has it already.
-    changes = 0 if hosts == 1 else 2 * (hosts - 1) + (per_host > 1)
-    stays = 2 * (n - 1) - changes
-    counts = ((Level.INTRA, stays), (Level.INTER, changes))
+    changes = 0 if hosts == 1 else 2 * (hosts - 1) + (layout.per_host > 1)
+    counts = ((Level.INTRA, 2 * (n - 1) - changes), (Level.INTER, changes))
     return Cost(
-        parts=tuple(
-            one_flow(level, steps=count, sent_bytes=count * payload_bytes, taken_bytes=0.0)
-            for level, count in counts
-            if count
-        ),
+        parts=tuple((_flow(level, k, k * payload_bytes, 0.0),) for level, k in counts if k),
         sent_bytes=payload_bytes if n == 2 else 2 * payload_bytes,
-    )
-
-
-def ring(payload_bytes: float, layout: Layout) -> Cost:
-    """2(n-1) steps of S/n bytes on all links at once: t = 2(n-1) a + 2(n-1)/n S/b.
-
-    A reduce-scatter and an all-gather. No algorithm that adds up on ranks can send less: n-1
-    partial sums of each n-th must leave a rank, and n-1 ranks must be told the sum. Source:
-    Patarasuk and Yuan, 2009 (`reduce_scatter`); "tensorflow分布式" gives the bytes as 2(N-1) K/N
-    and the time as 2D(n-1)/(nS).
-    """
-    scattered, gathered = reduce_scatter(payload_bytes, layout), all_gather(payload_bytes, layout)
-    return Cost(
-        parts=scattered.parts + gathered.parts,
-        sent_bytes=scattered.sent_bytes + gathered.sent_bytes,
     )
 
 
 def halving_doubling(payload_bytes: float, layout: Layout) -> Cost:
     """Recursive halving and doubling: t = 2 log2(n) a + 2(n-1)/n S/b for n a power of two.
 
-    Ranks exchange S/2 with a neighbour, S/4 with the next pair, and so on until each has the sum
-    of S/n: log2(n) steps, S/2 + S/4 + ... = (n-1)/n S bytes each way. The same backwards gathers
-    the sums. With n = p + r, p the power of two below, r ranks first give their S to a partner and
-    get the sum from it at last: 2 steps and 2 S/b more, which are not at the same time as the rest.
-
-    Over hosts the nearest exchange first, so that what goes between hosts is smallest: inside
-    (g-1)/g S, then S/g of each rank between hosts, (h-1)/h S for a host's link, each way and twice.
-    Both g and h must be powers of two, else UnsupportedLayoutError. Source: R. Thakur, R.
-    Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-    International Journal of High Performance Computing Applications 19, 2005.
+    Ranks exchange S/2 with a neighbour, S/4 with the next pair, and so on, and the same backwards.
+    With n = p + r, p the power of two below, r ranks first give their S to a partner and get the
+    sum from it at last. Over hosts the nearest exchange first; both g and h must be powers of two,
+    else UnsupportedLayoutError. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+    communication operations in MPICH", IJHPCA 19, 2005.
     """
     n, hosts, per_host = layout.ranks, layout.hosts, layout.per_host
-    if hosts == 1:
-        return _folded(payload_bytes, n)
-    if hosts & (hosts - 1) or per_host & (per_host - 1):
+    power = 1 << (n.bit_length() - 1)
+    if hosts > 1 and power != n:
         raise UnsupportedLayoutError(
             f"{hosts} hosts of {per_host} ranks are not both powers of two"
         )
-    parts = [
-        _exchange(level, size, payload_bytes)
-        for level, size in ((Level.INTRA, per_host), (Level.INTER, hosts))
-        if size > 1
-    ]
-    return Cost(parts=(*parts, *reversed(parts)), sent_bytes=2 * (n - 1) / n * payload_bytes)
-
-
-def _folded(payload_bytes: float, n: int) -> Cost:
-    power = 1 << (n.bit_length() - 1)
-    exchange = _exchange(Level.INTRA, power, payload_bytes)
+    sizes = layout.sizes if hosts > 1 else ((Level.INTRA, power),)
+    there = tuple(_exchange(level, size, payload_bytes) for level, size in sizes)
     sent_bytes = 2 * (power - 1) / power * payload_bytes
     if power == n:
-        return Cost(parts=(exchange, exchange), sent_bytes=sent_bytes)
-    give = one_flow(Level.INTRA, steps=1, sent_bytes=payload_bytes, taken_bytes=0.0)
-    return Cost(parts=(give, exchange, exchange, give), sent_bytes=sent_bytes + payload_bytes)
+        return Cost(parts=(*there, *reversed(there)), sent_bytes=sent_bytes)
+    give = (_flow(Level.INTRA, 1, payload_bytes, 0.0),)
+    return Cost(parts=(give, *there, *there, give), sent_bytes=sent_bytes + payload_bytes)
 
 
 def _exchange(level: Level, size: int, payload_bytes: float) -> Part:
     """One way, halving or doubling, among `size` that have `payload_bytes` each."""
     moved_bytes = (size - 1) / size * payload_bytes
-    steps = size.bit_length() - 1
-    return one_flow(level, steps=steps, sent_bytes=moved_bytes, taken_bytes=moved_bytes)
+    return (_flow(level, size.bit_length() - 1, moved_bytes, moved_bytes),)
 
 
 def tree(payload_bytes: float, layout: Layout) -> Cost:
     """A binomial tree up and down: t = 2 ceil(log2 n) (a + S/b).
 
-    In each step half of the ranks that still have a sum give it to the other half, S bytes, until
-    one has all: ceil(log2 n) steps. The same backwards tells the others. Few steps but whole
-    payloads: for small ones. Over hosts, a tree inside each, then one of the hosts. Source: Thakur,
-    Rabenseifner, Gropp, 2005 (`halving_doubling`), reduce followed by broadcast; "tensorflow分布式"
-    shows the tree and its depth of log2 n.
+    In each step half of the ranks that still have a sum give all of it to the other half; the same
+    backwards. Over hosts a tree inside each, then one of the hosts. Thakur, Rabenseifner, Gropp,
+    2005 (`halving_doubling`); "tensorflow分布式" shows the tree and its depth of log2 n.
     """
-    levels = ((Level.INTRA, layout.per_host), (Level.INTER, layout.hosts))
-    depths = [(level, math.ceil(math.log2(size))) for level, size in levels if size > 1]
-    up = [
-        one_flow(level, steps=depth, sent_bytes=0.0, taken_bytes=depth * payload_bytes)
-        for level, depth in depths
-    ]
-    down = [
-        one_flow(level, steps=depth, sent_bytes=depth * payload_bytes, taken_bytes=0.0)
-        for level, depth in reversed(depths)
-    ]
+    depths = [(level, math.ceil(math.log2(size))) for level, size in layout.sizes]
+    up = [(_flow(level, depth, 0.0, depth * payload_bytes),) for level, depth in depths]
+    down = [(_flow(level, d, d * payload_bytes, 0.0),) for level, d in reversed(depths)]
     return Cost(parts=(*up, *down), sent_bytes=payload_bytes * sum(depth for _, depth in depths))
 
 
 def hierarchical(payload_bytes: float, layout: Layout) -> Cost:
-    """Two levels: reduce-scatter inside hosts, all-reduce between them, all-gather inside.
+    """Reduce-scatter inside hosts, all-reduce between them, all-gather inside.
 
-    t = 2(g-1) a + 2(g-1)/g S/b inside, and 2(h-1) a' + 2(h-1)/h S/b' between hosts.
-
-    After the rings inside, each rank has the host's sum of S/g. The k-th ranks of all hosts then
-    sum theirs in a ring, all g rings at once over the host's one link: g x 2(h-1)/h S/g bytes. A
-    rank sends 2(g-1)/g S + 2(h-1)/h S/g = 2(n-1)/n S, as little as in one ring of all. With one
-    host, and with one rank a host, it is that ring. Source: the "2D" all-reduce of N. Mikami et
-    al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018, by rings.
+    t = 2(g-1) a + 2(g-1)/g S/b inside, and 2(h-1) a' + 2(h-1)/h S/b' between hosts, where all g
+    rings of the k-th ranks share a host's one link. The "2D" all-reduce of N. Mikami et al.,
+    "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018, by rings.
     """
     n, hosts, per_host = layout.ranks, layout.hosts, layout.per_host
     inside: tuple[Part, ...] = ()
@@ -178,11 +231,8 @@ def hierarchical(payload_bytes: float, layout: Layout) -> Cost:
         inside = reduce_scatter(payload_bytes, Layout(ranks=per_host)).parts
     between: tuple[Part, ...] = ()
     if hosts > 1:
-        moved_bytes, steps = 2 * (hosts - 1) / hosts * payload_bytes, 2 * (hosts - 1)
-        between = (
-            one_flow(Level.INTER, steps=steps, sent_bytes=moved_bytes, taken_bytes=moved_bytes),
-        )
-    # The all-gather has the messages of the reduce-scatter.
+        moved_bytes = 2 * (hosts - 1) / hosts * payload_bytes
+        between = ((_flow(Level.INTER, 2 * (hosts - 1), moved_bytes, moved_bytes),),)
     return Cost(parts=(*inside, *between, *inside), sent_bytes=2 * (n - 1) / n * payload_bytes)
 
 
@@ -195,94 +245,59 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def naive_ring_rule_s(payload_bytes: float, ranks: int, bytes_per_s: float) -> float:
-    """The rule m d/b of "Tensorflow Strategies on parallel computing" for the naive ring.
-
-    Counted out it is 2(m-1) d/b: the same for two ranks, up to twice as long for many.
-    """
-    return ranks * payload_bytes / bytes_per_s
-
-
-def ring_rule_s(payload_bytes: float, bytes_per_s: float) -> float:
-    """The rule d/b of the same document for the ring: an m-th of m d/b, as when counted out."""
-    return payload_bytes / bytes_per_s
-
-
 def dedicated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     """Servers with links of their own: t = 2 a + 2 max(S, w S/k) / b in one host.
 
-    Each worker sends S and takes S. Each server takes w S/k and sends as much, so that with fewer
-    servers than workers their links decide. Spread over hosts, each server is a host of its own,
-    and the workers of a host share its link: 2 max(g S, w S/k) / b. Both directions are used one
-    after the other, so full duplex gains nothing. Source: "placement的估计", whose 61.5 M gradients
-    of 8 workers are 492 M values into a server and 492 M out of it; M. Li et al., "Scaling
-    distributed machine learning with the parameter server", OSDI 2014.
+    Each worker sends S and takes S, each server takes w S/k and sends as much. Spread over hosts,
+    each server is a host of its own, and the workers of a host share its link. "placement的估计",
+    whose 61.5 M gradients of 8 workers are 492 M values into a server and out of it; M. Li et al.,
+    "Scaling distributed machine learning with the parameter server", OSDI 2014.
     """
-    _check_servers(servers)
-    workers = layout.ranks
-    server_bytes = workers * payload_bytes / servers
+    server_bytes = layout.ranks * payload_bytes / servers
     level = Level.INTRA if layout.hosts == 1 else Level.INTER
     together = 1 if layout.hosts == 1 else layout.per_host
-    push = [
-        Flow(level=level, steps=1, out_bytes=together * payload_bytes, in_bytes=0.0),
-        Flow(level=level, steps=1, out_bytes=0.0, in_bytes=server_bytes),
-    ]
-    return Cost(parts=_there_and_back(push), sent_bytes=payload_bytes, server_bytes=server_bytes)
+    push = (
+        _flow(level, 1, together * payload_bytes, 0.0),
+        _flow(level, 1, 0.0, server_bytes),
+    )
+    return _pushed(push, payload_bytes, server_bytes)
 
 
 def colocated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     """Servers next to workers, on k of the w ranks: with k = w, t = 2 a + 2(w-1)/w S/b.
 
-    What a worker pushes to the server on its own rank stays. Such a rank sends (k-1)/k S as a
-    worker and takes (w-1) S/k as a server, at the same time, and the reverse when pulling: with
-    k = w that is 2(w-1)/w S each way, as much as a ring moves, and both directions together are
-    the 4 x 7/8 x S of 8 machines in "placement的估计". A rank without a server sends S.
-
-    Over hosts, servers are spread as evenly as it goes. A host with c of them sends
-    g S (1 - c/k) and takes (w-g) S c/k over its link; inside, its servers take (g-1) S/k each.
+    What a worker pushes to the server on its own rank stays. With k = w that is as much as a ring
+    moves, and both directions together are the 4 x 7/8 x S of 8 machines in "placement的估计". Over
+    hosts, servers are spread as evenly as it goes. There are at most as many servers as ranks.
     """
-    _check_servers(servers)
-    if servers > layout.ranks:
-        raise ValueError(f"{servers} servers cannot each be beside one of {layout.ranks} workers")
     workers, share_bytes = layout.ranks, payload_bytes / servers
-    push = [
+    push = tuple(
         flow
         for count in {servers // layout.hosts, -(-servers // layout.hosts)}
-        for flow in _of_host(payload_bytes, layout, servers=servers, count=count)
-    ]
-    return Cost(
-        parts=_there_and_back(push),
-        # Pushing as a worker and pulled from as a server; a rank without a server sends S.
-        sent_bytes=payload_bytes + (workers - 2) * share_bytes,
-        server_bytes=(workers - 1) * share_bytes,
+        for flow in _of_host(payload_bytes, layout, share_bytes=share_bytes, count=count)
     )
+    # Pushing as a worker and pulled from as a server; a rank without a server sends S.
+    sent_bytes = payload_bytes + (workers - 2) * share_bytes
+    return _pushed(push, sent_bytes, (workers - 1) * share_bytes)
 
 
-def _of_host(payload_bytes: float, layout: Layout, *, servers: int, count: int) -> list[Flow]:
+def _of_host(payload_bytes: float, layout: Layout, *, share_bytes: float, count: int) -> list[Flow]:
     """Pushing: the flows of a host with `count` servers, which may be none."""
-    per_host, share_bytes = layout.per_host, payload_bytes / servers
+    per_host, held_bytes = layout.per_host, count * share_bytes
     flows = []
     if count and per_host > 1:
-        out_bytes, in_bytes = (count - 1) * share_bytes, (per_host - 1) * share_bytes
-        flows.append(Flow(level=Level.INTRA, steps=1, out_bytes=out_bytes, in_bytes=in_bytes))
+        out_bytes, in_bytes = held_bytes - share_bytes, (per_host - 1) * share_bytes
+        flows.append(_flow(Level.INTRA, 1, out_bytes, in_bytes))
     if 0 < count < per_host:
-        out_bytes = count * share_bytes
-        flows.append(Flow(level=Level.INTRA, steps=1, out_bytes=out_bytes, in_bytes=0.0))
+        flows.append(_flow(Level.INTRA, 1, held_bytes, 0.0))
     if layout.hosts > 1:
-        out_bytes = per_host * (payload_bytes - count * share_bytes)
-        in_bytes = (layout.ranks - per_host) * count * share_bytes
-        flows.append(Flow(level=Level.INTER, steps=1, out_bytes=out_bytes, in_bytes=in_bytes))
+        in_bytes = (layout.ranks - per_host) * held_bytes
+        out_bytes = per_host * (payload_bytes - held_bytes)
+        flows.append(_flow(Level.INTER, 1, out_bytes, in_bytes))
     return flows
 
 
-def _there_and_back(push: list[Flow]) -> tuple[Part, Part]:
-    pull = [
-        Flow(level=one.level, steps=one.steps, out_bytes=one.in_bytes, in_bytes=one.out_bytes)
-        for one in push
-    ]
-    return Part(flows=tuple(push)), Part(flows=tuple(pull))
-
-
-def _check_servers(servers: int) -> None:
-    if servers < 1:
-        raise ValueError(f"{servers} servers serve no worker; expected one or more")
+def _pushed(push: Part, sent_bytes: float, server_bytes: float) -> Cost:
+    """Pushing and then pulling, the same messages backwards."""
+    pull = tuple(_flow(one.level, one.steps, one.in_bytes, one.out_bytes) for one in push)
+    return Cost(parts=(push, pull), sent_bytes=sent_bytes, server_bytes=server_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.report import filled, item, section, text_table
+from busbw.report import filled, item
 
 LONG = "a-word-with-hyphens " * 8
 
@@ -14,14 +14,6 @@ def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> N
     assert first.startswith("  - a-word") and second.startswith("    a-word")
     assert max(map(len, (first, second))) <= 100
     assert all(word == "a-word-with-hyphens" for word in second.split())
-
-
-def test_a_section_has_a_heading_and_lines_above_its_table() -> None:
-    table = text_table(["here"], [["1"]])
-    assert section("v2-8", table, before=["words", ""]) == [
-        *("### v2-8", "", "words", ""),
-        *("| here |", "|-----:|", "|    1 |"),
-    ]
 
 
 def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.cost import Cost, Layout, Level, Link
 from busbw.studies.estimate.methods import (
     METHODS,
+    Cost,
+    Layout,
+    Level,
+    Link,
     UnsupportedLayoutError,
-    naive_ring_rule_s,
-    ring_rule_s,
+    reduce_scatter,
 )
 
 from .simulation import ALGORITHMS, World
@@ -55,7 +57,7 @@ links = st.builds(
 
 def _of(cost: Cost, level: Level) -> tuple[int, float, float]:
     """Steps, and what the busiest end sends and takes over links of `level` in all parts."""
-    flows = [flow for part in cost.parts for flow in part.flows if flow.level is level]
+    flows = [flow for part in cost.parts for flow in part if flow.level is level]
     return (
         sum(flow.steps for flow in flows),
         sum(flow.out_bytes for flow in flows),
@@ -120,21 +122,6 @@ def test_estimating_placement_n_minus_1_over_n_b_is_half_a_ring() -> None:
     printed = (ranks - 1) / (ranks * 125e6) * size
     counted = METHODS["ring"](size, Layout(ranks=ranks)).seconds(FLAT)
     assert counted == pytest.approx(2 * printed)
-
-
-@given(st.integers(2, 1000), sizes, st.floats(1e6, 1e12))
-def test_tensorflow_strategies_the_naive_ring_is_m_times_a_ring_by_rule_and_by_count(
-    ranks: int, size: float, rate: float
-) -> None:
-    flat = {Level.INTRA: Link(name="some", bytes_per_s=rate)}
-    layout = Layout(ranks=ranks)
-    naive, quick = (METHODS[name](size, layout).seconds(flat) for name in ("naive ring", "ring"))
-    assert naive == pytest.approx(ranks * quick)
-    assert naive_ring_rule_s(size, ranks, rate) == pytest.approx(ranks * ring_rule_s(size, rate))
-    # What the rules leave out is the same factor, 1 for two ranks and below 2 for any number.
-    left_out = naive / naive_ring_rule_s(size, ranks, rate)
-    assert left_out == pytest.approx(2 * (ranks - 1) / ranks)
-    assert quick / ring_rule_s(size, rate) == pytest.approx(left_out)
 
 
 @pytest.mark.parametrize(("size", "steps"), [(2, 2), (4, 4), (5, 6), (8, 6), (9, 8), (512, 18)])
@@ -226,3 +213,17 @@ def test_the_slower_level_is_the_bottleneck_of_a_ring() -> None:
     cost = METHODS["ring"](1e6, Layout(ranks=8, hosts=2))
     assert cost.bottleneck({Level.INTRA: quick, Level.INTER: slow}) is Level.INTER
     assert cost.bottleneck({Level.INTRA: slow, Level.INTER: quick}) is Level.INTRA
+
+
+def test_a_reduce_scatter_is_half_of_a_ring_and_uses_both_levels_as_much() -> None:
+    half, whole = (one(8.0, Layout(ranks=8, hosts=2)) for one in (reduce_scatter, METHODS["ring"]))
+    assert (half.steps, half.sent_bytes) == (whole.steps / 2, whole.sent_bytes / 2)
+    assert half.seconds(FLAT) == pytest.approx(whole.seconds(FLAT) / 2)
+    (part,) = half.parts
+    assert [(one.level, one.out_bytes) for one in part] == [(Level.INTRA, 7.0), (Level.INTER, 7.0)]
+
+
+@pytest.mark.parametrize(("ranks", "hosts"), [(1, 1), (0, 1), (4, 0), (4, -2), (4, 3), (4, 8)])
+def test_a_placement_that_cannot_be_is_an_error(ranks: int, hosts: int) -> None:
+    with pytest.raises(ValueError, match="ranks"):
+        Layout(ranks=ranks, hosts=hosts)

@@ -22,7 +22,7 @@ from busbw.studies.estimate import question
     ],
 )
 def test_sizes_are_decimal_unless_they_say_i(text: str, size: float) -> None:
-    assert question.parse_size(text) == size
+    assert question.SIZE(text) == size
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_sizes_are_decimal_unless_they_say_i(text: str, size: float) -> None:
     ],
 )
 def test_rates_are_in_bytes_and_a_small_b_is_a_bit(text: str, rate: float) -> None:
-    assert question.parse_rate(text) == rate
+    assert question.RATE(text) == rate
 
 
 @pytest.mark.parametrize(("text", "time_s"), [("0.55s", 0.55), ("550ms", 0.55), ("5us", 5e-6)])
 def test_times_are_in_seconds(text: str, time_s: float) -> None:
-    assert question.parse_duration(text) == pytest.approx(time_s)
+    assert question.TIME(text) == pytest.approx(time_s)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_times_are_in_seconds(text: str, time_s: float) -> None:
 )
 def test_what_is_no_size_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"accepted"):
-        question.parse_size(text)
+        question.SIZE(text)
 
 
 @pytest.mark.parametrize("text", ["125", "125MB", "125/s", "0MB/s", "-1MB/s", "1e30GB/s"])
 def test_what_is_no_rate_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"accepted"):
-        question.parse_rate(text)
+        question.RATE(text)

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from busbw.model import Net, TrainingStrategy
-from busbw.studies.parameter_server.page import (
-    ParameterServerRow,
-    PublishedRow,
-    parameter_server_page,
-)
+from busbw.studies.parameter_server import Row, parameter_server_page
 from tests import build
 
 
-def row(
-    shape: tuple[int, int], epochs_s: tuple[float, ...], published_s: float
-) -> ParameterServerRow:
+def row(shape: tuple[int, int], epochs_s: tuple[float, ...], published_s: float) -> Row:
     servers, workers = shape
-    return ParameterServerRow(
+    return Row(
         training=build.training_request(
             Net.PERCEPTRON,
             strategy=TrainingStrategy.PARAMETER_SERVER if servers else None,
             servers=servers,
             ranks=workers,
         ),
-        published=PublishedRow(epoch=str(published_s), first="-", accuracy="72 %"),
+        epoch=str(published_s),
+        first="-",
+        accuracy="72 %",
         answer=build.training_answer(
             build.training_run(
                 epochs_s=epochs_s, accuracy=0.877, versions={"tensorflow": "9.9"}, updates=2000
             ),
             gradients=2000,
             global_step=2000,
-            server_bytes={"ps 0": 8, "ps 1": 4},
             cores=1,
         ),
     )
@@ -46,12 +41,7 @@ def test_an_epoch_is_the_median_after_the_first_and_the_first_where_there_is_no_
 
 def test_ratios_here_stand_beside_the_published_ones() -> None:
     text = " ".join(" ".join(parameter_server_page([SINGLE, SERVED])).split())
+    assert "Measured on Fake CPU (1 core) with tensorflow 9.9" in text
     assert "one process: an epoch takes 2.50 times as long (2 s to 5 s); published 2.50." in text
-    assert "single 87.7 %; asynchronous 87.7 %. Published" in text
+    assert "| 2.00 (1.00-3.00) | 9.00 | 1.0 | 87.7 % | 2000/2000 |" in text
     assert "second server" not in text
-    assert "8 + 4" in text
-
-
-def test_the_machine_and_its_versions_are_said() -> None:
-    lines = parameter_server_page([SINGLE])
-    assert "Measured on Fake CPU (1 core) with tensorflow 9.9." in lines

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.commands.curve import Line, MeasuredCurve, OutsideError
+from busbw.studies.curve import Line, MeasuredCurve, OutsideError
 
 LINE = Line(latency_s=1e-4, bytes_per_s=1e9)
 POINTS = ((1000, 1e-4), (100_000, 2e-4), (10_000_000, 2e-2))

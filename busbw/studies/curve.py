@@ -1,0 +1,182 @@
+"""A measured curve t(S): what a collective took by payload, read at payloads between and beyond.
+
+It comes from the results of a session or from a baseline, which are read strictly. Fits nothing
+itself: the line that extends the curve beyond its ends is the judge's fit.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw import baselines, judge, report
+from busbw.commands.command import UsageError, usage_error
+from busbw.model import Case, EnvironmentKey, Outcome, Protocol, Run, check_key, plural
+from busbw.workloads import Collective
+
+# More names of curves do not fit into a sentence.
+_SHOWN_NAMES = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """t(S) = `latency_s` + S / `bytes_per_s`."""
+
+    latency_s: float
+    bytes_per_s: float
+
+    def seconds(self, payload_bytes: float) -> float:
+        """The line's time for a payload."""
+        return self.latency_s + payload_bytes / self.bytes_per_s
+
+
+class OutsideError(ValueError):
+    """A payload outside of the measured ones, and no line; the message says which were measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """A time, and how it was found: measured, interpolated, or by latency and bandwidth."""
+
+    seconds: float
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredCurve:
+    """Payload bytes and seconds, ascending and without repeats; `line` is None where none fits."""
+
+    points: tuple[tuple[int, float], ...]
+    line: Line | None = None
+
+    def read(self, payload_bytes: float) -> Reading:
+        """The time for a payload.
+
+        Between two points log t is linear in log S: between a latency, where t does not grow, and
+        a bandwidth, where it grows as S, every slope occurs, and relative errors are alike at every
+        size. Outside, the time of the nearest point grows or shrinks as the line does: a line
+        through all points may pass that one far off, and more bytes never take less time. Raises
+        OutsideError where there is none.
+        """
+        sizes = [size for size, _ in self.points]
+        index = bisect_left(sizes, payload_bytes)
+        if index < len(sizes) and sizes[index] == payload_bytes:
+            return Reading(seconds=self.points[index][1], how="measured")
+        if 0 < index < len(sizes):
+            (low, low_s), (high, high_s) = self.points[index - 1 : index + 1]
+            share = math.log(payload_bytes / low) / math.log(high / low)
+            return Reading(seconds=low_s * (high_s / low_s) ** share, how="interpolated")
+        if self.line is None:
+            raise OutsideError(
+                f"{payload_bytes:.0f} bytes are outside of what was measured, "
+                f"{sizes[0]} to {sizes[-1]} bytes, and no line fits those"
+            )
+        near, near_s = self.points[0 if index == 0 else -1]
+        growth = self.line.seconds(payload_bytes) / self.line.seconds(near)
+        return Reading(seconds=near_s * growth, how="by latency and bandwidth")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedCase:
+    """A case, its median over launches, and the launches; a baseline has none of these."""
+
+    case: Case
+    seconds: float
+    runs: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedFile:
+    """What a file of results or a baseline holds, and where that was measured."""
+
+    path: Path
+    key: EnvironmentKey
+    cases: tuple[TimedCase, ...]
+
+    def curves(self) -> Mapping[str, tuple[Case, MeasuredCurve]]:
+        """Each curve of a bare all-reduce by its name, with what its cases share (`kind_of`)."""
+        groups: dict[str, list[TimedCase]] = {}
+        for one in self.cases:
+            case = one.case
+            if case.collective == "all_reduce" and case.workload.is_bare:
+                kind = f"{case.dtype}, {case.clock.value} clock, {plural(case.group_size, 'rank')}"
+                groups.setdefault(f"{case.group_name}, {kind}", []).append(one)
+        return {name: (kind_of(of[0].case), _curve_of(of)) for name, of in groups.items()}
+
+    def curve(self, words: str | None) -> tuple[str, Case, MeasuredCurve]:
+        """The one curve whose name has all of `words`, by name and kind. Raises UsageError."""
+        curves = self.curves()
+        name = _chosen(self.path, sorted(curves), (words or "").split())
+        return (name, *curves[name])
+
+
+def timed_in(path: Path) -> TimedFile:
+    """Raises UsageError that names the location. Cases without a time or that failed are absent."""
+    with usage_error(baselines.BaselineError, report.DocumentError):
+        raw = baselines.read_json(path)
+        if isinstance(raw, dict) and "cases" in raw:
+            session = report.session_of(raw, str(path))
+            if isinstance(session, report.CompiledSession):
+                raise UsageError(f"{path}: holds no times, but what was compiled")
+            key = session.environment.key
+            with usage_error(ValueError, where=f"{path}: environment.key."):
+                check_key(key)
+            return TimedFile(path=path, key=key, cases=_timed(session))
+        if not isinstance(raw, dict) or "entries" not in raw:
+            raise UsageError(
+                f"{path}: neither results of a session (cases) nor a baseline (entries)"
+            )
+        stored = baselines.contents_of(path)
+    cases = [(one.case, one.level_s) for one in stored.baselines]
+    times = tuple(TimedCase(case=case, seconds=time_s) for case, time_s in cases if time_s)
+    return TimedFile(path=path, key=stored.key, cases=times)
+
+
+def _timed(session: report.Session) -> tuple[TimedCase, ...]:
+    return tuple(
+        TimedCase(
+            case=one.case,
+            seconds=statistics.median(one.now.times_s),
+            runs=session.measurements[one.spec].runs if one.spec in session.measurements else (),
+        )
+        for one in session.verdicts
+        if one.case and one.now and one.now.times_s and one.outcome is not Outcome.FAILED
+    )
+
+
+def kind_of(case: Case) -> Case:
+    """The case reduced to what all payloads of one kind share, timed by any program."""
+    return replace(
+        case,
+        payload_bytes=0,
+        protocol=Protocol(clock=case.clock),
+        workload=Collective.around(case.workload),
+    )
+
+
+def _curve_of(group: Sequence[TimedCase]) -> MeasuredCurve:
+    points = {one.case.payload_bytes: one.seconds for one in group}
+    fitted = judge.fit(points)
+    line = None
+    if fitted is not None:
+        line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)
+    return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
+
+
+def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
+    fitting = [
+        name for name in names if all(word in name.replace(",", " ").split() for word in words)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not names:
+        raise UsageError(f"{path}: holds no time of an all-reduce")
+    what = "several curves" if fitting else "none of that name"
+    those = fitting or names
+    some = those[:_SHOWN_NAMES]
+    more = f"; and {plural(len(those) - len(some), 'other')}" if len(those) > len(some) else ""
+    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(some)}{more}")

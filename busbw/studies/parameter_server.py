@@ -1,0 +1,254 @@
+"""`python -m busbw parameter-server`: a published table of parameter servers, its rows run here.
+
+What is known of the table's source is here: its rows and their figures. They were measured by
+others, on other hardware and with other data: only ratios to the single process are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from busbw import driver
+from busbw.commands.command import (
+    CommandError,
+    local_executor,
+    names_of,
+    parsed,
+    starter,
+    whole_number,
+)
+from busbw.model import (
+    Capability,
+    Failure,
+    LaunchId,
+    Net,
+    TrainingAnswer,
+    TrainingRequest,
+    TrainingRun,
+    TrainingStrategy,
+    Updates,
+    plural,
+    seconds_text,
+)
+from busbw.report import filled, item, rendered, text_table
+from busbw.workloads.training import checked
+
+from .study import Study, add_framework
+
+ORDER = 5
+# For a row, and for another session's end: as long as a session of pytest waits.
+_TIMEOUT_S, _WAIT_S = 300.0, 1800.0
+
+_DESCRIPTION = """
+Train a small net in one process, and in groups of local processes with parameter servers, as in
+a published table, and write a page of Markdown with seconds per epoch and accuracy next to the
+published ones. This takes minutes.
+"""
+_HEAD = (
+    *("row", "published: s", "first", "x single", "accuracy", "here: s", "its first"),
+    *("x its single", "its accuracy", "updates/gradients"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row as it is published, in the table's words, and as it was measured.
+
+    `epoch` is seconds after the `first` epoch, one for each worker where they differ.
+    """
+
+    epoch: str
+    first: str
+    accuracy: str
+    training: TrainingRequest
+    answer: TrainingAnswer | None = None
+
+    @property
+    def published_s(self) -> float:
+        """The workers' mean."""
+        return statistics.fmean(map(float, self.epoch.split(", ")))
+
+    @property
+    def run(self) -> TrainingRun:
+        """What training gave."""
+        assert self.answer is not None
+        return self.answer.run
+
+    @property
+    def later_s(self) -> Sequence[float]:
+        """The epochs after the first; the first where there is no other."""
+        return self.run.epochs_s[1:] or self.run.epochs_s
+
+    @property
+    def epoch_s(self) -> float:
+        """Their median."""
+        return statistics.median(self.later_s)
+
+
+def _row(
+    servers: int,
+    workers: int,
+    epoch: str,
+    first: str,
+    accuracy: str,
+    strategy: TrainingStrategy | None = None,
+) -> Row:
+    training = TrainingRequest(
+        net=Net.PERCEPTRON,
+        strategy=strategy,
+        ranks=workers,
+        servers=servers,
+        epochs=10,
+        examples=20000,
+        unseen=5000,
+        batch=100,
+    )
+    return Row(training=training, epoch=epoch, first=first, accuracy=accuracy)
+
+
+# TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are synchronous.
+_asynchronous = functools.partial(_row, strategy=TrainingStrategy.PARAMETER_SERVER)
+_ROWS = {
+    "single": _row(0, 1, "1.3", "-", "72 %"),
+    "1ps-1worker": _asynchronous(1, 1, "3.8", "-", "72 %"),
+    "1ps-2workers": _asynchronous(1, 2, "5.45", "-", "80 %"),
+    "1ps-2workers-sync": _row(1, 2, "5.35", "-", "72 %"),
+    "2ps-2workers": _asynchronous(2, 2, "6.6", "9, 37", "80 %"),
+    "2ps-2workers-sync": _row(2, 2, "6.9", "40, 38", "72 %"),
+    "1ps-3workers": _asynchronous(1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
+}
+# What is compared: servers, workers and updates later and before.
+_ASYNC, _SYNC = Updates.ASYNCHRONOUS, Updates.SYNCHRONOUS
+_COMPARED = (
+    ("A server and a worker instead of one process", (1, 1, _ASYNC), (0, 1, Updates.SINGLE)),
+    ("A second asynchronous worker", (1, 2, _ASYNC), (1, 1, _ASYNC)),
+    ("A third asynchronous worker", (1, 3, _ASYNC), (1, 2, _ASYNC)),
+    ("A second server, asynchronous", (2, 2, _ASYNC), (1, 2, _ASYNC)),
+    ("A second server, synchronous", (2, 2, _SYNC), (1, 2, _SYNC)),
+    ("Synchronous instead of asynchronous, 1 ps, 2 workers", (1, 2, _SYNC), (1, 2, _ASYNC)),
+    ("Synchronous instead of asynchronous, 2 ps, 2 workers", (2, 2, _SYNC), (2, 2, _ASYNC)),
+)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add_framework(parser, ("tensorflow", "fake"), help="fake: invented figures")
+    add = parser.add_argument
+    epochs = "of each worker (default: 10)"
+    add("--epochs", type=whole_number(1), default=10, metavar="N", help=epochs)
+    names = f"a comma list of {', '.join(_ROWS)} (default: all)"
+    add("--rows", type=names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
+    for option, default_s, what in (
+        ("--timeout", _TIMEOUT_S, "for the training of a row"),
+        ("--device-wait", _WAIT_S, "for another session's end on the same machine"),
+    ):
+        words = f"{what} (default: {default_s:g})"
+        add(option, type=parsed(_seconds), default=default_s, metavar="SECONDS", help=words)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise ValueError(f"{text!r}; accepted is a number of seconds above 0")
+    return found
+
+
+def _say(text: str) -> None:
+    print(f"busbw parameter-server: {text}", file=sys.stderr)
+
+
+def _say_waiting(holder: str) -> None:
+    _say(f"another session is measuring on this machine; waiting for its end ({holder})")
+
+
+def _sums(options: argparse.Namespace) -> list[Row]:
+    """All rows; raises CommandError for the first that has none."""
+    worker = starter(options.framework, Capability.TRAIN, device="cpu")
+    rows = []
+    try:
+        with driver.alone(options.device_wait, _say_waiting), local_executor(_say) as executor:
+            for number, name in enumerate(options.rows, start=1):
+                if sys.stderr.isatty():
+                    _say(f"{number}/{len(options.rows)} {name}")
+                row = _ROWS[name]
+                training = dataclasses.replace(row.training, epochs=options.epochs)
+                launch = LaunchId(name=name)
+                given = driver.trained(executor, worker, launch, training, options.timeout)
+                answer = given if isinstance(given, Failure) else checked(training, given)
+                if isinstance(answer, Failure):
+                    what = f"{answer.kind.value}: {name}: {answer.message}"
+                    raise CommandError("\n    ".join([what, *answer.log.splitlines()]))
+                rows.append(dataclasses.replace(row, training=training, answer=answer))
+    except driver.BusyError as error:
+        raise CommandError(str(error)) from error
+    return rows
+
+
+def parameter_server_page(rows: Sequence[Row]) -> list[str]:
+    """Lines of Markdown."""
+    training, answer = rows[0].training, rows[0].answer
+    assert answer is not None
+    versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
+    machine = f"{answer.processor} ({plural(answer.cores, 'core')})"
+    epochs = plural(training.epochs, "epoch")
+    data = f"{training.examples} examples in batches of {training.batch}, {training.unseen} unseen"
+    single = _shaped(rows, (0, 1, Updates.SINGLE))
+    return filled(
+        resources.files(__package__) / "parameter_server.md",
+        machine=[f"Measured on {machine} with {versions}.", "", f"{epochs} of {data}."],
+        summary=[line for text in _summary(rows) for line in item(text)],
+        times=rendered("markdown", text_table(_HEAD, [_cells(row, single) for row in rows])),
+    )
+
+
+def _cells(row: Row, single: Row | None) -> list[str]:
+    answer, run = row.answer, row.run
+    assert answer is not None
+    ratios = ["-", "-"]
+    if single is not None:
+        ratios = [f"{row.published_s / single.published_s:.1f}"]
+        ratios += [f"{row.epoch_s / single.epoch_s:.1f}"]
+    return [
+        row.training.name,
+        *(row.epoch, row.first, ratios[0], row.accuracy),
+        f"{row.epoch_s:.2f} ({min(row.later_s):.2f}-{max(row.later_s):.2f})",
+        *(f"{run.epochs_s[0]:.2f}", ratios[1], f"{100 * run.accuracy:.1f} %"),
+        f"{run.updates}/{answer.gradients}",
+    ]
+
+
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    """What follows from the figures of the rows that were run."""
+    for what, *shapes in _COMPARED:
+        later, before = (_shaped(rows, shape) for shape in shapes)
+        if later is not None and before is not None:
+            times = f"{seconds_text(before.epoch_s)} to {seconds_text(later.epoch_s)}"
+            here = f"{later.epoch_s / before.epoch_s:.2f} times as long ({times})"
+            published = later.published_s / before.published_s
+            yield f"{what}: an epoch takes {here}; published {published:.2f}."
+
+
+def _shaped(rows: Sequence[Row], shape: tuple[int, int, Updates]) -> Row | None:
+    """The row with these numbers of servers and workers."""
+    asked = ((row, row.training) for row in rows)
+    return next((row for row, of in asked if (of.servers, of.ranks, of.updates) == shape), None)
+
+
+add_to = Study(
+    name="parameter-server",
+    help="a published table of parameter servers, next to its rows run here",
+    description=_DESCRIPTION,
+    add_options=_add_options,
+    question=lambda options: options,
+    sums=_sums,
+    page=lambda options, rows: parameter_server_page(rows),
+).add_to

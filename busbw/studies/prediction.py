@@ -1,0 +1,283 @@
+"""`python -m busbw prediction`: predicted and measured communication in training steps.
+
+Every sentence that says where the prediction holds is made from the figures of the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from busbw.commands.command import UsageError
+from busbw.frameworks import FRAMEWORKS
+from busbw.model import (
+    Case,
+    Clock,
+    Protocol,
+    payload_text,
+    plural,
+    seconds_text,
+)
+from busbw.report import attributes, filled, rendered, text_table
+from busbw.workloads import DenseStep
+
+from .curve import Line, MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
+from .study import Study
+
+ORDER = 6
+_HEAD = ("case", "gradient", "measured", "by the curve", "by the line", "the curve holds at")
+_SINGLE = "one_device"
+_MIRRORED = "mirrored"
+
+# Launches of one and the same all-reduce differ by 15 to 35 % below 16M, and each side of the
+# ratio is a median over a few of them: what is closer than this says nothing against the model.
+AGREEMENT = 0.25
+
+# Why a strategy has no curve: its communication differs from what is measured by itself.
+_WITHOUT_CURVE = {
+    "parameter_server": "no all-reduce, but servers",
+    "central_storage": "no all-reduce, but one device",
+    "multi_worker_mirrored": "between processes",
+}
+
+_DESCRIPTION = """
+Compare the all-reduce inside training steps, from the results of sessions with `-m training`, with
+the time that the bare all-reduce predicts, and write a page of Markdown that says where the
+prediction holds.
+"""
+
+_Curves = Mapping[Case, MeasuredCurve]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PredictedStep:
+    """A training case: what its communication should take, and what it took.
+
+    `predicted_s` is read from a measured curve, `how` says how; `line` is fitted to that curve. All
+    are absent where nothing predicts, and `unpredicted` says why. `last_s` and `first_s` are the
+    all-reduce inside of the step, by the profiler, on the rank that reaches it last and on the
+    first one. `single_s` is the step of one device that does all the work.
+    """
+
+    case: Case
+    step_s: float
+    predicted_s: float | None = None
+    how: str = ""
+    line: Line | None = None
+    unpredicted: str = ""
+    last_s: float | None = None
+    first_s: float | None = None
+    single_s: float | None = None
+
+    @property
+    def measured_s(self) -> float | None:
+        """The last rank's, else what the step takes beyond one device's, which may be negative."""
+        if self.last_s is not None:
+            return self.last_s
+        return None if self.single_s is None else self.step_s - self.single_s
+
+    @property
+    def line_s(self) -> float | None:
+        """What the line predicts."""
+        return None if self.line is None else self.line.seconds(self.case.payload_bytes)
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over predicted by the curve; None where one of them is missing."""
+        return _over(self.measured_s, self.predicted_s)
+
+
+def agrees(ratio: float) -> bool:
+    """Whether measured and predicted are as close as `AGREEMENT`, whichever is the larger."""
+    return 1 / (1 + AGREEMENT) <= ratio <= 1 + AGREEMENT
+
+
+def _over(part_s: float | None, whole_s: float | None) -> float | None:
+    return None if part_s is None or whole_s is None else part_s / whole_s
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    results = "what `pytest perf/ -m training --results=FILE` wrote; several go into one page"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=results)
+    curve = "predict from this file's all-reduces, results or a baseline, not each file's own"
+    parser.add_argument("--curve", type=Path, metavar="FILE", help=curve)
+
+
+def _question(options: argparse.Namespace) -> list[tuple[TimedFile, TimedFile]]:
+    """Each file of results, and the one with its curves."""
+    named = None if options.curve is None else timed_in(options.curve)
+    files = [timed_in(path) for path in options.results]
+    return [(file, named or file) for file in files]
+
+
+def _sums(question: Sequence[tuple[TimedFile, TimedFile]]) -> list[PredictedStep]:
+    """Raises UsageError for a file without steps of several ranks, or a step without a curve."""
+    rows = []
+    for file, other in question:
+        curves = dict(other.curves().values())
+        steps = [one for one in file.cases if not one.case.workload.is_bare]
+        several = [one for one in steps if one.case.strategy != _SINGLE]
+        if not several:
+            what = "no training step of several ranks" if steps else "no time of a training step"
+            raise UsageError(f"{file.path}: holds {what}; `-m training` measures them")
+        singles = {_work(one.case): one.seconds for one in steps if one.case.strategy == _SINGLE}
+        for one in several:
+            row = _measured(one, singles.get(_work(one.case)), file.path)
+            rows.append(row if row.unpredicted else _predicted(row, curves, file.path))
+    return rows
+
+
+def _work(case: Case) -> tuple[object, ...]:
+    """What one device and several have in common."""
+    return case.framework, case.workload, case.dtype
+
+
+def _measured(step: TimedCase, single_s: float | None, path: Path) -> PredictedStep:
+    """By the profiler in a dense step; under a strategy by `single_s`, and only a ring has a curve.
+
+    Raises UsageError for times that cannot be.
+    """
+    case = step.case
+    row = PredictedStep(case=case, step_s=step.seconds)
+    if not isinstance(case.workload, DenseStep):
+        why = _WITHOUT_CURVE.get(case.strategy, f"no curve of {case.strategy} is measured")
+        is_ring = case.strategy == _MIRRORED
+        return replace(row, single_s=single_s, unpredicted="" if is_ring else why)
+    inside = [run.over_ranks_s for run in step.runs if run.over_ranks_s]
+    if not all(one.get(name, 0) > 0 for one in inside for name in ("fastest", "slowest")):
+        raise UsageError(f"{path}: {case.name}: over_ranks_s: expected seconds above 0")
+    if not inside:
+        return row
+    # The rank that comes last does not wait: its all-reduce is the shortest.
+    last_s, first_s = (
+        statistics.median(one[name] for one in inside) for name in ("fastest", "slowest")
+    )
+    return replace(row, last_s=last_s, first_s=first_s)
+
+
+def _predicted(row: PredictedStep, curves: _Curves, path: Path) -> PredictedStep:
+    """A dense step must have a curve: UsageError; a strategy without one says why."""
+    case = row.case
+    ranks = plural(case.ranks, "rank")
+    is_dense = isinstance(case.workload, DenseStep)
+    if not is_dense:
+        # Results may name a framework that is not known.
+        framework = FRAMEWORKS.get(case.framework)
+        case = replace(case, strategy=framework.ring if framework else "")
+    missing = f"no ring of {case.framework} was measured on {ranks}"
+    if is_dense:
+        missing = "no all-reduce alone of this kind was measured"
+    try:
+        curve = _curve(case, curves)
+        if curve is None:
+            raise OutsideError(missing)
+        reading = curve.read(case.payload_bytes)
+    except OutsideError as error:
+        if is_dense:
+            raise UsageError(f"{path}: {case.name} on {ranks}: {error}") from error
+        return replace(row, unpredicted=str(error))
+    return replace(row, predicted_s=reading.seconds, how=reading.how, line=curve.line)
+
+
+def _curve(case: Case, curves: _Curves) -> MeasuredCurve | None:
+    """The curve of the step's own clock, else of the only clock with one."""
+    wanted = kind_of(case)
+    if wanted in curves:
+        return curves[wanted]
+    others = [replace(wanted, protocol=Protocol(clock=clock)) for clock in Clock]
+    found = [curves[one] for one in others if one in curves]
+    return found[0] if len(found) == 1 else None
+
+
+def document(rows: Sequence[PredictedStep]) -> list[dict[str, Any]]:
+    """Everything known of each case."""
+    return [
+        {
+            "case": row.case.name,
+            **attributes(row.case, "ranks", "payload_bytes"),
+            **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
+            **attributes(row, "measured_s", "ratio", "unpredicted"),
+            "line_s": row.line_s,
+            "line_ratio": _over(row.measured_s, row.line_s),
+            "agrees": None if row.ratio is None else agrees(row.ratio),
+            "share": _over(row.measured_s, row.step_s),
+        }
+        for row in rows
+    ]
+
+
+def prediction_page(
+    question: Sequence[tuple[TimedFile, TimedFile]], rows: Sequence[PredictedStep]
+) -> list[str]:
+    """Lines of Markdown: all payloads of a kind in a row."""
+    machines = dict.fromkeys(f"Measured on {_machine(file)}.  " for file, _ in question)
+    curves = dict.fromkeys(
+        f"Predicted from {other.path}, measured on {_machine(other)}.  "
+        for file, other in question
+        if other is not file
+    )
+    ordered = sorted(rows, key=lambda row: (_kind(row.case), row.case.payload_bytes))
+    groups = itertools.groupby(ordered, lambda row: _kind(row.case))
+    table = text_table(_HEAD, [[kind, *_cells(list(of))] for kind, of in groups])
+    return filled(
+        resources.files(__package__) / "prediction.md",
+        sources=[*machines, *curves],
+        percent=[f"{100 * AGREEMENT:.0f} %"],
+        table=rendered("markdown", table),
+    )
+
+
+def _machine(file: TimedFile) -> str:
+    key = file.key
+    return f"{key.device_kind}, {plural(key.cores, 'core')}" if key.cores else key.device_kind
+
+
+def _kind(case: Case) -> str:
+    what = case.group_name
+    if not isinstance(case.workload, DenseStep):
+        what = f"{case.framework} {case.workload.kind}, {case.strategy}"
+    return f"{what}, {plural(case.ranks, 'rank')}"
+
+
+def _cells(group: Sequence[PredictedStep]) -> list[str]:
+    """All after the kind; where nothing predicts, the last one says why."""
+    known = document(group)
+    holds = [payload_text(row.case.payload_bytes) for row in group if agrees(row.ratio or 0)]
+    reasons = dict.fromkeys(row.unpredicted for row in group if row.unpredicted)
+    return [
+        ", ".join(payload_text(row.case.payload_bytes) for row in group),
+        ", ".join(_seconds(row.measured_s) for row in group),
+        *(", ".join(_ratio(row[name]) for row in known) for name in ("ratio", "line_ratio")),
+        f"unpredicted: {'; '.join(reasons)}" if reasons else ", ".join(holds) or "nowhere",
+    ]
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{'-' if seconds < 0 else ''}{seconds_text(abs(seconds), digits=3)}"
+
+
+def _ratio(ratio: float | None) -> str:
+    """None for a step that takes no longer than one device's: nothing to compare."""
+    return f"{ratio:.2f}" if ratio is not None and ratio > 0 else "-"
+
+
+add_to = Study(
+    name="prediction",
+    help="predicted and measured communication of training steps",
+    description=_DESCRIPTION,
+    add_options=_add_options,
+    question=_question,
+    sums=_sums,
+    page=prediction_page,
+    document=lambda question, rows: document(rows),
+    document_keys=("predicted_s", "unpredicted"),
+    reads=lambda options: [*options.results, *([options.curve] if options.curve else [])],
+).add_to
