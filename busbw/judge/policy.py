@@ -175,7 +175,7 @@ class Policy:
 
 # Six pairs of launches are the fewest for which the bounds of the t-distribution are useful; each
 # next look has about a third more. On a CPU that other work shares, pairs of launches measured in
-# turn differ by 3 to 5 % (docs/verdict.md), so that most unchanged cases pass at the first look.
+# turn differ by 3 to 5 %, so that most unchanged cases pass at the first look.
 #
 # One slower case in ten may pass. The looks' levels are those of a known variance; with one that is
 # estimated from six pairs, 1.06 times as many pass in simulations, so a little less is spent.
@@ -200,7 +200,7 @@ _LOOKS = Looks(
 )
 
 # A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
-# with a single session (docs/verdict.md has the figures).
+# with a single session (docs/quiet.md has the figures).
 _CPU = Policy(
     looks=replace(_LOOKS, false_alarms_of_curves=0.025),
     # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
