@@ -136,38 +136,33 @@ def machine_history(
     accepts.
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
+    first: dict[str, Line] = {}
     for line in lines:
         by_case = by_series.setdefault(Series.of(line), {})
         by_case.setdefault(line.case.case, []).append(line)
+        # The reference's own lines are of the sessions of tonight's.
+        if not line.is_reference:
+            first.setdefault(line.session, line)
     sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
     levels = {series: _levels(those) for series, those in sessions.items()}
-    cases = (
+    cases = tuple(
         _case_history(
-            case, series, its, levels[series].cases.get(case), sessions[series], folder, known
+            case, series, its, levels[series][0].get(case), sessions[series], folder, known
         )
         for series, by_case in by_series.items()
         for case, its in by_case.items()
     )
     return MachineHistory(
         folder=folder,
-        cases=tuple(cases),
-        sessions=_first_lines(lines),
+        cases=cases,
+        sessions=first,
         shared={
-            series: _changes(one.shared, sessions[series], [k for k in known if k.case == "*"])
-            for series, one in levels.items()
+            series: _changes(shared, sessions[series], [k for k in known if k.case == "*"])
+            for series, (_, shared) in levels.items()
             if sessions[series]
         },
         merged=sessions,
     )
-
-
-def _first_lines(lines: Sequence[Line]) -> dict[str, Line]:
-    """The first line of each session; the reference's own are of the sessions of tonight's."""
-    found: dict[str, Line] = {}
-    for line in lines:
-        if not line.is_reference:
-            found.setdefault(line.session, line)
-    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,20 +174,16 @@ class _Level:
     deviation: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Levels:
-    """Those of the cases of a series, and the changes that most of them share."""
-
-    cases: Mapping[Case, _Level]
-    shared: tuple[Change, ...]
-
-
 # Log times by position in the sessions.
 _Logs = Mapping[int, float]
 
 
-def _levels(sessions: Sequence[EarlierSession]) -> _Levels:
-    """Log time = level + what most cases share + the case's own part; levels change.
+def _levels(
+    sessions: Sequence[EarlierSession],
+) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
+    """The levels of the cases of a series, and the changes that most of them share.
+
+    Log time = level + what most cases share + the case's own part; levels change.
 
     What they share is the median over cases. It changes where most cases changed with it; what
     only some do, a third of the sizes, is theirs.
@@ -223,7 +214,7 @@ def _levels(sessions: Sequence[EarlierSession]) -> _Levels:
         }
         for case, those in logs.items()
     }
-    return _Levels(cases=_cases(own, shared), shared=shared)
+    return _cases(own, shared), shared
 
 
 def _variance(values: _Logs) -> Variance | None:
@@ -294,18 +285,18 @@ def _case_history(
         },
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
-        sessions={line.session: _case_session(line) for line in lines if line.is_ordinary},
+        sessions={
+            line.session: CaseSession(
+                times_s=tuple(1e-6 * time_us for time_us in line.times_us),
+                outcome=line.outcome,
+                failure=line.failure,
+            )
+            for line in lines
+            if line.is_ordinary
+        },
         level_s=math.exp(level.level) if level is not None else None,
         spread=level.deviation if level is not None else None,
         changes=_changes(level.changes, sessions, own) if level is not None else (),
-    )
-
-
-def _case_session(line: Line) -> CaseSession:
-    return CaseSession(
-        times_s=tuple(1e-6 * time_us for time_us in line.times_us),
-        outcome=line.outcome,
-        failure=line.failure,
     )
 
 

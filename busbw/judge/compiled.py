@@ -5,7 +5,7 @@ A compiler gives the same program every time: one answer is enough, and every di
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import (
@@ -152,44 +152,40 @@ def _accepted(one: Difference, terms: CompileTerms) -> Difference:
 _MEMORY = ("temporary memory", "peak memory")
 
 
+# What is said of a program in words, of which every other word is a difference.
+_SAID: Mapping[str, Callable[[Compiled], str]] = {
+    "collectives": lambda one: _counted(one.collectives),
+    "groups": lambda one: one.groups,
+    "started apart": lambda one: "yes" if one.starts else "no",
+    "in each turn of the loop beside it": lambda one: _counted(one.around),
+    "once in a call": lambda one: _counted(one.around_loop),
+}
+
+
 def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     """Everything that changed, the algorithm first. Memory that shrank is no failure."""
+    said = [*_algorithms(before.algorithm, now.algorithm)]
+    said += [(what, text(before), text(now)) for what, text in _SAID.items()]
     return (
-        *_algorithm(before.algorithm, now.algorithm),
-        *_counts("collectives", before.collectives, now.collectives),
-        *_texts("groups", before.groups, now.groups),
-        *_texts("started apart", _yes(before.starts), _yes(now.starts)),
-        *_counts("in each turn of the loop beside it", before.around, now.around),
-        *_counts("once in a call", before.around_loop, now.around_loop),
+        *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in said if a != b),
         *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes),
         *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes),
     )
 
 
-def _algorithm(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Difference]:
+def _algorithms(
+    before: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
     if bool(before) is not bool(now):
         sides = ["published" if side else "not published" for side in (before, now)]
-        yield Difference(what="algorithm", before=sides[0], now=sides[1], fails=True)
+        yield "algorithm", sides[0], sides[1]
         return
     for name in sorted({*before, *now}):
-        yield from _texts(name, before.get(name, ""), now.get(name, ""))
-
-
-def _texts(what: str, before: str, now: str) -> Iterator[Difference]:
-    if before != now:
-        yield Difference(what=what, before=before, now=now, fails=True)
-
-
-def _counts(what: str, before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[Difference]:
-    yield from _texts(what, _counted(before), _counted(now))
+        yield name, before.get(name, ""), now.get(name, "")
 
 
 def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-
-
-def _yes(condition: bool) -> str:
-    return "yes" if condition else "no"
 
 
 def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:

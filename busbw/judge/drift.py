@@ -136,26 +136,20 @@ def machine_answer(
     cases = dict.fromkeys(case for one in earlier for case in one.times_s)
     levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
     tonight = levels.tonight(today.times_s, policy)
-    shared = tonight.shared.get(framework)
-    few = len(tonight.limits) < policy.rule.least_cases
     risen = drifts(earlier, today, tonight)
     drifted = [replace(one, than="at first") for one in risen if not one.is_over]
-    known = None if few or shared is None else shared
-    text = f"{_together(known, len(earlier), policy)} ({framework})"
-    return Answer(
-        text="; ".join(filter(None, (text, drift_text(drifted)))),
-        is_slower=True if drifted else None if known is None else known.is_slower,
-    )
-
-
-def _together(shared: rule.Shared | None, nights: int, policy: Policy) -> str:
-    """What all cases of the reference took, and from what on that would be slower."""
-    if shared is None:
-        return f"unknown from fewer than {policy.rule.least_cases} cases"
-    return (
-        f"the reference takes {math.exp(shared.off):.3f} x the time of its "
-        f"{plural(nights, 'earlier night')}, limit {math.exp(shared.limit):.3f} x"
-    )
+    shared, least = tonight.shared.get(framework), policy.rule.least_cases
+    if shared is None or len(tonight.limits) < least:
+        text, is_slower = f"unknown from fewer than {least} cases", None
+    else:
+        is_slower = shared.is_slower
+        times, limit = math.exp(shared.off), math.exp(shared.limit)
+        earlier_text = plural(len(earlier), "earlier night")
+        text = (
+            f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
+        )
+    texts = filter(None, (f"{text} ({framework})", drift_text(drifted)))
+    return Answer(text="; ".join(texts), is_slower=True if drifted else is_slower)
 
 
 def all_answers(answers: Sequence[Answer]) -> Answer | None:

@@ -66,20 +66,17 @@ def straggler_of(
     """
     if key.processes == 1 or len(runs) < LEAST_LAUNCHES:
         return None
-    each = key.ranks // key.processes
-    by_own_work = [_outlier(run.process_own_s) for run in runs]
-    found = _same(by_own_work)
-    if found is not None:
-        process, ratio = found
-        return Straggler(process=process, host=_host(hosts, process), ratio=ratio)
-    if key.cores is not None:
-        return None
-    found = _same([_outlier([1 / one for one in run.rank_times_s]) for run in runs])
+    found = _same([_outlier(run.process_own_s) for run in runs])
+    each, is_rank = 1, found is None and key.cores is None
+    if is_rank:
+        found = _same([_outlier([1 / one for one in run.rank_times_s]) for run in runs])
+        each = key.ranks // key.processes
     if found is None:
         return None
-    rank, ratio = found
-    process = rank // each
-    return Straggler(process=process, host=_host(hosts, process), ratio=ratio, rank=rank)
+    index, ratio = found
+    process, rank = index // each, index if is_rank else None
+    host = hosts[process] if process < len(hosts) else ""
+    return Straggler(process=process, host=host, ratio=ratio, rank=rank)
 
 
 def _outlier(values: Sequence[float]) -> tuple[int, float] | None:
@@ -99,10 +96,6 @@ def _same(found: Sequence[tuple[int, float] | None]) -> tuple[int, float] | None
     if len(there) != len(found) or len({index for index, _ in there}) != 1:
         return None
     return there[0][0], statistics.median(ratio for _, ratio in there)
-
-
-def _host(hosts: Sequence[str], process: int) -> str:
-    return hosts[process] if process < len(hosts) else ""
 
 
 def injected_ratio(runs: Sequence[Run]) -> float | None:
@@ -151,16 +144,10 @@ def _case_note(runs: Sequence[Run]) -> str:
 def _over_cases(known: Mapping[Spec, float]) -> str:
     if len(known) > _NAMED:
         return f"{_span(list(known.values()))} in {plural(len(known), 'case')}"
-    sizes = {spec.payload_bytes for spec in known}
-    return ", ".join(
-        f"{_gain(ratio)} "
-        + (
-            f"at {payload_text(spec.payload_bytes)}"
-            if len(sizes) == len(known)
-            else f"in {spec.id}"
-        )
-        for spec, ratio in known.items()
-    )
+    sizes = {spec: f"at {payload_text(spec.payload_bytes)}" for spec in known}
+    if len(set(sizes.values())) < len(known):
+        sizes = {spec: f"in {spec.id}" for spec in known}
+    return ", ".join(f"{_gain(ratio)} {sizes[spec]}" for spec, ratio in known.items())
 
 
 def _ratios(runs: Sequence[Run]) -> list[float]:
