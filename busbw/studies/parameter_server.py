@@ -11,33 +11,12 @@ import dataclasses
 import functools
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from busbw import driver
-from busbw.commands.command import (
-    CommandError,
-    local_executor,
-    names_of,
-    parsed,
-    starter,
-    whole_number,
-)
-from busbw.model import (
-    Capability,
-    Failure,
-    LaunchId,
-    Net,
-    TrainingAnswer,
-    TrainingRequest,
-    TrainingRun,
-    TrainingStrategy,
-    Updates,
-    plural,
-    seconds_text,
-)
-from busbw.report import filled, item, rendered, text_table
+from busbw import driver, model, report
+from busbw.commands import command
 from busbw.workloads.training import checked
 
 from .study import Study, add_framework
@@ -67,8 +46,8 @@ class Row:
     epoch: str
     first: str
     accuracy: str
-    training: TrainingRequest
-    answer: TrainingAnswer | None = None
+    training: model.TrainingRequest
+    answer: model.TrainingAnswer | None = None
 
     @property
     def published_s(self) -> float:
@@ -76,7 +55,7 @@ class Row:
         return statistics.fmean(map(float, self.epoch.split(", ")))
 
     @property
-    def run(self) -> TrainingRun:
+    def run(self) -> model.TrainingRun:
         """What training gave."""
         assert self.answer is not None
         return self.answer.run
@@ -98,10 +77,10 @@ def _row(
     epoch: str,
     first: str,
     accuracy: str,
-    strategy: TrainingStrategy | None = None,
+    strategy: model.TrainingStrategy | None = None,
 ) -> Row:
-    training = TrainingRequest(
-        net=Net.PERCEPTRON,
+    training = model.TrainingRequest(
+        net=model.Net.PERCEPTRON,
         strategy=strategy,
         ranks=workers,
         servers=servers,
@@ -114,7 +93,7 @@ def _row(
 
 
 # TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are synchronous.
-_asynchronous = functools.partial(_row, strategy=TrainingStrategy.PARAMETER_SERVER)
+_asynchronous = functools.partial(_row, strategy=model.TrainingStrategy.PARAMETER_SERVER)
 _ROWS = {
     "single": _row(0, 1, "1.3", "-", "72 %"),
     "1ps-1worker": _asynchronous(1, 1, "3.8", "-", "72 %"),
@@ -124,32 +103,21 @@ _ROWS = {
     "2ps-2workers-sync": _row(2, 2, "6.9", "40, 38", "72 %"),
     "1ps-3workers": _asynchronous(1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
 }
-# What is compared: servers, workers and updates later and before.
-_ASYNC, _SYNC = Updates.ASYNCHRONOUS, Updates.SYNCHRONOUS
-_COMPARED = (
-    ("A server and a worker instead of one process", (1, 1, _ASYNC), (0, 1, Updates.SINGLE)),
-    ("A second asynchronous worker", (1, 2, _ASYNC), (1, 1, _ASYNC)),
-    ("A third asynchronous worker", (1, 3, _ASYNC), (1, 2, _ASYNC)),
-    ("A second server, asynchronous", (2, 2, _ASYNC), (1, 2, _ASYNC)),
-    ("A second server, synchronous", (2, 2, _SYNC), (1, 2, _SYNC)),
-    ("Synchronous instead of asynchronous, 1 ps, 2 workers", (1, 2, _SYNC), (1, 2, _ASYNC)),
-    ("Synchronous instead of asynchronous, 2 ps, 2 workers", (2, 2, _SYNC), (2, 2, _ASYNC)),
-)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_framework(parser, ("tensorflow", "fake"), help="fake: invented figures")
     add = parser.add_argument
     epochs = "of each worker (default: 10)"
-    add("--epochs", type=whole_number(1), default=10, metavar="N", help=epochs)
+    add("--epochs", type=command.whole_number(1), default=10, metavar="N", help=epochs)
     names = f"a comma list of {', '.join(_ROWS)} (default: all)"
-    add("--rows", type=names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
+    add("--rows", type=command.names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
     for option, default_s, what in (
         ("--timeout", _TIMEOUT_S, "for the training of a row"),
         ("--device-wait", _WAIT_S, "for another session's end on the same machine"),
     ):
         words = f"{what} (default: {default_s:g})"
-        add(option, type=parsed(_seconds), default=default_s, metavar="SECONDS", help=words)
+        add(option, type=command.parsed(_seconds), default=default_s, metavar="SECONDS", help=words)
 
 
 def _seconds(text: str) -> float:
@@ -171,25 +139,28 @@ def _say_waiting(holder: str) -> None:
 
 
 def _sums(options: argparse.Namespace) -> list[Row]:
-    """All rows; raises CommandError for the first that has none."""
-    worker = starter(options.framework, Capability.TRAIN, device="cpu")
+    """All rows; raises command.CommandError for the first that has none."""
+    worker = command.starter(options.framework, model.Capability.TRAIN, device="cpu")
     rows = []
     try:
-        with driver.alone(options.device_wait, _say_waiting), local_executor(_say) as executor:
+        with (
+            driver.alone(options.device_wait, _say_waiting),
+            command.local_executor(_say) as executor,
+        ):
             for number, name in enumerate(options.rows, start=1):
                 if sys.stderr.isatty():
                     _say(f"{number}/{len(options.rows)} {name}")
                 row = _ROWS[name]
                 training = dataclasses.replace(row.training, epochs=options.epochs)
-                launch = LaunchId(name=name)
+                launch = model.LaunchId(name=name)
                 given = driver.trained(executor, worker, launch, training, options.timeout)
-                answer = given if isinstance(given, Failure) else checked(training, given)
-                if isinstance(answer, Failure):
+                answer = given if isinstance(given, model.Failure) else checked(training, given)
+                if isinstance(answer, model.Failure):
                     what = f"{answer.kind.value}: {name}: {answer.message}"
-                    raise CommandError("\n    ".join([what, *answer.log.splitlines()]))
+                    raise command.CommandError("\n    ".join([what, *answer.log.splitlines()]))
                 rows.append(dataclasses.replace(row, training=training, answer=answer))
     except driver.BusyError as error:
-        raise CommandError(str(error)) from error
+        raise command.CommandError(str(error)) from error
     return rows
 
 
@@ -198,15 +169,15 @@ def parameter_server_page(rows: Sequence[Row]) -> list[str]:
     training, answer = rows[0].training, rows[0].answer
     assert answer is not None
     versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
-    machine = f"{answer.processor} ({plural(answer.cores, 'core')})"
-    epochs = plural(training.epochs, "epoch")
+    machine = f"{answer.processor} ({model.plural(answer.cores, 'core')})"
+    epochs = model.plural(training.epochs, "epoch")
     data = f"{training.examples} examples in batches of {training.batch}, {training.unseen} unseen"
-    single = _shaped(rows, (0, 1, Updates.SINGLE))
-    return filled(
+    single = next((row for row in rows if not row.training.servers), None)
+    table = report.text_table(_HEAD, [_cells(row, single) for row in rows])
+    return report.filled(
         resources.files(__package__) / "parameter_server.md",
         machine=[f"Measured on {machine} with {versions}.", "", f"{epochs} of {data}."],
-        summary=[line for text in _summary(rows) for line in item(text)],
-        times=rendered("markdown", text_table(_HEAD, [_cells(row, single) for row in rows])),
+        times=report.rendered("markdown", table),
     )
 
 
@@ -224,23 +195,6 @@ def _cells(row: Row, single: Row | None) -> list[str]:
         *(f"{run.epochs_s[0]:.2f}", ratios[1], f"{100 * run.accuracy:.1f} %"),
         f"{run.updates}/{answer.gradients}",
     ]
-
-
-def _summary(rows: Sequence[Row]) -> Iterator[str]:
-    """What follows from the figures of the rows that were run."""
-    for what, *shapes in _COMPARED:
-        later, before = (_shaped(rows, shape) for shape in shapes)
-        if later is not None and before is not None:
-            times = f"{seconds_text(before.epoch_s)} to {seconds_text(later.epoch_s)}"
-            here = f"{later.epoch_s / before.epoch_s:.2f} times as long ({times})"
-            published = later.published_s / before.published_s
-            yield f"{what}: an epoch takes {here}; published {published:.2f}."
-
-
-def _shaped(rows: Sequence[Row], shape: tuple[int, int, Updates]) -> Row | None:
-    """The row with these numbers of servers and workers."""
-    asked = ((row, row.training) for row in rows)
-    return next((row for row, of in asked if (of.servers, of.ranks, of.updates) == shape), None)
 
 
 add_to = Study(

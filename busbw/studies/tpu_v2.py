@@ -17,26 +17,9 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from busbw import baselines, driver, grid, hardware, metrics, shipped, writing
+from busbw import baselines, driver, grid, hardware, metrics, model, report, shipped, writing
 from busbw.commands.command import CommandError, local_executor, starter, usage_error
 from busbw.frameworks import COMPILED
-from busbw.model import (
-    KIB,
-    Capability,
-    Case,
-    Clock,
-    Compiled,
-    Compiler,
-    Failure,
-    FailureKind,
-    Protocol,
-    Reference,
-    Spec,
-    bytes_text,
-    payload_text,
-    plural,
-)
-from busbw.report import Table, filled, item, rendered, span_text, text_table
 from busbw.workloads import Batch, Collective, DenseStep
 
 from .study import Study, add_framework
@@ -49,7 +32,7 @@ _GIB = 2**30
 # A larger payload that takes less time by more than this is not explained by noise.
 _FALL = 0.9
 # From this payload on the source's layer has 1024 outputs, below 512; its weights are float32.
-_WIDE_BYTES, _ITEM_BYTES = 512 * KIB, 4
+_WIDE_BYTES, _ITEM_BYTES = 512 * model.KIB, 4
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _DESCRIPTION = """
 Compile all-reduce and a training step for the four slices of the published TPU v2 table, and write
@@ -73,7 +56,7 @@ class Way(str, enum.Enum):
     GIVEN = "whole, given"
 
 
-Found = Compiled | Failure
+Found = model.Compiled | model.Failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,12 +68,12 @@ class Cell:
 
     slice: str
     payload_bytes: int
-    published: Reference | None
+    published: model.Reference | None
     all_reduce: Found
     steps: Mapping[Way, Found]
 
     def __str__(self) -> str:
-        return f"{self.slice} {payload_text(self.payload_bytes)}"
+        return f"{self.slice} {model.payload_text(self.payload_bytes)}"
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -112,12 +95,12 @@ def _question(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _sums(options: argparse.Namespace) -> tuple[Compiler, list[Cell]]:
+def _sums(options: argparse.Namespace) -> tuple[model.Compiler, list[Cell]]:
     """Compile and compare. Raises CommandError where there is no whole page."""
     with local_executor() as executor:
         compiling = driver.Parallel(
             executor=executor,
-            starters={"": starter(options.framework, Capability.COMPILE)},
+            starters={"": starter(options.framework, model.Capability.COMPILE)},
             workers=len(os.sched_getaffinity(0)),
             timeout_s=_TIMEOUT_S,
             cache=options.cache,
@@ -128,7 +111,7 @@ def _sums(options: argparse.Namespace) -> tuple[Compiler, list[Cell]]:
         missing = next((one.missing for one in compilers if one.missing), "")
         if missing:
             raise _no_page(missing)
-        spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
+        spec = model.Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
         asked = [
             _Asked(options.baselines, name, compiler, replace(spec, payload_bytes=size))
             for name, compiler in zip(SLICES, compilers, strict=True)
@@ -150,7 +133,7 @@ def _no_page(reasons: str) -> CommandError:
 class _Asked:
     """A cell before it is compiled. Raises CommandError for published figures that are damaged."""
 
-    def __init__(self, folder: Path, name: str, compiler: Compiler, spec: Spec) -> None:
+    def __init__(self, folder: Path, name: str, compiler: model.Compiler, spec: model.Spec) -> None:
         assert compiler.devices is not None
         self.slice = name
         topology, self.batch = SLICES[name]
@@ -162,7 +145,7 @@ class _Asked:
         self.job = driver.Job(case=case, topology=hardware.topology_of(topology))
         self.steps = {way: replace(self.job, case=one) for way, one in self._steps(case)}
 
-    def _steps(self, case: Case) -> Iterator[tuple[Way, Case]]:
+    def _steps(self, case: model.Case) -> Iterator[tuple[Way, model.Case]]:
         """The source's training step in each way; none where no layer is so small."""
         outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
         for way in Way if case.payload_bytes >= outputs * _ITEM_BYTES else ():
@@ -171,7 +154,7 @@ class _Asked:
                 rows=self.batch // case.ranks if way is Way.SHARED else self.batch,
                 batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
             )
-            protocol = Protocol(clock=Clock.DISPATCH, program="step")
+            protocol = model.Protocol(clock=model.Clock.DISPATCH, program="step")
             yield way, replace(case, workload=step, mesh="", protocol=protocol)
 
     def cell(self, results: Mapping[driver.Job, Found]) -> Cell:
@@ -190,7 +173,7 @@ def _check(results: Mapping[driver.Job, Found]) -> None:
         f"{job.case.name} of {job.case.workload} for {job.topology.name}: "
         f"{one.kind.value}: {one.message}"
         for job, one in results.items()
-        if isinstance(one, Failure) and one.kind is not FailureKind.OUT_OF_MEMORY
+        if isinstance(one, model.Failure) and one.kind is not model.FailureKind.OUT_OF_MEMORY
     ]
     if failed:
         raise _no_page("\n".join(sorted(failed)))
@@ -203,31 +186,31 @@ def _progress(done: int, total: int, job: driver.Job) -> None:
         print(f"\rbusbw tpu-v2: compiled {done}/{total}", end=end, file=sys.stderr, flush=True)
 
 
-def tpu_v2_page(compiler: Compiler, cells: Sequence[Cell]) -> list[str]:
+def tpu_v2_page(compiler: model.Compiler, cells: Sequence[Cell]) -> list[str]:
     """Lines of Markdown."""
     built = _BUILT.search(compiler.build)
     when = f"built on {built[1]}" if built else compiler.build
     named = [f"{one} {text}" for one, text in compiler.versions.items() if one in _SHOWN]
     columns = [list(of) for _, of in itertools.groupby(cells, lambda one: one.slice)]
-    return filled(
+    return report.filled(
         resources.files(__package__) / "tpu_v2.md",
         compiler=[f"Compiled by {', '.join([f'{compiler.release} ({when})', *named])}."],
-        summary=[line for text in _summary(cells, columns) for line in item(text)],
-        published=rendered("markdown", _published(columns)),
-        memory=rendered("markdown", _memory(columns)),
+        summary=[line for text in _summary(cells, columns) for line in report.item(text)],
+        published=report.rendered("markdown", _published(columns)),
+        memory=report.rendered("markdown", _memory(columns)),
         doubts=_doubts(cells),
     )
 
 
 def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterator[str]:
-    """An item for each thing that was compared."""
+    """An report.item for each thing that was compared."""
     there = [one for one in cells if one.published is not None and one.steps]
     oom = [one for one in there if one.published and one.published.oom]
-    count = plural(len(there), "cell")
+    count = model.plural(len(there), "cell")
     where = " and ".join(map(str, oom)) or "no cell"
     yield f"OOM is published at {where}, of {count} that are compiled as a step."
     for way in Way:
-        refused = [one for one in there if isinstance(one.steps[way], Failure)]
+        refused = [one for one in there if isinstance(one.steps[way], model.Failure)]
         differing = [one for one in there if (one in refused) is not (one in oom)]
         agreeing = f"agrees at {len(there) - len(differing)}"
         names = " and ".join(f"{one} ({_compared(one, way)})" for one in differing or refused)
@@ -236,7 +219,9 @@ def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterat
     alike: dict[str, list[str]] = {}
     for column in columns:
         runs = [(text, list(of)) for text, of in itertools.groupby(column, _algorithm)]
-        spans = [f"{span_text([one.payload_bytes for one in of])} {text}" for text, of in runs]
+        spans = [
+            f"{report.span_text([one.payload_bytes for one in of])} {text}" for text, of in runs
+        ]
         alike.setdefault("; ".join(spans), []).append(column[0].slice)
     for text, slices in alike.items():
         yield f"Algorithm on {' and '.join(slices)}: {text}."
@@ -255,11 +240,13 @@ def _compared(cell: Cell, way: Way) -> str:
     rate = cell.published.algbw_gb_per_s if cell.published else None
     there = "OOM" if rate is None else f"{rate:.4g} GB/s"
     found = cell.steps[way]
-    fits = f"fits in {_gib(found.peak_bytes)}" if isinstance(found, Compiled) else _needs(found)
+    fits = (
+        f"fits in {_gib(found.peak_bytes)}" if isinstance(found, model.Compiled) else _needs(found)
+    )
     return f"{fits}; published: {there}"
 
 
-def _needs(found: Failure) -> str:
+def _needs(found: model.Failure) -> str:
     return f"needs {_gib(found.needed_bytes)} of {_gib(found.available_bytes)}"
 
 
@@ -267,12 +254,12 @@ def _gib(count: int | None) -> str:
     """Bytes with two decimals from 1 GiB on, as the limit of 7.48 GiB needs."""
     if count is None:
         return "not said"
-    return f"{count / _GIB:.2f} GiB" if count >= _GIB else bytes_text(count)
+    return f"{count / _GIB:.2f} GiB" if count >= _GIB else model.bytes_text(count)
 
 
 def _algorithm(cell: Cell) -> str:
     found = cell.all_reduce
-    if isinstance(found, Failure):
+    if isinstance(found, model.Failure):
         return "out of memory"
     return found.algorithm_text if found.algorithm else "not said by the compiler"
 
@@ -282,10 +269,10 @@ def _published_s(cell: Cell) -> float | None:
     return metrics.seconds_of_algbw(cell.payload_bytes, rate) if rate else None
 
 
-def _published(columns: Sequence[Sequence[Cell]]) -> Table:
+def _published(columns: Sequence[Sequence[Cell]]) -> report.Table:
     rows = zip(*columns, strict=True)
-    shown = [[payload_text(across[0].payload_bytes), *map(_rate, across)] for across in rows]
-    return text_table(["payload", *(column[0].slice for column in columns)], shown)
+    shown = [[model.payload_text(across[0].payload_bytes), *map(_rate, across)] for across in rows]
+    return report.text_table(["payload", *(column[0].slice for column in columns)], shown)
 
 
 def _rate(cell: Cell) -> str:
@@ -299,17 +286,17 @@ def _rate(cell: Cell) -> str:
     return f"{rate:.4g} ({metrics.gib_per_s_of_gb_per_s(rate):.4g}){mark}"
 
 
-def _memory(columns: Sequence[Sequence[Cell]]) -> Table:
+def _memory(columns: Sequence[Sequence[Cell]]) -> report.Table:
     """For each way and slice the largest payload that compiles, and the next one."""
     rows = [[way.value, *(_largest(way, column) for column in columns)] for way in Way]
-    return text_table(["batch", *(column[0].slice for column in columns)], rows)
+    return report.text_table(["batch", *(column[0].slice for column in columns)], rows)
 
 
 def _largest(way: Way, column: Sequence[Cell]) -> str:
     fits, refused = "none", ""
     for cell in column:
-        found, size = cell.steps.get(way), payload_text(cell.payload_bytes)
-        if isinstance(found, Compiled):
+        found, size = cell.steps.get(way), model.payload_text(cell.payload_bytes)
+        if isinstance(found, model.Compiled):
             fits = f"{size} in {_gib(found.peak_bytes)}"
         elif found is not None and not refused:
             refused = f"; {size} {_needs(found)}"
@@ -322,7 +309,7 @@ def _doubts(cells: Sequence[Cell]) -> list[str]:
         if one.published is not None and one.published.doubt:
             doubted.setdefault(one.published.doubt, []).append(str(one))
     texts = [f"(?) {', '.join(cells)}: {doubt}." for doubt, cells in doubted.items()]
-    return [line for text in texts for line in item(text)]
+    return [line for text in texts for line in report.item(text)]
 
 
 add_to = Study(

@@ -53,8 +53,6 @@ def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
 ) -> None:
     said = page("--rows=1ps-1worker,1ps-2workers", "--epochs=1")
     assert said.code == 0
-    assert "A second asynchronous worker: an epoch takes 1.00 times as long" in said.out
-    assert "instead of one process" not in said.out
     first = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
     assert [
         *first,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from busbw.commands.command import name_of, parsed, shown
 from busbw.model import plural, seconds_text
-from busbw.report import Column, Table, rendered, rows_of
+from busbw.report import Column, Table, attributes, rendered, rows_of
 from busbw.studies.study import Study
 
 from . import catalog
@@ -83,17 +83,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _document(question: Question, answer: Estimates) -> dict[str, object]:
     """Plain dicts, lists, strings, numbers and None; the unit is in the name."""
-    asked = question.step
     return {
         "schema": SCHEMA,
-        "name": question.name,
-        "payload_bytes": asked.payload_bytes,
-        "parameters": question.parameters,
-        "dtype": question.dtype,
-        "buckets": len(asked.buckets),
-        "compute_s": asked.compute_s,
-        "overlap": asked.overlap,
-        "wanted_efficiency": question.wanted_efficiency,
+        **dataclasses.asdict(question.step),
+        "buckets": len(question.step.buckets),
+        **attributes(question, "name", "parameters", "dtype", "wanted_efficiency"),
         "links": [
             {"level": level.value, **dataclasses.asdict(link)} for level, link in _used(question)
         ],

@@ -13,6 +13,7 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Level(str, enum.Enum):
@@ -38,8 +39,7 @@ class Link:
 Links = Mapping[Level, Link]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """What one end of a link of `level` sends and takes, in `steps` steps one after another."""
 
     level: Level
@@ -131,10 +131,6 @@ class UnsupportedLayoutError(ValueError):
     """The method is not defined for this layout; the message says why."""
 
 
-def _flow(level: Level, steps: int, out_bytes: float, in_bytes: float) -> Flow:
-    return Flow(level=level, steps=steps, out_bytes=out_bytes, in_bytes=in_bytes)
-
-
 def reduce_scatter(payload_bytes: float, layout: Layout) -> Cost:
     """By a ring, (n-1) steps of S/n bytes: each rank sends and takes (n-1)/n S.
 
@@ -144,7 +140,7 @@ def reduce_scatter(payload_bytes: float, layout: Layout) -> Cost:
     """
     n = layout.ranks
     sent_bytes = (n - 1) / n * payload_bytes
-    part = tuple(_flow(level, n - 1, sent_bytes, sent_bytes) for level, _ in layout.sizes)
+    part = tuple(Flow(level, n - 1, sent_bytes, sent_bytes) for level, _ in layout.sizes)
     return Cost(parts=(part,), sent_bytes=sent_bytes)
 
 
@@ -161,8 +157,7 @@ def ring(payload_bytes: float, layout: Layout) -> Cost:
 def naive_ring(payload_bytes: float, layout: Layout) -> Cost:
     """2(n-1) messages of S bytes one after another: t = 2(n-1) (a + S/b).
 
-    The sum grows along the ring and the finished sum goes round once more; only one link is busy at
-    a time. Messages that change hosts go over the hosts' links.
+    The sum grows along the ring and goes round once more; only one link is busy at a time.
     """
     n, hosts = layout.ranks, layout.hosts
     # Forth: h-1 changes of host. Back: from the last rank to the first, then as before, but the
@@ -170,7 +165,7 @@ def naive_ring(payload_bytes: float, layout: Layout) -> Cost:
     changes = 0 if hosts == 1 else 2 * (hosts - 1) + (layout.per_host > 1)
     counts = ((Level.INTRA, 2 * (n - 1) - changes), (Level.INTER, changes))
     return Cost(
-        parts=tuple((_flow(level, k, k * payload_bytes, 0.0),) for level, k in counts if k),
+        parts=tuple((Flow(level, k, k * payload_bytes, 0.0),) for level, k in counts if k),
         sent_bytes=payload_bytes if n == 2 else 2 * payload_bytes,
     )
 
@@ -178,7 +173,6 @@ def naive_ring(payload_bytes: float, layout: Layout) -> Cost:
 def halving_doubling(payload_bytes: float, layout: Layout) -> Cost:
     """Recursive halving and doubling: t = 2 log2(n) a + 2(n-1)/n S/b for n a power of two.
 
-    Ranks exchange S/2 with a neighbour, S/4 with the next pair, and so on, and the same backwards.
     With n = p + r, p the power of two below, r ranks first give their S to a partner and get the
     sum from it at last. Over hosts the nearest exchange first; both g and h must be powers of two,
     else UnsupportedLayoutError. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
@@ -195,45 +189,41 @@ def halving_doubling(payload_bytes: float, layout: Layout) -> Cost:
     sent_bytes = 2 * (power - 1) / power * payload_bytes
     if power == n:
         return Cost(parts=(*there, *reversed(there)), sent_bytes=sent_bytes)
-    give = (_flow(Level.INTRA, 1, payload_bytes, 0.0),)
+    give = (Flow(Level.INTRA, 1, payload_bytes, 0.0),)
     return Cost(parts=(give, *there, *there, give), sent_bytes=sent_bytes + payload_bytes)
 
 
 def _exchange(level: Level, size: int, payload_bytes: float) -> Part:
     """One way, halving or doubling, among `size` that have `payload_bytes` each."""
     moved_bytes = (size - 1) / size * payload_bytes
-    return (_flow(level, size.bit_length() - 1, moved_bytes, moved_bytes),)
+    return (Flow(level, size.bit_length() - 1, moved_bytes, moved_bytes),)
 
 
 def tree(payload_bytes: float, layout: Layout) -> Cost:
     """A binomial tree up and down: t = 2 ceil(log2 n) (a + S/b).
 
-    In each step half of the ranks that still have a sum give all of it to the other half; the same
-    backwards. Over hosts a tree inside each, then one of the hosts. Thakur, Rabenseifner, Gropp,
-    2005 (`halving_doubling`); "tensorflow分布式" shows the tree and its depth of log2 n.
+    Over hosts a tree inside each, then one of the hosts. "tensorflow分布式" has the depth.
     """
     depths = [(level, math.ceil(math.log2(size))) for level, size in layout.sizes]
-    up = [(_flow(level, depth, 0.0, depth * payload_bytes),) for level, depth in depths]
-    down = [(_flow(level, d, d * payload_bytes, 0.0),) for level, d in reversed(depths)]
+    up = [(Flow(level, depth, 0.0, depth * payload_bytes),) for level, depth in depths]
+    down = [(Flow(level, d, d * payload_bytes, 0.0),) for level, d in reversed(depths)]
     return Cost(parts=(*up, *down), sent_bytes=payload_bytes * sum(depth for _, depth in depths))
 
 
 def hierarchical(payload_bytes: float, layout: Layout) -> Cost:
     """Reduce-scatter inside hosts, all-reduce between them, all-gather inside.
 
-    t = 2(g-1) a + 2(g-1)/g S/b inside, and 2(h-1) a' + 2(h-1)/h S/b' between hosts, where all g
-    rings of the k-th ranks share a host's one link. The "2D" all-reduce of N. Mikami et al.,
+    Between hosts all g rings of the k-th ranks share a host's one link. N. Mikami et al.,
     "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018, by rings.
     """
-    n, hosts, per_host = layout.ranks, layout.hosts, layout.per_host
-    inside: tuple[Part, ...] = ()
-    if per_host > 1:
-        inside = reduce_scatter(payload_bytes, Layout(ranks=per_host)).parts
-    between: tuple[Part, ...] = ()
-    if hosts > 1:
-        moved_bytes = 2 * (hosts - 1) / hosts * payload_bytes
-        between = ((_flow(Level.INTER, 2 * (hosts - 1), moved_bytes, moved_bytes),),)
-    return Cost(parts=(*inside, *between, *inside), sent_bytes=2 * (n - 1) / n * payload_bytes)
+    parts: dict[Level, Part] = {}
+    for level, size in layout.sizes:
+        steps = (size - 1) * (2 if level is Level.INTER else 1)
+        moved_bytes = steps / size * payload_bytes
+        parts[level] = (Flow(level, steps, moved_bytes, moved_bytes),)
+    inside = [part for level, part in parts.items() if level is Level.INTRA]
+    sent_bytes = 2 * (layout.ranks - 1) / layout.ranks * payload_bytes
+    return Cost(parts=(*parts.values(), *inside), sent_bytes=sent_bytes)
 
 
 METHODS: Mapping[str, Method] = {
@@ -248,17 +238,15 @@ METHODS: Mapping[str, Method] = {
 def dedicated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     """Servers with links of their own: t = 2 a + 2 max(S, w S/k) / b in one host.
 
-    Each worker sends S and takes S, each server takes w S/k and sends as much. Spread over hosts,
-    each server is a host of its own, and the workers of a host share its link. "placement的估计",
-    whose 61.5 M gradients of 8 workers are 492 M values into a server and out of it; M. Li et al.,
-    "Scaling distributed machine learning with the parameter server", OSDI 2014.
+    Spread over hosts, each server is a host, and the workers of a host share its link.
+    "placement的估计": 61.5 M gradients of 8 workers are 492 M values into a server and out of it.
     """
     server_bytes = layout.ranks * payload_bytes / servers
     level = Level.INTRA if layout.hosts == 1 else Level.INTER
     together = 1 if layout.hosts == 1 else layout.per_host
     push = (
-        _flow(level, 1, together * payload_bytes, 0.0),
-        _flow(level, 1, 0.0, server_bytes),
+        Flow(level, 1, together * payload_bytes, 0.0),
+        Flow(level, 1, 0.0, server_bytes),
     )
     return _pushed(push, payload_bytes, server_bytes)
 
@@ -266,9 +254,8 @@ def dedicated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
 def colocated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     """Servers next to workers, on k of the w ranks: with k = w, t = 2 a + 2(w-1)/w S/b.
 
-    What a worker pushes to the server on its own rank stays. With k = w that is as much as a ring
-    moves, and both directions together are the 4 x 7/8 x S of 8 machines in "placement的估计". Over
-    hosts, servers are spread as evenly as it goes. There are at most as many servers as ranks.
+    What a worker pushes to the server on its own rank stays: with k = w both directions together
+    are the 4 x 7/8 x S of 8 machines in "placement的估计". Over hosts, servers are spread evenly.
     """
     workers, share_bytes = layout.ranks, payload_bytes / servers
     push = tuple(
@@ -287,17 +274,17 @@ def _of_host(payload_bytes: float, layout: Layout, *, share_bytes: float, count:
     flows = []
     if count and per_host > 1:
         out_bytes, in_bytes = held_bytes - share_bytes, (per_host - 1) * share_bytes
-        flows.append(_flow(Level.INTRA, 1, out_bytes, in_bytes))
+        flows.append(Flow(Level.INTRA, 1, out_bytes, in_bytes))
     if 0 < count < per_host:
-        flows.append(_flow(Level.INTRA, 1, held_bytes, 0.0))
+        flows.append(Flow(Level.INTRA, 1, held_bytes, 0.0))
     if layout.hosts > 1:
         in_bytes = (layout.ranks - per_host) * held_bytes
         out_bytes = per_host * (payload_bytes - held_bytes)
-        flows.append(_flow(Level.INTER, 1, out_bytes, in_bytes))
+        flows.append(Flow(Level.INTER, 1, out_bytes, in_bytes))
     return flows
 
 
 def _pushed(push: Part, sent_bytes: float, server_bytes: float) -> Cost:
     """Pushing and then pulling, the same messages backwards."""
-    pull = tuple(_flow(one.level, one.steps, one.in_bytes, one.out_bytes) for one in push)
+    pull = tuple(Flow(one.level, one.steps, one.in_bytes, one.out_bytes) for one in push)
     return Cost(parts=(push, pull), sent_bytes=sent_bytes, server_bytes=server_bytes)

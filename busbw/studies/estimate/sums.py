@@ -45,9 +45,8 @@ class TrainingStep:
     def step_s(self, seconds_of: Seconds) -> float:
         """Tp = Ts + max(0, Tt - overlap x Ts): what could not be done meanwhile comes on top.
 
-        That is the best there is, gradients that come, and go, evenly; in buckets, one is sent when
-        it is full and the one before has gone, so that at least the last one comes on top (S. Li et
-        al., "PyTorch distributed", VLDB 2020, section 3.2.3). There must be a `compute_s`.
+        A bucket is sent when it is full and the one before has gone (S. Li et al., "PyTorch
+        distributed", VLDB 2020, section 3.2.3). There must be a `compute_s`.
         """
         assert self.compute_s is not None
         if not self.buckets:
@@ -67,9 +66,8 @@ class TrainingStep:
 def buckets_of(gradients: Sequence[float], bucket_bytes: float) -> tuple[float, ...]:
     """Bytes of each bucket that is reduced at once, in the order in which they are full.
 
-    `gradients` are tensors in the order of the forward pass; the backward pass makes them from the
-    last to the first. A bucket is full as soon as it holds `bucket_bytes`; a tensor is not cut, as
-    in PyTorch's DistributedDataParallel. One alone stands for tensors that are not known: it is.
+    `gradients` are tensors in the order of the forward pass, and made from the last to the first.
+    A tensor is not cut, as in PyTorch; one alone stands for tensors that are not known, and is.
     """
     if len(gradients) == 1:
         count, rest_bytes = divmod(gradients[0], bucket_bytes)
@@ -207,20 +205,22 @@ def _methods(
         except methods.UnsupportedLayoutError as error:
             notes.append(f"{left_out}{name} all-reduce: {error}")
         else:
-            yield f"{name} all-reduce", functools.partial(_laid, method, layout)
+            yield f"{name} all-reduce", _laid(method, layout)
     for k in asked_servers or sorted({1, layout.ranks}):
         if asked_servers or k == 1:
-            dedicated = functools.partial(methods.dedicated, layout=layout, servers=k)
-            yield f"parameter server, {k} dedicated", dedicated
+            yield f"parameter server, {k} dedicated", _served(methods.dedicated, layout, k)
         if k <= layout.ranks:
-            colocated = functools.partial(methods.colocated, layout=layout, servers=k)
-            yield f"parameter server, {k} beside workers", colocated
+            yield f"parameter server, {k} beside workers", _served(methods.colocated, layout, k)
         else:
             notes.append(f"{left_out}{k} servers beside fewer workers")
 
 
-def _laid(method: methods.Method, layout: Layout, payload_bytes: float) -> Cost:
-    return method(payload_bytes, layout)
+def _laid(method: methods.Method, layout: Layout) -> _CostOf:
+    return lambda payload_bytes: method(payload_bytes, layout)
+
+
+def _served(method: Callable[[float, Layout, int], Cost], layout: Layout, servers: int) -> _CostOf:
+    return lambda payload_bytes: method(payload_bytes, layout, servers)
 
 
 def _row(question: Question, layout: Layout, name: str, cost_of: _CostOf) -> Estimated:
