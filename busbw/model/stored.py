@@ -35,11 +35,11 @@ class BaselineSession:
 
     `commit` is empty outside of a repository. `surroundings` are the machine's load, its clock
     frequency and the flags of the framework, as far as they are known. `at` is when the session
-    began, as `moment_text` has it; sessions stored by older versions have a date only.
+    began, as `moment_text` has it.
     """
 
     date: str
-    at: str = ""
+    at: str
     commit: str
     versions: Mapping[str, str]
     times_s: tuple[float, ...]
@@ -47,8 +47,8 @@ class BaselineSession:
 
     @property
     def began(self) -> datetime.datetime:
-        """When the session began, UTC; the begin of its day where no more is known."""
-        return moment_of(self.at or f"{self.date}T00:00:00Z")
+        """When the session began, UTC."""
+        return moment_of(self.at)
 
 
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"

@@ -59,14 +59,17 @@ def _baseline(*dtypes: str) -> Document:
             status=Status.OK,
             pinned_us=1e6 * time_s,
             pinned_date=build.DATE,
-            sessions=(StoredSession(date=build.DATE, times_us=(1e6 * time_s,)),),
+            sessions=(
+                StoredSession(
+                    date=build.DATE, at=f"{build.DATE}T03:00:00Z", times_us=(1e6 * time_s,)
+                ),
+            ),
             protocol=Protocol.parse("host/chain2"),
         )
         for dtype in dtypes
         for size, time_s in TIMES.items()
     ]
     return Document(
-        schema=2,
         environment=key,
         framework="jax",
         collective="all_reduce",
