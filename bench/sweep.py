@@ -17,7 +17,7 @@ _LOOK_S = 0.1
 # What the results call the phases of a launch that have a row of their own.
 _PHASES = {
     "compiling and proving": "compiling",
-    "prefaulting memory": "bringing_memory_in",
+    "prefaulting memory": "prefaulting",
     "laying out values": "laying_out",
     "warming up and calibrating": "warming_up",
     "sampling": "sampling",

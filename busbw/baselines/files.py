@@ -56,6 +56,7 @@ class Codec(Generic[D]):
     def empty(self, key: EnvironmentKey, case: Case) -> D:
         """The file of `case` on `key` without entries."""
         return self.kind(
+            document=self.name,
             environment=key,
             framework=case.framework,
             collective=case.collective,

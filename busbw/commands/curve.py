@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import baselines, judge, wire
+from busbw import baselines, judge, report, wire
 from busbw.model import (
     Case,
     EnvironmentKey,
@@ -26,7 +26,6 @@ from busbw.model import (
     check_seconds,
     plural,
 )
-from busbw.report import RESULTS_SCHEMA
 from busbw.workloads import Collective
 
 from .command import UsageError
@@ -208,9 +207,7 @@ def timed_cases(raw: Mapping[str, Any]) -> tuple[EnvironmentKey, TimedCases]:
 
     Training steps are among them.
     """
-    schema = raw.get("schema")
-    if type(schema) is not int or not 1 <= schema <= RESULTS_SCHEMA:
-        raise wire.WireError(f"schema: this version reads 1 to {RESULTS_SCHEMA}, got {schema!r}")
+    report.check_results(raw)
     environment = _object(raw.get("environment"), "environment")
     key = wire.from_json(EnvironmentKey, environment.get("key"), "environment.key")
     _check(lambda: check_key(key), "environment.key")

@@ -119,7 +119,7 @@ _BARE = "collective"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCase:
-    """A Case, as it is in every schema from 2 on; before 5 there was no `step`."""
+    """A Case, as histories and results have it; without a `step` it is a bare collective."""
 
     framework: str
     payload_bytes: int

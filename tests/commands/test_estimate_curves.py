@@ -162,8 +162,12 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "to", "says"),
     [
-        (("schema",), 99, "schema: this version reads 1 to"),
-        (("schema",), "4", "schema"),
+        (
+            ("version",),
+            99,
+            "'busbw results' of version 99; accepted is 'busbw results' of version 1: ",
+        ),
+        (("document",), 4, "this says 4 of version 1; accepted is 'busbw results' of "),
         (("environment",), None, "environment: expected an object"),
         (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
         (("cases",), {}, "cases: expected a list"),

@@ -22,7 +22,7 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
     facts = {
         "topologies": ", ".join(topologies),
         "compilers": ", ".join(dict.fromkeys(c.release for c in session.compilers if c.release)),
-        "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
+        "began": f"{session.began:%Y-%m-%d %H:%M} UTC",
         "host": session.host,
         "file": PurePath(session.name).name,
     }

@@ -51,7 +51,7 @@ def _facts(session: Session) -> dict[str, str]:
     return {
         "device": f"{key.device_kind}{cores}",
         "ranks": where,
-        "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
+        "began": f"{session.began:%Y-%m-%d %H:%M} UTC",
         **{name: versions_text(one) for name, one in environment.versions.items()},
         **_references(session),
         "changed": environment.changed,

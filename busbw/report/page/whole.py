@@ -58,8 +58,7 @@ def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Sec
 
 def _whole(session: AnySession) -> Section:
     """One of several sessions."""
-    began = f", {session.began:%Y-%m-%d %H:%M} UTC" if session.began else ""
-    heading = f"{_title(session)}{began}"
+    heading = f"{_title(session)}, {session.began:%Y-%m-%d %H:%M} UTC"
     return Section(heading=heading, parts=_parts(session), sections=_sections(session))
 
 
