@@ -25,6 +25,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# Of every kind of document that is read again.
+VERSION = 1
 
 # Python itself refuses to read 4300.
 _MOST_DIGITS = 4000
@@ -80,6 +82,25 @@ def _whole(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise WireError(f"a whole number of {len(digits)} digits; accepted are {_MOST_DIGITS}")
     return int(digits)
+
+
+def check_document(found: Any, name: str, remedy: str) -> None:
+    """Raises WireError unless `found` says that it is a `name`, such as ``busbw results``.
+
+    The message ends with what helps: `remedy`.
+    """
+    if not isinstance(found, dict):
+        raise WireError(f"document: expected an object, got {_shown(found)}")
+    said, version = found.get("document"), found.get("version")
+    if said == name and type(version) is int and version == VERSION:
+        return
+    if "document" in found:
+        what = f"this says {_shown(said)} of version {_shown(version)}"
+    elif "schema" in found:
+        what = f"this is of an earlier busbw (schema {_shown(found['schema'])})"
+    else:
+        what = "this does not say what it is"
+    raise WireError(f"{what}; accepted is {name!r} of version {VERSION}: {remedy}")
 
 
 def to_json(value: Any) -> Any:

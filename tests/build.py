@@ -189,7 +189,10 @@ def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: 
 
 def session(*times_s: float, **changes: Any) -> BaselineSession:
     """A session of these launch times."""
-    ordinary = BaselineSession(date=DATE, commit="", versions=VERSIONS, times_s=times_s)
+    date = changes.get("date", DATE)
+    ordinary = BaselineSession(
+        date=date, at=f"{date}T03:00:00Z", commit="", versions=VERSIONS, times_s=times_s
+    )
     return replace(ordinary, **changes)
 
 

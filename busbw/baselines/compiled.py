@@ -28,8 +28,6 @@ from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec, drafted
 
-SCHEMA = 1
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledEntry(StoredLine):
@@ -47,6 +45,7 @@ class CompiledEntry(StoredLine):
 class CompiledDocument(StoredFile):
     """One file of programs."""
 
+    document: str = "busbw compiled baseline"
     entries: tuple[CompiledEntry, ...]
 
 
@@ -115,8 +114,6 @@ def save_compiled(
 def _checked(raw: Any) -> CompiledDocument:
     """The document in `raw`. Raises WireError with the location of what no file can hold."""
     document = wire.from_json(CompiledDocument, raw, "document")
-    if document.schema != SCHEMA:
-        raise wire.WireError(f"document.schema: expected {SCHEMA}, got {document.schema}")
     check_file(document)
     for index, entry in enumerate(document.entries):
         location = f"document.entries[{index}]"
@@ -160,6 +157,4 @@ def _baseline(case: Case, entry: CompiledEntry) -> CompiledBaseline:
     return converted(CompiledBaseline, entry, case=replace(case, protocol=entry.protocol))
 
 
-COMPILED = Codec(
-    kind=CompiledDocument, schema=SCHEMA, folder=files.COMPILED_FOLDER, checked=_checked
-)
+COMPILED = Codec(kind=CompiledDocument, folder=files.COMPILED_FOLDER, checked=_checked)

@@ -54,9 +54,10 @@ class StoredLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """What every file holds: the full Environment key, what all its cases share, its lines."""
+    """What every file holds: its format, the full Environment key, what all cases share, lines."""
 
-    schema: int
+    document: str
+    version: int = wire.VERSION
     environment: EnvironmentKey
     framework: str
     collective: str

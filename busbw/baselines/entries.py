@@ -38,15 +38,19 @@ MOST_SESSIONS = 10
 class Occasion:
     """When baselines are written, at which commit (may be empty), and why (may be empty).
 
-    `at` is when the session began, as a moment's text; empty where nothing was measured.
-    `surroundings` is what else is recorded of the machine.
+    `at` is when the session began, as a moment's text. `surroundings` is what else is recorded of
+    the machine.
     """
 
-    date: str
+    at: str
     commit: str = ""
-    at: str = ""
     reason: str = ""
     surroundings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def date(self) -> str:
+        """The day, UTC."""
+        return self.at[: len("2026-01-31")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

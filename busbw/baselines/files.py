@@ -13,7 +13,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,8 @@ LOCK_TIMEOUT_S = 60.0
 # The folder of programs, next to those of times.
 COMPILED_FOLDER = "compiled"
 
+_REMEDY = "move the file away, and record it again with --update-baselines=all"
+
 # What `writing` calls a file before it replaces another one, and a link to that one.
 _HALF_WRITTEN = re.compile(r".+\.(?:json|lock)\.[0-9a-f]{8}\.(?:new|old)")
 
@@ -37,19 +39,24 @@ D = TypeVar("D", bound=StoredFile)
 class Codec(Generic[D]):
     """What differs between files of times and files of programs.
 
-    `kind` is the class of a document, `schema` its newest version; `folder` is theirs below the
-    folder of baselines. `checked` makes a document of JSON, and raises WireError.
+    `kind` is the class of a document; `folder` is theirs below the folder of baselines. `checked`
+    makes a document of JSON that says that it is one, and raises WireError.
     """
 
     kind: type[D]
-    schema: int
     folder: str
     checked: Callable[[Any], D]
+
+    @property
+    def name(self) -> str:
+        """What a document says that it is."""
+        (field,) = (one for one in fields(self.kind) if one.name == "document")
+        return str(field.default)
 
     def empty(self, key: EnvironmentKey, case: Case) -> D:
         """The file of `case` on `key` without entries."""
         return self.kind(
-            schema=self.schema,
+            document=self.name,
             environment=key,
             framework=case.framework,
             collective=case.collective,
@@ -77,7 +84,9 @@ def exists(path: Path) -> bool:
 def read(codec: Codec[D], path: Path) -> D:
     """The checked document in `path`. Raises BaselineError."""
     try:
-        return codec.checked(read_json(path))
+        raw = read_json(path)
+        wire.check_document(raw, codec.name, _REMEDY)
+        return codec.checked(raw)
     except wire.WireError as error:
         raise BaselineError(f"{path}: {error}") from error
 

@@ -3,7 +3,7 @@
 Reads files and writes none. Published figures were measured by another method: they are shown,
 never judged. They are next to the baselines, in
 ``<device kind>/<ranks>r/published.<collective>.<name>.json``; no update touches them, and they have
-their own schema: a bandwidth per payload, with its source.
+their own form: a bandwidth per payload, with its source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Contents:
 
 
 def contents_of(path: Path) -> Contents:
-    """What is in `path`, of any known schema. Raises BaselineError for any other file."""
+    """What is in `path`. Raises BaselineError for any other file."""
     document = read(path)
     return Contents(
         key=document.environment,
@@ -134,8 +134,6 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
 
 
-SCHEMA = 1
-
 # Stands where the name of a framework does in the names of other files.
 _PUBLISHED = "published"
 
@@ -158,7 +156,8 @@ class PublishedEntry:
 class Published:
     """One published table for one device kind and number of ranks."""
 
-    schema: int
+    document: str
+    version: int
     source: str
     method: str
     slice: str
@@ -171,7 +170,9 @@ class Published:
 def read_published(path: Path) -> Published:
     """The checked table in `path`; raises BaselineError."""
     try:
-        table = wire.from_json(Published, read_json(path), "document")
+        raw = read_json(path)
+        wire.check_document(raw, "busbw published figures", "write it anew")
+        table = wire.from_json(Published, raw, "document")
         _check_table(table, path)
     except wire.WireError as error:
         raise BaselineError(f"{path}: {error}") from error
@@ -180,8 +181,6 @@ def read_published(path: Path) -> Published:
 
 def _check_table(table: Published, path: Path) -> None:
     """Raises WireError for what no table can hold, and for one in the wrong folder or file."""
-    if table.schema != SCHEMA:
-        raise wire.WireError(f"document.schema: expected {SCHEMA}, got {table.schema}")
     wanted = (slug(table.device_kind), f"{table.ranks}r", table.collective)
     named = CaseKey.of_file(path.name)
     of_name = named.collective if named is not None else ""

@@ -1,30 +1,18 @@
-"""One file of times as values: its schema, its checks, its text.
-
-Schema history:
-1  the first: the launch times of one session per payload.
-2  the sessions of each payload with commit and anchors, the pinned level, the file's history.
-   A file of schema 1 is read as one session, pinned at its median.
-3  when each session began; an older one is known by its day.
-
-Files are written with the newest schema. How entries are joined is decided in `entries`.
-"""
+"""One file of times as values, and its checks. How entries are joined is decided in `entries`."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from busbw import model, wire
-from busbw.model import Case, Protocol, variables
+from busbw.model import Case, Protocol
 
 from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec
-
-SCHEMA = 3
 
 # No clock is finer than the first, and ratios divide by it; nothing that is timed takes the second.
 LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
@@ -32,17 +20,12 @@ LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredSession:
-    """What one session, which began `at`, added to an entry: times of its launches.
-
-    `anchors_us` is what older versions measured next to each launch: a workload without a
-    collective. Nothing uses it, and it stays in the file with its session; new sessions have none.
-    """
+    """What one session, which began `at`, UTC, added to an entry: times of its launches."""
 
     date: str
-    at: str = ""
+    at: str
     commit: str = ""
     times_us: tuple[float, ...]
-    anchors_us: tuple[float, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     surroundings: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,6 +75,7 @@ class Update:
 class Document(StoredFile):
     """One file of times: entries, and history."""
 
+    document: str = "busbw baseline"
     entries: tuple[Entry, ...]
     history: tuple[Update, ...] = ()
 
@@ -102,39 +86,9 @@ class Document(StoredFile):
         return next(found, None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EntryOne(StoredLine):
-    """An entry of schema 1: launch times of one session, of unknown commit and without anchors."""
-
-    times_us: tuple[float, ...] = ()
-    needed_bytes: int | None = None
-    available_bytes: int | None = None
-    protocol: Protocol
-    date: str
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DocumentOne(StoredFile):
-    """A file of schema 1."""
-
-    entries: tuple[EntryOne, ...]
-
-
 def checked(raw: Any) -> Document:
-    """The Document in `raw`, of any known schema. Raises WireError."""
-    schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
-    if type(schema) is not int or not 1 <= schema <= SCHEMA:
-        raise wire.WireError(f"schema: this version reads 1 to {SCHEMA}, got {schema!r}")
-    if schema > 1:
-        return _whole(replace(wire.from_json(Document, raw, "document"), schema=SCHEMA))
-    old = wire.from_json(DocumentOne, raw, "document")
-    entries = tuple(_renewed(entry) for entry in old.entries)
-    return _whole(model.converted(Document, old, schema=SCHEMA, entries=entries, history=()))
-
-
-def _whole(document: Document) -> Document:
-    """`document`, checked as a whole. Raises WireError with the location of what cannot be."""
+    """The Document in `raw`. Raises WireError with the location of what cannot be."""
+    document = wire.from_json(Document, raw, "document")
     check_file(document)
     for index, entry in enumerate(document.entries):
         _check_entry(entry, f"document.entries[{index}]")
@@ -142,31 +96,7 @@ def _whole(document: Document) -> Document:
             model.check_case(case_of(document, entry, entry.protocol))
     for index, update in enumerate(document.history):
         check_date(update.date, f"document.history[{index}].date")
-    return replace(document, entries=tuple(map(_masked, document.entries)))
-
-
-def _masked(entry: Entry) -> Entry:
-    """Without private values that earlier versions recorded.
-
-    So they are not shown, and the next update leaves them out of the file.
-    """
-    sessions = (
-        replace(one, surroundings=variables.masked(one.surroundings)) for one in entry.sessions
-    )
-    return replace(entry, sessions=tuple(sessions))
-
-
-def _renewed(old: EntryOne) -> Entry:
-    """The times become one session, and their median the pinned level."""
-    entry = model.converted(
-        Entry, old, pinned_us=None, pinned_date="", sessions=(), memory_limit_bytes=None
-    )
-    if not old.times_us:
-        return entry
-    session = StoredSession(date=old.date, times_us=old.times_us, versions=old.versions)
-    pinned_us = statistics.median(old.times_us)
-    pinned = replace(entry, sessions=(session,), pinned_us=pinned_us, pinned_date=old.date)
-    return replace(pinned, date="", versions={})
+    return document
 
 
 def _check_entry(entry: Entry, location: str) -> None:
@@ -205,20 +135,12 @@ def _check_timed(entry: Entry, location: str) -> None:
 
 def _check_session(session: StoredSession, location: str) -> None:
     check_date(session.date, f"{location}.date")
-    if session.at:
-        with located(location):
-            model.check_moment("at", session.at)
+    with located(location):
+        model.check_moment("at", session.at)
     if not session.times_us:
         raise wire.WireError(f"{location}.times_us: expected at least one time")
-    for key, values_us in (("times_us", session.times_us), ("anchors_us", session.anchors_us)):
-        for index, value_us in enumerate(values_us):
-            _check_microseconds(value_us, f"{location}.{key}[{index}]")
-    launches = len(session.times_us)
-    if session.anchors_us and len(session.anchors_us) != launches:
-        raise wire.WireError(
-            f"{location}.anchors_us: expected none, or one for each of {launches} launches, "
-            f"got {len(session.anchors_us)}"
-        )
+    for index, time_us in enumerate(session.times_us):
+        _check_microseconds(time_us, f"{location}.times_us[{index}]")
 
 
 def _check_microseconds(value_us: float, location: str) -> None:
@@ -232,9 +154,9 @@ def _check_microseconds(value_us: float, location: str) -> None:
         )
 
 
-TIMED = Codec(kind=Document, schema=SCHEMA, folder="", checked=checked)
+TIMED = Codec(kind=Document, folder="", checked=checked)
 
 
 def read(path: Path) -> Document:
-    """The checked Document in `path`, of any known schema. Raises BaselineError."""
+    """The checked Document in `path`. Raises BaselineError."""
     return files.read(TIMED, path)

@@ -7,11 +7,10 @@ Append-only files, as strict at the door as baselines; one session's lines are w
 from .acknowledged import Acknowledged, acknowledged
 from .files import Appended, HistoryError, Read, append, append_from, check, folders, read, read_all
 from .levels import CaseHistory, CaseSession, LevelChange, MachineHistory, machine_history
-from .lines import SCHEMA, Line, new_session, parsed
+from .lines import Line, new_session, parsed
 from .sessions import Series, earlier
 
 __all__ = [
-    "SCHEMA",
     "Acknowledged",
     "Appended",
     "CaseHistory",

@@ -2,7 +2,8 @@
 
 A session's lines are written with one call and flushed to the disk before it is said that they are
 there. A session that is killed meanwhile can leave a torn last line: the next one moves it to a
-file beside, and says so. What is a whole line stays, also where its newline is lost.
+file beside, and says so. What is a whole line stays, also where its newline is lost; a file with
+lines of another format is not appended to.
 """
 
 from __future__ import annotations
@@ -85,8 +86,12 @@ def _append(path: Path, content: bytes) -> tuple[str, ...]:
     try:
         end = os.fstat(descriptor).st_size
         rest = _rest(descriptor, end)
+        first = os.pread(descriptor, _TAIL_BYTES, 0).partition(b"\n")[0]
+        for text, number in ((first, "1"), (rest, "last")):
+            if _is_whole(text):
+                _parsed(path, text, number)
         whole, notes = end, tuple[str, ...]()
-        if rest and _is_line(rest):
+        if _is_whole(rest):
             content = b"\n" + content
         elif rest:
             whole, notes = end - len(rest), (_moved(path, rest),)
@@ -115,13 +120,20 @@ def _rest(descriptor: int, end: int) -> bytes:
     return os.pread(descriptor, end - begin, begin).rpartition(b"\n")[2]
 
 
-def _is_line(text: bytes) -> bool:
-    """Whether it is a whole line, whose newline somebody's editor took away."""
+def _is_whole(text: bytes) -> bool:
+    """Whether it is a line of whatever format, and not the begin of one."""
     try:
-        parsed(text, "the last line")
+        wire.parsed(text)
     except wire.WireError:
         return False
     return True
+
+
+def _parsed(path: Path, text: bytes, number: str) -> Line:
+    try:
+        return parsed(text, f"line {number}")
+    except wire.WireError as error:
+        raise HistoryError(f"{path}: {error}") from error
 
 
 def _moved(path: Path, torn: bytes) -> str:
@@ -200,15 +212,9 @@ def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
     with _errors(path):
         content = path.read_bytes()
     *whole, torn = content.split(b"\n")
-    if torn and _is_line(torn):
+    if _is_whole(torn):
         whole, torn = [*whole, torn], b""
-    lines = []
-    for number, text in enumerate(whole, 1):
-        try:
-            lines.append((text, parsed(text, f"line {number}")))
-        except wire.WireError as error:
-            raise HistoryError(f"{path}: {error}") from error
-    return lines, bool(torn)
+    return [(text, _parsed(path, text, str(n))) for n, text in enumerate(whole, 1)], bool(torn)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,6 @@
 """One line of the history: what one session measured of one case, and with what.
 
-A value and its text, nothing of files. Schema history:
-1  the first.
-2  the other side of two stacks in turn (`stack`, `is_reference`).
-3  all that holds of a session (`session_outcomes`), of which `session_outcome` is the first.
-4  what options made different on purpose (`changed`).
+A value and its text, nothing of files.
 """
 
 from __future__ import annotations
@@ -31,14 +27,9 @@ from busbw.model import (
 )
 from busbw.workloads import WORKLOADS, Collective
 
-SCHEMA = 4
+DOCUMENT = "busbw history"
+_REMEDY = "move the file away, and the next session begins a new one"
 _SESSION = re.compile(r"[0-9a-f]{16}")
-
-# What outcomes of sessions were called before.
-_FORMER = {
-    "ENV_SHIFT": SessionOutcome.MACHINE_SHIFT.value,
-    "CURVE_SHIFT": SessionOutcome.SLOWER.value,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +46,8 @@ class Line:
     what options made different on purpose.
     """
 
-    schema: int = SCHEMA
+    document: str = DOCUMENT
+    version: int = wire.VERSION
     session: str
     at: str
     device: Device
@@ -112,12 +104,10 @@ def new_session() -> str:
 def parsed(text: str | bytes, location: str) -> Line:
     """The Line that `text` is. Raises WireError with `location` for what no session appends."""
     raw = wire.parsed(text)
-    schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
-    if type(schema) is not int or not 1 <= schema <= SCHEMA:
-        raise wire.WireError(f"{location}.schema: this version reads 1 to {SCHEMA}, got {schema!r}")
-    former = raw.get("session_outcome") if isinstance(raw, dict) else None
-    if isinstance(former, str) and former in _FORMER:
-        raw = {**raw, "session_outcome": _FORMER[former]}
+    try:
+        wire.check_document(raw, DOCUMENT, _REMEDY)
+    except wire.WireError as error:
+        raise wire.WireError(f"{location}: {error}") from error
     line = wire.from_json(Line, raw, location)
     _check(line, location)
     return line

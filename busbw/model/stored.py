@@ -98,11 +98,11 @@ class BaselineSession:
 
     `commit` is empty outside of a repository. `surroundings` are the machine's load, its clock
     frequency and the flags of the framework, as far as they are known. `at` is when the session
-    began, as `moment_text` has it; sessions stored by older versions have a date only.
+    began, as `moment_text` has it.
     """
 
     date: str
-    at: str = ""
+    at: str
     commit: str
     versions: Mapping[str, str]
     times_s: tuple[float, ...]
@@ -110,8 +110,8 @@ class BaselineSession:
 
     @property
     def began(self) -> datetime.datetime:
-        """When the session began, UTC; the begin of its day where no more is known."""
-        return moment_of(self.at or f"{self.date}T00:00:00Z")
+        """When the session began, UTC."""
+        return moment_of(self.at)
 
 
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
@@ -178,7 +178,7 @@ _BARE = "collective"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCase:
-    """A Case, as it is in every schema from 2 on; before 5 there was no `step`."""
+    """A Case, as histories and results have it; without a `step` it is a bare collective."""
 
     framework: str
     payload_bytes: int

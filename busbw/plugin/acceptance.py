@@ -148,7 +148,6 @@ def _save(
 def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
     environment = measured.resolved.environment
     return baselines.Occasion(
-        date=measured.resolved.collected.date,
         commit=environment.commit,
         at=moment_text(measured.resolved.collected.began),
         reason=reason,

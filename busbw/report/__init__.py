@@ -29,10 +29,16 @@ from .nights import (
 )
 from .page import Page, Section, html, is_page, missing_for_pages, page
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
-from .reading import CompiledSession, DocumentError, Session, read_results, session_of
+from .reading import (
+    CompiledSession,
+    DocumentError,
+    Session,
+    check_results,
+    read_results,
+    session_of,
+)
 from .renderers import RENDERERS, rendered
 from .renderers.markdown import filled, item
-from .results import SCHEMA as RESULTS_SCHEMA
 from .results import compiled_document, fields_of, is_results, results, without_homes
 from .session import (
     CurveGroup,
@@ -65,7 +71,6 @@ __all__ = [
     "LIGHT",
     "RATES",
     "RENDERERS",
-    "RESULTS_SCHEMA",
     "Axis",
     "Band",
     "CaseNight",
@@ -112,6 +117,7 @@ __all__ = [
     "bandwidth",
     "case_history",
     "change_tables",
+    "check_results",
     "compiled_change_lines",
     "compiled_document",
     "compiled_tables",

@@ -1,31 +1,4 @@
-"""A session as one JSON document, measured or compiled; the schemas are published in docs/.
-
-Schema history of results.schema.json:
-1  the first.
-2  collectives, meshes, clocks; quantiles, phases and memory of each launch.
-3  anchors and what was injected in each launch, the ratio's error, the tail's growth, the
-   processor's clock, a session whose machine or curve shifted, the reference's launches.
-4  what the hardware allows (`ceiling`), what the compiler published of the algorithm (`chosen`).
-5  training steps: what a case's collective is a part of (`step`).
-6  how much of the collective inside of a step computing hid in each launch (`hidden_share`);
-   what training under a strategy gave (`training`).
-7  what would have been flagged (`detectable`), sessions that are SLOWER as a whole or that DRIFT;
-   no anchors, which are no longer measured.
-8  what a locked reference says of the stack and of the machine (`stack`, `machine`); when the
-   session began, by which busbw, on which host; which devices were not found; what a worker that
-   ran out of memory took by itself.
-9  times by process of a group, and which process the others wait for (`straggler`).
-10 the name of each process's host (`process_hosts`).
-11 all that holds of a session (`outcomes`), FAILED among it; launches in two modes (`modes`); no
-   `detectable`.
-12 what options made different on purpose (`environment.changed`).
-
-Schema history of compiled.schema.json:
-1  the first.
-2  when the session began, by which busbw, on which host. A failure has `process_bytes` as in
-   results, which is null: no compiler says what it took by itself.
-3  all that holds of a session (`outcomes`), FAILED among it.
-"""
+"""A session as one JSON document, measured or compiled; the schemas are published in docs/."""
 
 from __future__ import annotations
 
@@ -38,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import busbw
+from busbw import wire
 from busbw.model import (
     Case,
     CompiledVerdict,
@@ -59,11 +33,9 @@ from busbw.model import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA = 12
-COMPILED_SCHEMA = 3
-
-# What the schema calls by another name than the code.
-KEYS = {"overlap_fraction": "hidden_share", "prefaulting": "bringing_memory_in"}
+# What a document says that it is.
+RESULTS = "busbw results"
+COMPILED_RESULTS = "busbw compiled results"
 
 # Of a session that measured.
 _SESSION_FIELDS = ("outcome", "outcomes", "text", "stack", "machine")
@@ -96,7 +68,8 @@ def results(
     the name of each process's host, of a group.
     """
     return {
-        "schema": SCHEMA,
+        "document": RESULTS,
+        "version": wire.VERSION,
         "busbw": busbw.__version__,
         "began": began.isoformat(timespec="seconds"),
         "environment": fields_of(environment),
@@ -123,13 +96,14 @@ def without_homes(document: object, home: str) -> object:
 
 
 def is_results(text: str) -> bool:
-    """Whether `text` is the document of a session, measured or compiled, of whichever schema."""
+    """Whether `text` is the document of a session, measured or compiled, of this format."""
     try:
         document = json.loads(text)
     except ValueError:
         return False
-    keys = ("schema", "session", "cases")
-    return isinstance(document, dict) and all(key in document for key in keys)
+    if not isinstance(document, dict) or document.get("version") != wire.VERSION:
+        return False
+    return document.get("document") in (RESULTS, COMPILED_RESULTS)
 
 
 def _case(
@@ -163,7 +137,8 @@ def compiled_document(
 ) -> dict[str, object]:
     """The session that `began` then on `host`, as plain data; docs/compiled.schema.json."""
     return {
-        "schema": COMPILED_SCHEMA,
+        "document": COMPILED_RESULTS,
+        "version": wire.VERSION,
         "busbw": busbw.__version__,
         "began": began.isoformat(timespec="seconds"),
         "host": host,
@@ -175,7 +150,7 @@ def compiled_document(
 
 def _picked(value: DataclassInstance, *names: str) -> dict[str, object]:
     """The named fields of a frozen value, in this order."""
-    return {KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
+    return {name: _plain(getattr(value, name)) for name in names}
 
 
 def fields_of(value: DataclassInstance) -> dict[str, object]:
@@ -196,5 +171,5 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return fields_of(value)
     if isinstance(value, Mapping):
-        return {KEYS.get(key, key): _plain(one) for key, one in value.items()}
+        return {key: _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value

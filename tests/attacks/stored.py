@@ -45,8 +45,10 @@ BASELINES = {
     "status unknown": _key("status", "fine"),
     "a key more": _key("allowed", True),
     "dtype another": _key("dtype", "float63"),
-    "schema 0": edited(lambda document: document.update(schema=0)),
-    "schema true": edited(lambda document: document.update(schema=True)),
+    "version 0": edited(lambda document: document.update(version=0)),
+    "version true": edited(lambda document: document.update(version=True)),
+    "document another": edited(lambda document: document.update(document="busbw history")),
+    "document missing": edited(lambda document: document.pop("document")),
     "entries twice": edited(lambda document: document["entries"].extend(document["entries"])),
     "entries a word": edited(lambda document: document.update(entries="all")),
     "byte order mark": baseline(lambda text: "\ufeff" + text),
@@ -77,7 +79,7 @@ HISTORIES = {
     "NaN in a line": _history(lambda lines: lines.replace(b'"times_us":[', b'"times_us":[NaN,')),
     "NUL at the end": _history(lambda lines: lines + b"\0" * 50),
     "empty lines": _history(lambda lines: b"\n\n" + lines + b"\n\n"),
-    "another schema": _history(lambda lines: lines.replace(b'"schema":3', b'"schema":99')),
+    "another version": _history(lambda lines: lines.replace(b'"version":1', b'"version":99')),
 }
 
 

@@ -87,7 +87,7 @@ def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.update(schema=2), "document.schema: expected 1, got 2"),
+        (lambda d: d.update(version=2), "'busbw compiled baseline' of version 2; accepted is "),
         (lambda d: d.update(strategy="other"), "the file says"),
         (lambda d: d["environment"].update(ranks=4), "the file says"),
         (lambda d: d["entries"][0].update(payload="2K"), "entries[0].payload"),

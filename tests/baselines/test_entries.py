@@ -29,7 +29,7 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
     times_s = tuple(time_us / 1e6 for time_us in times_us)
     measured = build.measurement(*times_s, protocol=protocol)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s)
-    return entry_of(one, Occasion(date=date))
+    return entry_of(one, Occasion(at=f"{date}T03:00:00Z"))
 
 
 def stored(*times_us: float) -> Entry:
@@ -40,13 +40,13 @@ def stored(*times_us: float) -> Entry:
 def out_of_memory() -> Entry:
     measured = build.measurement(failures=(build.out_of_memory(),))
     one = Accepted(key=build.key(), measurement=measured, times_s=())
-    return entry_of(one, Occasion(date=build.DATE))
+    return entry_of(one, Occasion(at=f"{build.DATE}T03:00:00Z"))
 
 
 def test_a_session_keeps_when_it_began() -> None:
     measured = build.measurement(1e-3)
     one = Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))
-    entry = entry_of(one, Occasion(date=build.DATE, at="2026-01-02T03:04:05Z"))
+    entry = entry_of(one, Occasion(at="2026-01-02T03:04:05Z"))
     assert entry.sessions[0].at == "2026-01-02T03:04:05Z"
     (found,) = baseline_of(build.case(), entry).sessions
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

@@ -25,7 +25,7 @@ def test_a_training_step_s_file_is_no_collective_s() -> None:
     assert name == "jax.dense_step.all_reduce.psum.json"
 
 
-OCCASION = Occasion(date="2026-03-04", commit="abc")
+OCCASION = Occasion(at="2026-03-04T03:00:00Z", commit="abc")
 RULES = Rules(budget=0.10)
 KEY = build.key()
 SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)

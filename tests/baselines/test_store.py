@@ -21,7 +21,7 @@ from tests import build
 from .written import written
 
 FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
-TODAY = Occasion(date="2026-03-04", commit="abc")
+TODAY = Occasion(at="2026-03-04T03:00:00Z", commit="abc")
 RULES = Rules(budget=0.10)
 
 
@@ -173,7 +173,7 @@ def test_a_file_in_another_place_than_it_says_is_refused(root: Path) -> None:
         _save(root, 2e-3)
 
 
-@pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"schema": 99}'])
+@pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"version": 99}'])
 def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
     root: Path, nonsense: str
 ) -> None:

@@ -12,7 +12,7 @@ from tests import build
 
 from .written import written
 
-OCCASION = Occasion(date=build.DATE)
+OCCASION = Occasion(at=f"{build.DATE}T03:00:00Z")
 
 
 def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_path: Path) -> None:
@@ -51,5 +51,5 @@ def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
 def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("{}")
-    with pytest.raises(BaselineError, match=r"other\.json: document"):
+    with pytest.raises(BaselineError, match=r"other\.json: this does not say what it is"):
         contents_of(path)

@@ -21,7 +21,8 @@ ENTRIES = (
 
 def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
     ordinary = {
-        "schema": 1,
+        "document": "busbw published figures",
+        "version": 1,
         "source": "a paper, table 3",
         "method": "by hand",
         "slice": "v2-8",
@@ -109,6 +110,6 @@ def test_a_table_without_its_source_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_json_is_refused_with_line_and_column(tmp_path: Path) -> None:
     path = _published(tmp_path, {})
-    path.write_text("{\n  schema: 1\n}")
+    path.write_text("{\n  version: 1\n}")
     with pytest.raises(BaselineError, match=r"paper\.json:2:3: not JSON"):
         find_published(tmp_path, KEY, build.case())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import busbw
 from busbw.baselines import BaselineError
 from busbw.baselines.document import Status, dumps
-from busbw.baselines.entries import baseline_of
-from busbw.baselines.timed import SCHEMA, Document, Entry, StoredSession, Update, read
+from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
 from busbw.model import Protocol
 from tests import build
 
@@ -34,7 +31,7 @@ ENTRY = Entry(
     status=Status.OK,
     pinned_us=790.0,
     pinned_date=build.DATE,
-    sessions=(SESSION, replace(SESSION, anchors_us=(10.5, 11.0))),
+    sessions=(SESSION, replace(SESSION, times_us=(801.5, 800.0))),
     protocol=Protocol.parse("host/chain1"),
 )
 LARGE = replace(
@@ -51,7 +48,6 @@ LARGE = replace(
 )
 UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
 DOCUMENT = Document(
-    schema=SCHEMA,
     environment=build.key(),
     framework="jax",
     collective="all_reduce",
@@ -76,12 +72,6 @@ def _edited(folder: Path, **entry: Any) -> Path:
 
 def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(_written(tmp_path, dumps(DOCUMENT))) == DOCUMENT
-
-
-def test_no_other_room_knows_the_anchors_of_older_versions() -> None:
-    package = Path(busbw.__file__).parent
-    knowing = [path for path in package.rglob("*.py") if "anchors_" in path.read_text()]
-    assert [path.relative_to(package).as_posix() for path in knowing] == ["baselines/timed.py"]
 
 
 def test_a_document_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -110,9 +100,9 @@ def test_the_text_ends_with_one_newline() -> None:
     ("text", "place"),
     [
         ("", ":1:1: not JSON"),
-        ('{\n  "schema": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
-        ('{"schema": 1', ":1:13: not JSON"),
-        ('{"schema": 1, "schema": 1}', ": the key 'schema' occurs twice"),
+        ('{\n  "version": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
+        ('{"version": 1', ":1:14: not JSON"),
+        ('{"version": 1, "version": 1}', ": the key 'version' occurs twice"),
         ("[]", ": document: expected an object, got []"),
         ("null", ": document: expected an object, got None"),
     ],
@@ -138,13 +128,29 @@ def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> N
         read(tmp_path / "gone.json")
 
 
-@pytest.mark.parametrize("schema", [0, SCHEMA + 1, "1", 1.5, True, None])
-def test_another_schema_is_refused_and_the_known_ones_are_named(
-    tmp_path: Path, schema: Any
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"version": 2}, "this says 'busbw baseline' of version 2"),
+        ({"version": True}, "this says 'busbw baseline' of version True"),
+        ({"version": "1"}, "this says 'busbw baseline' of version '1'"),
+        ({"document": "busbw history"}, "this says 'busbw history' of version 1"),
+        ({"document": None}, "this says None of version 1"),
+        ({"document": ..., "version": ..., "schema": 3}, "this is of an earlier busbw (schema 3)"),
+        ({"document": ...}, "this does not say what it is"),
+    ],
+)
+def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
+    tmp_path: Path, changes: dict[str, Any], what: str
 ) -> None:
-    document = {**json.loads(dumps(DOCUMENT)), "schema": schema, "novelty": True}
-    with pytest.raises(BaselineError, match=f"schema: this version reads 1 to {SCHEMA}, got"):
-        read(_written(tmp_path, json.dumps(document)))
+    document = {**json.loads(dumps(DOCUMENT)), **changes, "novelty": True}
+    path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
+    with pytest.raises(BaselineError) as refused:
+        read(path)
+    assert str(refused.value) == (
+        f"{path}: {what}; accepted is 'busbw baseline' of version 1: move the file away, and "
+        "record it again with --update-baselines=all"
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,8 +191,6 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
         ({"times_us": [float("nan")]}, r"times_us\[0\]: expected a finite number"),
         ({"times_us": 812.4}, r"times_us: expected a list"),
         ({"times_us": []}, r"times_us: expected at least one time"),
-        ({"anchors_us": [1.0]}, r"anchors_us: expected none, or one for each of 2 launches, got 1"),
-        ({"anchors_us": [1.0, 0.0]}, r"anchors_us\[1\]: expected microseconds above 0"),
         ({"at": "yesterday"}, r"at: expected a moment such as 2026-01-31T03:00:00Z, got"),
         ({"at": build.DATE}, r"at: expected a moment such as 2026-01-31T03:00:00Z, got"),
         ({"at": 7}, r"at: expected a string"),
@@ -210,23 +214,6 @@ def test_a_session_is_written_with_the_moment_at_which_it_began() -> None:
     session = json.loads(dumps(DOCUMENT))["entries"][0]["sessions"][0]
     assert session["at"] == "2026-01-02T03:00:00Z"
     assert list(session)[:2] == ["date", "at"]
-
-
-def test_a_file_of_the_second_schema_is_read_and_its_sessions_are_known_by_their_day(
-    tmp_path: Path,
-) -> None:
-    document = json.loads(dumps(DOCUMENT))
-    document["schema"] = 2
-    for session in document["entries"][0]["sessions"]:
-        del session["at"]
-    found = read(_written(tmp_path, json.dumps(document)))
-    assert found.schema == SCHEMA
-    (entry, _), (ordinary, _) = found.entries, DOCUMENT.entries
-    assert entry.sessions == tuple(replace(one, at="") for one in ordinary.sessions)
-    began = baseline_of(build.case(), entry).sessions[0].began
-    assert began == datetime(2026, 1, 2, tzinfo=timezone.utc)
-    assert '"at"' not in dumps(found)
-    assert f'"schema": {SCHEMA}' in dumps(found)
 
 
 def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:

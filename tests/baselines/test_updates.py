@@ -30,7 +30,7 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s, **accepted)
-    occasion = Occasion(date="2026-03-04", commit="abc", reason="a slower switch")
+    occasion = Occasion(at="2026-03-04T03:00:00Z", commit="abc", reason="a slower switch")
     return written(baselines.save, root, [one], occasion=occasion, rules=rules)
 
 
@@ -54,19 +54,6 @@ def test_an_appended_session_is_pooled_with_those_that_are_stored(root: Path) ->
     assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
     assert baseline.sessions[1].commit == "abc"
     assert baseline.level_s == pytest.approx(1.025e-3)
-
-
-def test_a_session_with_anchors_keeps_them_and_a_new_one_has_none(root: Path) -> None:
-    save(root, 1e-3, 1.02e-3)
-    (path,) = root.rglob("*.json")
-    document = json.loads(path.read_text())
-    (old,) = document["entries"][0]["sessions"]
-    old["anchors_us"] = [10.5, 11.0]
-    path.write_text(json.dumps(document))
-    save(root, 1.04e-3, append=True)
-    first, second = json.loads(path.read_text())["entries"][0]["sessions"]
-    assert first == old
-    assert "anchors_us" not in second
 
 
 def test_a_session_is_appended_to_what_another_one_wrote_meanwhile(root: Path) -> None:
@@ -131,7 +118,7 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
         for size in (4096, 8192)
     ]
     saved = written(
-        baselines.save, root, accepted, occasion=Occasion(date="2026-03-05"), rules=RULES
+        baselines.save, root, accepted, occasion=Occasion(at="2026-03-05T03:00:00Z"), rules=RULES
     )
     assert [change.case.payload_bytes for change in saved.changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]

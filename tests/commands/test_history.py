@@ -100,11 +100,11 @@ def test_a_folder_without_a_history_is_a_usage_error(
 def test_a_damaged_line_is_said_with_its_file_and_a_torn_one_is_a_note(folder: Path) -> None:
     (path,) = folder.rglob("*.jsonl")
     whole = path.read_text()
-    path.write_text(whole + '{"schema": 1')
+    path.write_text(whole + '{"version": 1')
     answer = command("history", str(folder))
     assert answer.code == 0
     assert f"note: {path}: the last line is torn" in answer.out
-    path.write_text(whole + '{"schema": 1}\n')
+    path.write_text(whole + '{"version": 1}\n')
     answer = command("history", str(folder))
     assert (answer.code, answer.out) == (2, "")
     assert f"{path}: line 7" in answer.err

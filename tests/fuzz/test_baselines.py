@@ -1,8 +1,7 @@
-"""Baselines of all schemas, compiled ones and published figures: read, judged, or refused."""
+"""Baselines, compiled ones and published figures: read, judged, or refused."""
 
 from __future__ import annotations
 
-import copy
 import json
 import tempfile
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from hypothesis import given
 from busbw import baselines, judge, report
 from busbw.baselines import BaselineError, files, store
 from busbw.baselines.document import Status, dumps
-from busbw.baselines.timed import SCHEMA, Document, Entry, StoredSession, Update
+from busbw.baselines.timed import Document, Entry, StoredSession, Update
 from busbw.model import Case, CompileSpec, Device
 from tests import build
 from tests.judge.rules import held_against
@@ -39,7 +38,7 @@ TIMED = Entry(
     pinned_us=1000.0,
     pinned_date=build.DATE,
     sessions=(
-        StoredSession(date=build.DATE, times_us=(1000.0, 1010.0), anchors_us=(10.0, 11.0)),
+        StoredSession(date=build.DATE, at=f"{build.DATE}T02:00:00Z", times_us=(1000.0, 1010.0)),
         StoredSession(
             date=build.DATE,
             at=f"{build.DATE}T03:00:00Z",
@@ -62,10 +61,9 @@ FULL = Entry(
     protocol=CASE.protocol,
     date=build.DATE,
 )
-THREE = json.loads(
+FILE = json.loads(
     dumps(
         Document(
-            schema=SCHEMA,
             environment=KEY,
             framework=CASE.framework,
             collective=CASE.collective,
@@ -77,24 +75,6 @@ THREE = json.loads(
 )
 
 
-def _two() -> Any:
-    """The same as schema 2 has it."""
-    older = copy.deepcopy(THREE)
-    for session in older["entries"][0]["sessions"]:
-        session.pop("at", None)
-    return {**older, "schema": 2}
-
-
-def _one() -> Any:
-    """The same as schema 1 has it."""
-    timed, full = THREE["entries"]
-    session = timed["sessions"][0]
-    old = {key: timed[key] for key in timed if not key.startswith(("pinned", "sessions"))}
-    old |= {"date": session["date"], "times_us": session["times_us"], "versions": {"jax": "1"}}
-    rest = {key: THREE[key] for key in THREE if key not in ("history", "entries", "schema")}
-    return {"schema": 1, **rest, "entries": [old, full]}
-
-
 def _compiled() -> Any:
     one = baselines.AcceptedCompiled(key=KEY, case=CASE, now=build.compiled(), release="libtpu 1")
     full = replace(one, case=LARGE, now=build.out_of_memory())
@@ -103,10 +83,10 @@ def _compiled() -> Any:
         return json.loads(first.path.read_bytes())
 
 
-ONE, TWO = _one(), _two()
 COMPILED = _compiled()
 PUBLISHED = {
-    "schema": 1,
+    "document": "busbw published figures",
+    "version": 1,
     "source": "a paper",
     "method": "another",
     "slice": "v2-8",
@@ -152,16 +132,13 @@ def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
 def test_what_is_not_damaged_is_held_against(root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True)
-    for document in (ONE, TWO, THREE):
-        path.write_text(json.dumps(document))
-        assert baselines.find(root, KEY, CASE).baseline is not None
-        assert baselines.find(
-            root, KEY, build.workload_of(LARGE, axes="y")
-        ).baseline is not None or (document is ONE)
+    path.write_text(json.dumps(FILE))
+    for case in (CASE, build.workload_of(LARGE, axes="y")):
+        assert baselines.find(root, KEY, case).baseline is not None
 
 
 @fuzzed
-@given(content=documents(ONE, TWO, THREE, THREE))
+@given(content=documents(FILE))
 def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,8 @@ def _small(write: Callable[..., Path], *arguments: Any) -> Any:
         for row in document["cases"][:9]
     ]
     key = document["environment"]["key"]
-    return {"schema": document["schema"], "environment": {"key": key}, "cases": cases}
+    head = {name: document[name] for name in ("document", "version")}
+    return {**head, "environment": {"key": key}, "cases": cases}
 
 
 DENSE = _small(_session, 3.0)

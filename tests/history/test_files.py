@@ -225,8 +225,32 @@ def test_nothing_is_appended_of_a_history_that_is_damaged(tmp_path: Path) -> Non
     history.append(other, KEY, session(_FIRST))
     late = other / KEY.folder / "2027.jsonl"
     late.write_text("{}\n")
-    with pytest.raises(HistoryError, match=r"2027\.jsonl: line 1\.session: missing"):
+    with pytest.raises(HistoryError, match=r"2027\.jsonl: line 1: this does not say what it is"):
         history.append_from(ours, other)
     assert not ours.exists()
     with pytest.raises(HistoryError, match="there is no folder"):
         history.append_from(ours, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
+    tmp_path: Path, end: bytes
+) -> None:
+    path, _ = history.append(tmp_path, KEY, session(_FIRST)[:1])
+    document = json.loads(path.read_bytes())
+    del document["document"], document["version"]
+    earlier = json.dumps({"schema": 4, **document}).encode() + end
+    path.write_bytes(earlier)
+    said = (
+        r"2026\.jsonl: line 1: this is of an earlier busbw \(schema 4\); accepted is "
+        "'busbw history' of version 1: move the file away, and the next session begins a new one"
+    )
+    for use in (
+        lambda: history.read(tmp_path, KEY),
+        lambda: history.append(tmp_path, KEY, session(_SECOND)),
+        lambda: history.append_from(tmp_path / "other", tmp_path),
+    ):
+        with pytest.raises(HistoryError, match=said):
+            use()
+    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
+    assert path.read_bytes() == earlier

@@ -10,7 +10,7 @@ import pytest
 
 from busbw import wire
 from busbw.history import new_session, parsed
-from busbw.model import FailureKind, Outcome, SessionOutcome
+from busbw.model import FailureKind, Outcome
 
 from .lines import line
 
@@ -34,8 +34,9 @@ def test_a_case_without_times_says_why() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"schema": 5}, "line 3.schema: this version reads 1 to 4, got 5"),
-        ({"schema": True}, "line 3.schema: this version reads 1 to 4, got True"),
+        ({"version": 2}, "line 3: this says 'busbw history' of version 2; accepted is 'busbw hist"),
+        ({"version": True}, "line 3: this says 'busbw history' of version True; accepted is "),
+        ({"document": "busbw results"}, "line 3: this says 'busbw results' of version 1; accepted"),
         ({"session": "../../etc"}, "line 3.session: expected 16 hexadecimal digits"),
         ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),
         ({"at": "2026-02-30T03:00:00Z"}, "line 3.at: expected a moment"),
@@ -53,17 +54,6 @@ def test_what_no_session_appends_is_refused_with_its_location(
     document = {**json.loads(line().text), **changes}
     with pytest.raises(wire.WireError, match=f"^{text}"):
         parsed(json.dumps(document), "line 3")
-
-
-@pytest.mark.parametrize(
-    ("former", "now"),
-    [("ENV_SHIFT", SessionOutcome.MACHINE_SHIFT), ("CURVE_SHIFT", SessionOutcome.SLOWER)],
-)
-def test_a_line_of_a_session_whose_outcome_had_another_name_is_read(
-    former: str, now: SessionOutcome
-) -> None:
-    document = {**json.loads(line().text), "session_outcome": former}
-    assert parsed(json.dumps(document), "line 3") == line(session_outcome=now)
 
 
 def test_a_case_that_nothing_measures_is_refused() -> None:

@@ -109,7 +109,7 @@ def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
     assert _level_s(found) == pytest.approx(1e-3)
 
 
-def test_older_sessions_of_a_baseline_of_which_only_the_day_is_known_are_one_a_day() -> None:
+def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
     day = [build.session(1e-3, date="2026-01-02"), build.session(3e-3, 3e-3, date="2026-01-02")]
     stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
     found = _levels(stored, history=[])

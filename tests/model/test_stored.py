@@ -84,8 +84,6 @@ def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
     assert moment_of(moment_text(moment)).utcoffset() == timedelta(0)
 
 
-def test_a_session_began_at_its_moment_or_at_the_begin_of_its_day() -> None:
-    day = build.session(1e-3, date="2026-01-31")
-    assert day.began == datetime(2026, 1, 31, tzinfo=timezone.utc)
+def test_a_session_began_at_its_moment() -> None:
     moment = build.session(1e-3, date="2026-01-31", at="2026-01-30T23:59:58Z")
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=timezone.utc)

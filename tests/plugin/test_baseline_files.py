@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw.baselines.timed import SCHEMA
 from tests.sweep import sweep
 
 from .folder import SLOW, Folder
@@ -21,7 +20,8 @@ NONSENSE = {
     "a time below 0": ('"times_us": [', '"times_us": [-1, '),
     "an unknown key": ('"times_us"', '"time_us"'),
     "another payload": ('"payload_bytes": 1048576', '"payload_bytes": 1048577'),
-    "another schema": (f'"schema": {SCHEMA}', '"schema": 7'),
+    "another version": ('"version": 1', '"version": 7'),
+    "an earlier busbw": ('"document": "busbw baseline",\n  "version": 1', '"schema": 3'),
     "another place": ('"ranks": 4', '"ranks": 5'),
     "an unknown status": ('"status": "ok"', '"status": "fine"'),
     "an unknown clock": ('"protocol": "host/fake"', '"protocol": "junk/fake"'),
@@ -35,7 +35,7 @@ NONSENSE = {
     "NaN": ('"times_us": [', '"times_us": [NaN, '),
     "half a character": ('"dtype": "float32"', '"dtype": "\\ud800"'),
     "axes without a mesh": ('"status": "ok"', '"axes": "x", "status": "ok"'),
-    "5000 digits": (f'"schema": {SCHEMA}', '"schema": 2' + "0" * 5000),
+    "5000 digits": ('"version": 1', '"version": 1' + "0" * 5000),
 }
 SESSION = "document.entries[0].sessions[0]"
 WHERE = {
@@ -44,7 +44,8 @@ WHERE = {
     "a time below 0": f"{SESSION}.times_us[0]: expected ",
     "an unknown key": f"{SESSION}.time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: '1M' is not 1048577 bytes",
-    "another schema": f"schema: this version reads 1 to {SCHEMA}, got 7",
+    "another version": "this says 'busbw baseline' of version 7; accepted is 'busbw baseline' of ",
+    "an earlier busbw": "this is of an earlier busbw (schema 3); accepted is 'busbw baseline' of ",
     "another place": "document.environment: the file says",
     "an unknown status": "document.entries[0].status: expected one of ok, oom, got 'fine'",
     "an unknown clock": "document.entries[0].protocol: expected a clock first, one of host, ",
@@ -142,24 +143,6 @@ def test_what_is_no_file_of_json_is_a_usage_error_before_anything_is_measured(
     assert "busbw: pass" not in ran.text
 
 
-def test_a_file_of_the_first_schema_is_compared_with_and_renewed_by_an_update(
-    folder: Folder,
-) -> None:
-    folder.with_baselines()
-    (path,) = folder.baseline_files
-    document = json.loads(path.read_text())
-    del document["history"]
-    (entry,) = document["entries"]
-    (session,) = entry.pop("sessions")
-    old = {key: text for key, text in entry.items() if not key.startswith("pinned")}
-    old |= {key: session[key] for key in ("times_us", "date", "versions")}
-    path.write_text(json.dumps({**document, "schema": 1, "entries": [old]}))
-    assert folder.updated().outcomes == {"1M": "PASS"}
-    document = json.loads(path.read_text())
-    assert document["schema"] == SCHEMA
-    assert len(document["entries"][0]["sessions"]) == 2
-
-
 def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     sessions = [
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
@@ -198,7 +181,8 @@ def test_baselines_of_another_device_kind_are_not_compared_with(folder: Folder) 
 def publish(folder: Folder, *entries: dict[str, object]) -> None:
     """Figures that somebody else published for eight ranks of a TPU v2."""
     document = {
-        "schema": 1,
+        "document": "busbw published figures",
+        "version": 1,
         "source": "a paper",
         "method": "another",
         "slice": "v2-8",

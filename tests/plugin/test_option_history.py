@@ -253,7 +253,7 @@ def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
 def test_a_torn_line_is_said(folder: Folder) -> None:
     folder.run("--history=history", exit_code=0)
     (path,) = (folder.path / "history").rglob("*.jsonl")
-    path.write_bytes(path.read_bytes() + b'{"schema": 1, "sess')
+    path.write_bytes(path.read_bytes() + b'{"version":1, "sess')
     ran = folder.run("--history=history", exit_code=0)
     assert "a torn last line of 19 bytes, of a session that was killed, is moved to 20" in ran.text
     assert len(_lines(folder)) == 2

@@ -39,7 +39,9 @@ BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=timezone.utc)
 SIZES = tuple(1024 << power for power in range(8))
 
 
-def _stored(root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "") -> None:
+def _stored(
+    root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
+) -> None:
     """A baseline of a millisecond for each of `cases`."""
     with baselines.drafted(root, baselines.TIMED) as draft:
         baselines.save(
@@ -52,7 +54,7 @@ def _stored(root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "") -
                 )
                 for case in cases
             ],
-            occasion=baselines.Occasion(date="2026-01-02", at=at),
+            occasion=baselines.Occasion(at=at),
             rules=baselines.Rules(budget=0.1),
         )
 
@@ -171,7 +173,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         accepted = baselines.Accepted(
             key=KEY, measurement=next(iter(measured.measurements.values())), times_s=times_s
         )
-        occasion = baselines.Occasion(date="2026-03-04", at="2026-03-04T03:05:07Z")
+        occasion = baselines.Occasion(at="2026-03-04T03:05:07Z")
         baselines.save(draft, [accepted], occasion=occasion, rules=baselines.Rules(budget=0.1))
     judged = Judged(
         collected=measured.resolved.collected,

@@ -58,7 +58,17 @@ def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder
     assert "FAILED" in ran.text
 
 
-@pytest.mark.parametrize("text", ["def pytest_configure(): ...\n", "{}", '{"schema": 2}', "[1, 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def pytest_configure(): ...\n",
+        "{}",
+        '{"document": "busbw history", "version": 1}',
+        '{"document": "busbw results", "version": 2}',
+        '{"schema": 12, "session": null, "cases": []}',
+        "[1, 2",
+    ],
+)
 def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, text: str) -> None:
     file = folder.path / "mine.py"
     file.write_text(text)
@@ -135,7 +145,7 @@ def test_stdout_may_be_named_and_what_was_printed_before_stays(folder: Folder) -
         done = subprocess.run(command, stdout=file, cwd=folder.path, timeout=60, check=False)
     assert done.returncode == 0
     text = output.read_text()
-    document, _ = json.JSONDecoder().raw_decode(text[text.index('{\n "schema"') :])
+    document, _ = json.JSONDecoder().raw_decode(text[text.index('{\n "document"') :])
     assert len(document["cases"]) == 1
-    assert text.index("test session starts") < text.index('{\n "schema"') < text.index("FINE: ")
+    assert text.index("test session starts") < text.index('{\n "document"') < text.index("FINE: ")
     assert "\0" not in text

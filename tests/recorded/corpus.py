@@ -39,11 +39,9 @@ def sessions() -> tuple[Recorded, ...]:
     return tuple(Recorded(**one) for one in _lines("sessions"))
 
 
-def baseline_files() -> tuple[tuple[str, str, str], ...]:
-    """Of every recorded file its path below the folder, its text, and what it is written as."""
-    return tuple(
-        (one["path"], one["text"], one.get("written", one["text"])) for one in _lines("baselines")
-    )
+def baseline_files() -> tuple[tuple[str, str], ...]:
+    """Of every recorded file its path below the folder, and its text."""
+    return tuple((one["path"], one["text"]) for one in _lines("baselines"))
 
 
 def _lines(name: str) -> list[dict[str, Any]]:

@@ -160,7 +160,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
 def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
     specs = tuple(_compile_spec(one) for one in given["compile_specs"])
-    compilers = _all(Compiler, [{**one, "devices": None} for one in given["compilers"]])
+    compilers = _all(Compiler, given["compilers"])
     topologies = _all(Topology, given["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
     each = len(compilers) // len(labels) if labels else 0
@@ -221,18 +221,11 @@ def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[
 
 
 def _plan(row: Mapping[str, Any]) -> Plan:
-    """The plan, without the anchor's budget of schemas before 7."""
-    return wire.from_json(Plan, {k: one for k, one in row.items() if k != "anchor_budget_s"})
+    return wire.from_json(Plan, row)
 
 
 def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
-    """The launches of a case, of which the schema calls one field by another name.
-
-    Schemas before 7 have anchors, which are no longer measured.
-    """
-    names = {"hidden_share": "overlap_fraction"}
-    without = [{key: one for key, one in row.items() if key != "anchors_s"} for row in rows]
-    return _all(Run, [{names.get(key, key): one for key, one in row.items()} for row in without])
+    return _all(Run, rows)
 
 
 def _all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:

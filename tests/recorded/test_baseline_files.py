@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,29 +13,22 @@ from busbw.baselines.store import contents_of
 from .corpus import baseline_files
 
 FILES = [
-    pytest.param(path, text, written, id=f"{number}-{path}")
-    for number, (path, text, written) in enumerate(baseline_files())
+    pytest.param(path, text, id=f"{number}-{path}")
+    for number, (path, text) in enumerate(baseline_files())
 ]
 
 
-def test_there_are_files_of_older_schemas() -> None:
-    schemas = {json.loads(text)["schema"] for _, text, _ in baseline_files()}
-    assert schemas == {1, 2}
-
-
-@pytest.mark.parametrize(("path", "text", "written"), FILES)
+@pytest.mark.parametrize(("path", "text"), FILES)
 def test_a_file_that_was_written_once_is_written_the_same(
-    path: str, text: str, written: str, tmp_path: Path
+    path: str, text: str, tmp_path: Path
 ) -> None:
-    """One of an older schema is written as one of the newest, which says more of new sessions."""
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text)
     if Path(path).parts[0] == files.COMPILED_FOLDER:
         stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
-        assert document.dumps(stored) == written
+        assert document.dumps(stored) == text
         return
     found = timed.read(file)
-    newest = written.replace('"schema": 2', f'"schema": {timed.SCHEMA}', 1)
-    assert document.dumps(found) == newest
+    assert document.dumps(found) == text
     assert len(contents_of(file).baselines) == len(found.entries)

@@ -83,7 +83,7 @@ def test_a_document_holds_nothing_but_what_json_has() -> None:
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
-    assert document["schema"] == 12
+    assert (document["document"], document["version"]) == ("busbw results", 1)
     assert Device.CPU.value == document["environment"]["device"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}

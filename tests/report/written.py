@@ -63,23 +63,6 @@ def document(
     return read
 
 
-def as_of(schema: int, written: dict[str, Any]) -> dict[str, Any]:
-    """The document without what `schema` did not have yet, of what is read."""
-    since = {"axes": 2, "ceiling": 4, "step": 5, "host": 8, "modes": 11}
-    later = {name for name, first in since.items() if schema < first}
-    rows = [
-        {
-            key: {k: v for k, v in one.items() if k not in later} if key == "case" else one
-            for key, one in row.items()
-            if key not in later
-        }
-        for row in written["cases"]
-    ]
-    environment = {k: v for k, v in written["environment"].items() if k not in later}
-    head = {k: v for k, v in written.items() if schema >= 8 or k not in ("busbw", "began")}
-    return {**head, "schema": schema, "environment": environment, "cases": rows}
-
-
 def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> report.Session:
     """The same, read back."""
     found = report.read_results(json.dumps(document(*verdicts, **changes)), name)

@@ -123,10 +123,10 @@ _KIND: _Words = {
 _WHERE: _Words = {
     "processes": lambda one: plural(one.session.environment.key.processes, "process"),
     "host": lambda one: one.session.host and f"on {one.session.host}",
-    "date": lambda one: f"{one.session.began:%Y-%m-%d}" if one.session.began else "",
+    "date": lambda one: f"{one.session.began:%Y-%m-%d}",
 }
 _LAST: _Words = {
-    "time": lambda one: moment_text(one.session.began) if one.session.began else "",
+    "time": lambda one: moment_text(one.session.began),
     "commit": lambda one: _commit(one.session.environment.commit),
     "file": lambda one: PurePath(one.session.name).name,
     "path": lambda one: one.session.name,

@@ -63,7 +63,7 @@ def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Sec
 
 
 def _whole(session: AnySession) -> Section:
-    began = f", {session.began:%Y-%m-%d %H:%M} UTC" if session.began else ""
+    began = f", {session.began:%Y-%m-%d %H:%M} UTC"
     heading = f"{_title(session)}{began}"
     return Section(heading=heading, parts=_parts(session), sections=_sections(session))
 

@@ -51,7 +51,7 @@ def _facts(session: Session) -> dict[str, str]:
     return {
         "device": f"{key.device_kind}{cores}",
         "ranks": where,
-        "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
+        "began": f"{session.began:%Y-%m-%d %H:%M} UTC",
         **{name: versions_text(one) for name, one in environment.versions.items()},
         **_references(session),
         "changed": environment.changed,
@@ -242,7 +242,7 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
     facts = {
         "topologies": ", ".join(topologies),
         "compilers": ", ".join(dict.fromkeys(c.release for c in session.compilers if c.release)),
-        "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
+        "began": f"{session.began:%Y-%m-%d %H:%M} UTC",
         "host": session.host,
         "file": PurePath(session.name).name,
     }

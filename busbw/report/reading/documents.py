@@ -27,10 +27,17 @@ from busbw.model import (
     check_case,
 )
 
-from ..results import COMPILED_SCHEMA, SCHEMA
+from ..results import COMPILED_RESULTS, RESULTS
 from .fields import DocumentError, check_number, get, list_at, moment_at, object_at, read
 from .ids import spec_of
 from .values import CompiledSession, Session
+
+_REMEDY = "record it again with --results"
+
+
+def check_results(document: object) -> None:
+    """Raises WireError unless `document` says that it is the results of a measured session."""
+    wire.check_document(document, RESULTS, _REMEDY)
 
 
 def read_results(content: str | bytes, name: str) -> Session | CompiledSession:
@@ -46,7 +53,7 @@ def session_of(document: object, name: str) -> Session | CompiledSession:
     try:
         found = object_at(document, "document")
         is_compiled = "compilers" in found
-        _check_schema(found, COMPILED_SCHEMA if is_compiled else SCHEMA)
+        wire.check_document(found, COMPILED_RESULTS if is_compiled else RESULTS, _REMEDY)
         return (_compiled if is_compiled else _measured)(found, name)
     except (wire.WireError, DocumentError) as error:
         raise DocumentError(f"{name}: {error}") from error
@@ -63,17 +70,16 @@ def _measured(document: Mapping[str, Any], name: str) -> Session:
         )
     return Session(
         name=name,
-        schema=document["schema"],
-        busbw=read(str, document.get("busbw", ""), "busbw"),
-        began=moment_at(document.get("began")),
+        busbw=read(str, get(document, "busbw"), "busbw"),
+        began=moment_at(get(document, "began")),
         environment=environment,
         plan=read(Plan, get(document, "plan"), "plan"),
-        answer=_answer(document, verdicts),
+        answer=_answer(document),
         verdicts=tuple(verdicts),
         measurements=dict(_measurements(pairs, "launches", "failures")),
         references=dict(_measurements(pairs, "reference_launches", "")),
-        process_hosts=read(tuple[str, ...], document.get("process_hosts", []), "process_hosts"),
-        measuring_s=read(float, document.get("measuring_s", 0.0), "measuring_s"),
+        process_hosts=read(tuple[str, ...], get(document, "process_hosts"), "process_hosts"),
+        measuring_s=read(float, get(document, "measuring_s"), "measuring_s"),
     )
 
 
@@ -85,45 +91,18 @@ def _compiled(document: Mapping[str, Any], name: str) -> CompiledSession:
     )
     return CompiledSession(
         name=name,
-        schema=document["schema"],
-        busbw=read(str, document.get("busbw", ""), "busbw"),
-        began=moment_at(document.get("began")),
-        host=read(str, document.get("host", ""), "host"),
-        answer=_answer(document, verdicts),
-        compilers=_compilers(document),
+        busbw=read(str, get(document, "busbw"), "busbw"),
+        began=moment_at(get(document, "began")),
+        host=read(str, get(document, "host"), "host"),
+        answer=_answer(document),
+        compilers=read(tuple[Compiler, ...], list_at(document, "compilers"), "compilers"),
         verdicts=verdicts,
     )
 
 
-def _compilers(document: Mapping[str, Any]) -> tuple[Compiler, ...]:
-    """Without their devices, which nothing shows and which were other ones in the first schema."""
-    found = [
-        {**object_at(one, f"compilers[{n}]"), "devices": None}
-        for n, one in enumerate(list_at(document, "compilers"))
-    ]
-    return read(tuple[Compiler, ...], found, "compilers")
-
-
-def _check_schema(document: Mapping[str, Any], newest: int) -> None:
-    found = document.get("schema")
-    if type(found) is not int or not 1 <= found <= newest:
-        raise DocumentError(
-            f"schema: expected a whole number from 1 to {newest}, got {found!r:.60}"
-        )
-
-
-def _answer(
-    document: Mapping[str, Any], verdicts: Sequence[Verdict | CompiledVerdict]
-) -> SessionVerdict | None:
-    """The session's; a document of before may have one word only, that of a session as a whole."""
-    found = document.get("session")
-    if found is None:
-        return None
-    session = object_at(found, "session")
-    words = session.get("outcomes", [session.get("outcome")])
-    if "outcomes" not in session and any(one.failed for one in verdicts):
-        words = ["FAILED", *(word for word in words if word != "FINE")]
-    return read(SessionVerdict, {**session, "outcomes": words}, "session")
+def _answer(document: Mapping[str, Any]) -> SessionVerdict | None:
+    found = get(document, "session")
+    return None if found is None else read(SessionVerdict, found, "session")
 
 
 def _verdict(row: Mapping[str, Any], at: str) -> Verdict:
@@ -171,7 +150,7 @@ def _case(found: object, at: str) -> Case | None:
     """A valid case; None for one that could not be resolved."""
     if found is None:
         return None
-    stored = {"axes": "", "step": "", **object_at(found, at)}
+    stored = object_at(found, at)
     try:
         case = read(StoredCase, stored, at).case
         check_case(case)

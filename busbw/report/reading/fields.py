@@ -1,6 +1,6 @@
 """Fields of a document, each checked with its place: objects, lists, values, moments, numbers.
 
-A value of ours is read by `wire`, without the fields that this version does not know.
+A value of ours is read by `wire`, without what a document says besides of it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from typing import Any, TypeVar
 
 from busbw import wire
 
-from ..results import KEYS
-
 # More than any memory moves in a second, and no more than any session takes in seconds.
 _MOST = 1e18
-_CODE_NAMES = {of_schema: of_code for of_code, of_schema in KEYS.items()}
 
 T = TypeVar("T")
 
@@ -50,36 +47,28 @@ def list_at(document: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def read(kind: type[T], found: object, at: str) -> T:
-    """A value of `kind`, without what this version does not know. Raises WireError."""
+    """A value of `kind`, without what the document says besides. Raises WireError."""
     return wire.from_json(kind, _known(kind, found), at)
 
 
 def _known(kind: Any, found: Any) -> Any:
-    """What `kind` has of a document, by the names of the code."""
+    """What `kind` has of a document."""
     arguments = typing.get_args(kind)
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
         return _known(next(one for one in arguments if one is not type(None)), found)
     if origin is tuple and isinstance(found, list):
         return [_known(arguments[0], item) for item in found]
-    if origin is not None and isinstance(found, dict):
-        return {_CODE_NAMES.get(key, key): item for key, item in found.items()}
-    if not dataclasses.is_dataclass(kind) or not isinstance(found, dict) or _has_kinds(kind):
+    if not dataclasses.is_dataclass(kind) or not isinstance(found, dict):
+        return found
+    if hasattr(kind, "of_kind"):
         return found
     hints = typing.get_type_hints(kind)
-    named = {_CODE_NAMES.get(key, key): item for key, item in found.items()}
-    return {key: _known(hints[key], item) for key, item in named.items() if key in hints}
+    return {key: _known(hints[key], item) for key, item in found.items() if key in hints}
 
 
-def _has_kinds(kind: Any) -> bool:
-    """Whether it is one of several kinds, which only this version writes."""
-    return hasattr(kind, "of_kind")
-
-
-def moment_at(found: object) -> datetime | None:
-    """When a session began, UTC; None where that is not known. Raises DocumentError."""
-    if found is None:
-        return None
+def moment_at(found: object) -> datetime:
+    """When a session began, UTC. Raises DocumentError."""
     try:
         moment = datetime.fromisoformat(read(str, found, "began"))
         if moment.tzinfo is None:

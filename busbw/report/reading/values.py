@@ -20,16 +20,15 @@ from busbw.model import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A session that measured; `name` is the file's. Empty is what its schema did not have.
+    """A session that measured; `name` is the file's.
 
     `references` is what was measured in turn with the cases, and `process_hosts` the name of each
     process's host.
     """
 
     name: str
-    schema: int
     busbw: str
-    began: datetime | None
+    began: datetime
     environment: Environment
     plan: Plan
     answer: SessionVerdict | None
@@ -72,9 +71,8 @@ class CompiledSession:
     """A session that compiled and measured nothing; `name` is the file's."""
 
     name: str
-    schema: int
     busbw: str
-    began: datetime | None
+    began: datetime
     host: str
     answer: SessionVerdict | None
     compilers: tuple[Compiler, ...]

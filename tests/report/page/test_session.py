@@ -88,11 +88,11 @@ def test_stack_and_machine_have_answers_of_their_own() -> None:
 def test_facts_say_where_it_was_measured_and_leave_out_what_is_not_known() -> None:
     key = build.key(hosts=2, processes=2, mesh="2x2")
     found = session(verdict(4096, 6.0), key=key, host="a")
-    found = replace(found, process_hosts=("a", "b"), began=None)
+    found = replace(found, process_hosts=("a", "b"), busbw="")
     first, second = (one for one in page([found]).parts if isinstance(one, Facts))
     assert first.facts["ranks"] == "4 ranks in a 2x2 mesh, 2 hosts, 2 processes"
     assert first.facts["hosts"] == "a, b"
-    assert "began" not in first.facts and not first.title
+    assert "busbw" not in first.facts and not first.title
     assert second.title and second.facts["file"] == "night.json"
     assert "" not in {*first.facts.values(), *second.facts.values()}
 
