@@ -255,7 +255,7 @@ def learn(nights: Sequence[Night], measured: Collection[Case], rule: Rule) -> Pa
     for name in counts:
         cases = [case for case in known if case.framework == name]
         found, shared[name] = _usual(cases, nights, rule, together=name in together)
-        usual.update(found)
+        usual |= found
     expected, launch = _expected(usual, nights, rule, alone=not together)
     own = rule.own_freedom
     for case, one in usual.items():

@@ -12,7 +12,6 @@ from .launches import (
     quantile,
     quantiles_s,
     relative_mad,
-    robust_deviation,
     shift_of_samples,
 )
 from .spending import look_levels, spent
@@ -41,7 +40,6 @@ __all__ = [
     "quantile",
     "quantiles_s",
     "relative_mad",
-    "robust_deviation",
     "shift_of_samples",
     "spent",
     "squares_of",

@@ -41,15 +41,10 @@ def quantiles_s(run: Run) -> dict[str, float]:
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
-def robust_deviation(values: Sequence[float]) -> float:
-    """1.4826 x the median absolute deviation, which a single outlier does not change much."""
-    middle = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - middle) for value in values)
-
-
 def relative_mad(values: Sequence[float]) -> float:
-    """The robust standard deviation over the median."""
-    return robust_deviation(values) / statistics.median(values)
+    """The robust standard deviation over the median: a single outlier does not change it much."""
+    middle = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
