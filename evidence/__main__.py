@@ -19,7 +19,7 @@ from .corpus import CorpusError
 from .others import OTHERS
 from .own import OWN
 from .page import PageError
-from .replay import ReplayError, Scheme, replay
+from .replay import ReplayError, replay
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "verdict.md"
 
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str]) -> None:
 
 def _replay(options: argparse.Namespace) -> Iterator[str]:
     sessions = corpus.read(options.corpus)
-    scheme = Scheme(replays=options.replays, baseline_sessions=options.baseline_sessions)
-    yield from page.generated(replay(sessions, {**OWN, **OTHERS}, scheme), sessions)
+    found = replay(sessions, {**OWN, **OTHERS}, options.replays, options.baseline_sessions)
+    yield from page.generated(found, sessions)
 
 
 def _page(options: argparse.Namespace) -> Iterator[str]:

@@ -6,6 +6,7 @@ Reading is strict: what is not a whole, comparable recording is refused with its
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import math
 import statistics
@@ -147,9 +148,8 @@ def by_injection(
 
 
 def _order(injection: Injection | None) -> tuple[str, float, int]:
-    if injection is None:
-        return "", 0.0, 0
-    return injection.kind, injection.share, injection.payload_bytes or 0
+    one = injection or Injection(kind="", share=0.0)
+    return one.kind, one.share, one.payload_bytes or 0
 
 
 def _read_file(path: Path) -> list[RecordedSession]:
@@ -186,21 +186,15 @@ def _objections(session: RecordedSession) -> Iterator[str]:
             yield f"recorded {session.recorded} has no time zone"
     except ValueError as error:
         yield f"recorded: {error}"
-    yield from _launch_objections(session)
-
-
-def _launch_objections(session: RecordedSession) -> Iterator[str]:
     measured = Counter((one.number, one.payload_bytes) for one in session.launches)
     if not measured:
         yield "no launches"
-    for number in {number for number, _ in measured}:
-        for payload in session.payloads:
-            if measured[number, payload] != 1:
-                yield f"launch {number} has payload {payload} {measured[number, payload]} times"
+    for number, payload in itertools.product({of for of, _ in measured}, session.payloads):
+        if measured[number, payload] != 1:
+            yield f"launch {number} has payload {payload} {measured[number, payload]} times"
     for one in session.launches:
-        where = f"launch {one.number}, payload {one.payload_bytes}"
         before, now = one.reference.samples_s, one.candidate.samples_s
-        if not before or len(before) != len(now):
-            yield f"{where}: {len(before)} samples of the reference, {len(now)} of the candidate"
-        if not all(0 < time_s < math.inf for time_s in (*before, *now)):
-            yield f"{where}: a time that is not positive"
+        positive = all(0 < time_s < math.inf for time_s in (*before, *now))
+        if not before or len(before) != len(now) or not positive:
+            where = f"launch {one.number}, payload {one.payload_bytes}"
+            yield f"{where}: the sides want as many samples as each other, all positive"

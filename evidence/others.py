@@ -80,21 +80,18 @@ def xla_presubmit(draw: Draw) -> Outcome:
 
     Thresholds of 0.30: `xla/tools/benchmarks/baseline/presubmit_baseline.yml`.
     """
-
-    def slower(payload: int) -> bool:
+    slower = []
+    for payload, pairs in draw.pairs.items():
         medians_s = [side.median_s for session in draw.baseline for side in session[payload]]
-        return draw.pairs[payload][0].candidate.median_s > statistics.median(medians_s) * 1.30
-
-    return _any([slower(payload) for payload in draw.pairs])
+        slower.append(pairs[0].candidate.median_s > statistics.median(medians_s) * 1.30)
+    return _any(slower)
 
 
 def github_action_benchmark(draw: Draw) -> Outcome:
     """`alert-threshold` in `action.yml`, `findAlerts` in `src/write.ts`."""
+    before = draw.baseline[0]
     return _any(
-        [
-            pairs[0].candidate.mean_s / draw.baseline[0][payload][0].mean_s > 2.0
-            for payload, pairs in draw.pairs.items()
-        ]
+        [pairs[0].candidate.mean_s / before[at][0].mean_s > 2.0 for at, pairs in draw.pairs.items()]
     )
 
 

@@ -69,15 +69,16 @@ def _told(found: Night, hits: int, among: int = 1) -> Told:
     }
 
 
-# As few of them are red, unchanged nights are asked for four times.
-def _unchanged(device: Device) -> Told:
-    nights = (device.night() for _ in range(4))
-    return _summed(_told(one, one.is_red) for one in nights)
+def _unchanged(times: float = 1.0) -> Ask:
+    """Four nights, as few of them are red; of noisier ones it counts if a case is."""
 
+    def ask(device: Device) -> Told:
+        nights = (device.night(times=times) for _ in range(4))
+        return _summed(
+            _told(one, one.is_red if times == 1.0 else bool(one.regressed)) for one in nights
+        )
 
-def _noisier(device: Device, times: float) -> Told:
-    nights = (device.night(times=times) for _ in range(4))
-    return _summed(_told(one, bool(one.regressed)) for one in nights)
+    return ask
 
 
 def _slower(device: Device, loss: float, slow: Collection[Case]) -> Night:
@@ -130,14 +131,13 @@ def _faster(frameworks: int) -> Ask:
 
 
 def _red(nights: int, wanted: str, night: str = "") -> Question:
-    return Question(nights, f"{night}unchanged: red", wanted, _unchanged)
+    return Question(nights, f"{night}unchanged: red", wanted, _unchanged())
 
 
 def _noisy(nights: int) -> tuple[Question, ...]:
-    three, two = (functools.partial(_noisier, times=times) for times in (3.0, 2.0))
     return (
-        Question(nights, "three times the noise: a case red", "<= 1 %", three),
-        Question(nights, "twice the noise: a case red", "<= 5 %", two),
+        Question(nights, "three times the noise: a case red", "<= 1 %", _unchanged(3.0)),
+        Question(nights, "twice the noise: a case red", "<= 5 %", _unchanged(2.0)),
     )
 
 

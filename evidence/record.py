@@ -11,12 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import driver, grid, metrics
 from busbw import model as words
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Case, Device, EnvironmentKey, Extra, Measurement, Plan, Probe, Run, Spec
+from busbw.model import Device, Extra, Measurement, Plan, Probe, Run, Spec
 from busbw.workloads import Collective
 
 from . import corpus
@@ -86,42 +87,31 @@ def _session(options: argparse.Namespace, injection: Injection | None) -> Record
 def _pairs(
     options: argparse.Namespace, asked: Injection | None, executor: driver.Executor
 ) -> tuple[driver.AbstractSchedule, Probe]:
+    environment = FRAMEWORKS[FRAMEWORK].environment
     starter = driver.Starter(
-        python=sys.executable,
-        framework=FRAMEWORK,
-        device="cpu",
-        ranks=RANKS,
-        defaults=FRAMEWORKS[FRAMEWORK].environment,
+        python=sys.executable, framework=FRAMEWORK, device="cpu", ranks=RANKS, defaults=environment
     )
-    probe = driver.probe(starter, executor)
-    injection = None
+    stack = driver.Stack(starters={FRAMEWORK: starter})
+    slower = stack
     if asked is not None:
         payloads = (asked.payload_bytes,) if asked.payload_bytes else ()
-        injection = words.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
-    seed = int.from_bytes(os.urandom(4), "big")
-    found = driver.SCHEDULES["pairs"](
-        executor=executor,
-        cases=_cases(options, probe),
-        plan=Plan(launches=options.launches, samples=_SAMPLES, budget_s=_BUDGET_S, seed=seed),
-        stacks={
-            side: driver.Stack(
-                starters={FRAMEWORK: starter},
-                injection=injection if side is driver.Side.CANDIDATE else None,
-            )
-            for side in driver.Side
-        },
-        shared=True,
-    )
-    return found, probe
-
-
-def _cases(options: argparse.Namespace, probe: Probe) -> dict[Case, EnvironmentKey]:
+        extra = words.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
+        slower = replace(stack, injection=extra)
+    probe = driver.probe(starter, executor)
     target = grid.choose_target(device=Device.CPU, ranks=RANKS, probes=[probe], named=[FRAMEWORK])
     specs = [
         Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=RANKS)
         for size in metrics.parse_payloads(options.payloads)
     ]
-    return {grid.resolve(spec, target): target.key(spec) for spec in specs}
+    seed = int.from_bytes(os.urandom(4), "big")
+    found = driver.SCHEDULES["pairs"](
+        executor=executor,
+        cases={grid.resolve(spec, target): target.key(spec) for spec in specs},
+        plan=Plan(launches=options.launches, samples=_SAMPLES, budget_s=_BUDGET_S, seed=seed),
+        stacks={driver.Side.REFERENCE: stack, driver.Side.CANDIDATE: slower},
+        shared=True,
+    )
+    return found, probe
 
 
 def _launches(reference: Measurement, candidate: Measurement) -> Iterator[RecordedLaunch]:

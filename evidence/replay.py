@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from .corpus import Injection, RecordedLaunch, RecordedSession, Side, by_injection
-from .shares import Interval, bootstrapped, clopper_pearson
+from .shares import Interval, bootstrapped
 
 # Pairs of a draw, for rules that ask for more launches, and launches of a session in a baseline.
 LAUNCHES, BASELINE_LAUNCHES = 52, 5
@@ -52,18 +52,6 @@ Rule: TypeAlias = Callable[[Draw], Outcome]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scheme:
-    """How to draw: `replays` of the unchanged sessions, and as many of each injection's.
-
-    A baseline has launches of `baseline_sessions` unchanged sessions other than the judged one.
-    """
-
-    replays: int = 2000
-    baseline_sessions: int = 6
-    seed: int = 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
     """One rule's answers to one group of sessions: by session those to its replays, and as it is.
 
@@ -85,11 +73,6 @@ class Answers:
         return list(self.recorded.values()).count(Outcome.ALARM)
 
     @property
-    def recorded_interval(self) -> Interval:
-        """Of the sessions as recorded: each counts once."""
-        return clopper_pearson(self.recorded_alarms, len(self.recorded))
-
-    @property
     def replayed_interval(self) -> Interval:
         """The bootstrap's over sessions, of the replays that alarm."""
         counts = [(one[Outcome.ALARM], one.total()) for one in self.replayed.values()]
@@ -97,35 +80,40 @@ class Answers:
 
 
 def replay(
-    sessions: Sequence[RecordedSession], rules: Mapping[str, Rule], scheme: Scheme
+    sessions: Sequence[RecordedSession],
+    rules: Mapping[str, Rule],
+    replays: int = 2000,
+    baseline_sessions: int = 6,
 ) -> dict[Injection | None, dict[str, Answers]]:
-    """Every rule's answers to the unchanged sessions, then to those of each injection."""
+    """Every rule's answers to the unchanged sessions, then to those of each injection.
+
+    Each group is replayed `replays` times; a baseline is of `baseline_sessions` unchanged sessions.
+    """
     groups = by_injection(sessions)
     if None not in groups:
         raise ReplayError("no session with unchanged code on both sides was recorded")
-    urn = Urn(sessions, scheme)
-    return {injection: _answers(urn, group, rules) for injection, group in groups.items()}
+    urn = Urn(sessions, baseline_sessions)
+    found = {}
+    for injection, group in groups.items():
+        # A seed for each group: another injection in the corpus changes no other's draws.
+        seed = f"1 {injection}"
+        chance = random.Random(seed)
+        recorded = [(one.id, urn.as_recorded(one, chance)) for one in group]
+        drawn = [urn.draw(group, chance) for _ in range(replays)]
+        found[injection] = {
+            name: _answers(rule, recorded, drawn, seed) for name, rule in rules.items()
+        }
+    return found
 
 
 def _answers(
-    urn: Urn, group: Sequence[RecordedSession], rules: Mapping[str, Rule]
-) -> dict[str, Answers]:
-    # A seed of its own for each group: another injection in the corpus changes no other's draws.
-    seed = f"{urn.scheme.seed} {group[0].injection}"
-    chance = random.Random(seed)
-    recorded = {one.id: urn.as_recorded(one, chance) for one in group}
-    replayed = {name: {one.id: Counter[Outcome]() for one in group} for name in rules}
-    for session, draw in urn.draws(group, chance):
-        for name, rule in rules.items():
-            replayed[name][session][rule(draw)] += 1
-    return {
-        name: Answers(
-            replayed=replayed[name],
-            recorded={session: rule(draw) for session, draw in recorded.items()},
-            seed=seed,
-        )
-        for name, rule in rules.items()
-    }
+    rule: Rule, recorded: Sequence[tuple[str, Draw]], drawn: Sequence[tuple[str, Draw]], seed: str
+) -> Answers:
+    replayed = {session: Counter[Outcome]() for session, _ in recorded}
+    for session, draw in drawn:
+        replayed[session][rule(draw)] += 1
+    as_they_are = {session: rule(draw) for session, draw in recorded}
+    return Answers(replayed=replayed, recorded=as_they_are, seed=seed)
 
 
 class _Laid:
@@ -141,66 +129,61 @@ class _Laid:
             payload: tuple(one.exchanged() for one in launches)
             for payload, launches in self.pairs.items()
         }
-        self.count = len(launches)
+        self.count, self.unchanged = len(launches), session.injection is None
         # What two sessions must share for one to be the other's baseline.
         self.setting = session.framework, session.ranks, session.machine, session.payloads
 
 
 class Urn:
-    """Draws from one corpus."""
+    """Draws from one corpus; a baseline is of so many sessions."""
 
-    def __init__(self, sessions: Sequence[RecordedSession], scheme: Scheme) -> None:
-        self.scheme = scheme
+    def __init__(self, sessions: Sequence[RecordedSession], baseline_sessions: int) -> None:
+        self._wanted = baseline_sessions
         self._all = {one.id: _Laid(one) for one in sessions}
         self._others = {name: self._other(one) for name, one in self._all.items()}
 
     def _other(self, judged: _Laid) -> list[_Laid]:
         """The unchanged sessions that may be the baseline of `judged`."""
-        session, wanted = judged.session, self.scheme.baseline_sessions
+        session = judged.session
         others = [
             one
             for name, one in self._all.items()
-            if not one.session.injection and one.setting == judged.setting and name != session.id
+            if one.unchanged and one.setting == judged.setting and name != session.id
         ]
-        if len(others) < wanted:
+        if len(others) < self._wanted:
             raise ReplayError(
                 f"session {session.id} has {len(others)} other unchanged sessions of "
                 f"{session.framework}, {session.ranks} ranks, the same machine and payloads; its "
-                f"baselines want {wanted}"
+                f"baselines want {self._wanted}"
             )
         return others
 
-    def draws(
-        self, group: Sequence[RecordedSession], chance: random.Random
-    ) -> Iterator[tuple[str, Draw]]:
-        """As many draws as the scheme wants: the id of the session drawn, and what came of it.
+    def draw(self, group: Sequence[RecordedSession], chance: random.Random) -> tuple[str, Draw]:
+        """The id of the session drawn, and what came of it.
 
         The sides of a pair of unchanged code are exchangeable: in each, either may be the
         candidate. Else what a few recorded pairs have by accident would become a truth that a rule
         finds the more surely the more often it draws them.
         """
-        for _ in range(self.scheme.replays):
-            judged = self._all[chance.choice(group).id]
-            places = chance.choices(range(judged.count), k=LAUNCHES)
-            unchanged = not judged.session.injection
-            sides = [
-                judged.exchanged if unchanged and chance.random() < 0.5 else judged.pairs
-                for _ in places
-            ]
-            pairs = {
-                payload: tuple(of[payload][place] for of, place in zip(sides, places))
-                for payload in judged.pairs
-            }
-            yield judged.session.id, self._draw(judged, pairs, chance)
+        judged = self._all[chance.choice(group).id]
+        places = chance.choices(range(judged.count), k=LAUNCHES)
+        sides = [
+            judged.exchanged if judged.unchanged and chance.random() < 0.5 else judged.pairs
+            for _ in places
+        ]
+        pairs = {
+            payload: tuple(of[payload][place] for of, place in zip(sides, places))
+            for payload in judged.pairs
+        }
+        return judged.session.id, self._with_baseline(judged, pairs, chance)
 
     def as_recorded(self, session: RecordedSession, chance: random.Random) -> Draw:
         """The session itself, with its launches in their order; only its baseline is drawn."""
         judged = self._all[session.id]
-        return self._draw(judged, judged.pairs, chance)
+        return self._with_baseline(judged, judged.pairs, chance)
 
-    def _draw(self, judged: _Laid, pairs: Pairs, chance: random.Random) -> Draw:
-        others = self._others[judged.session.id]
-        chosen = chance.sample(others, self.scheme.baseline_sessions)
+    def _with_baseline(self, judged: _Laid, pairs: Pairs, chance: random.Random) -> Draw:
+        chosen = chance.sample(self._others[judged.session.id], self._wanted)
         return Draw(pairs=pairs, baseline=tuple(_stored(one, chance) for one in chosen))
 
 

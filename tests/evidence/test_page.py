@@ -9,7 +9,7 @@ import pytest
 from evidence import page
 from evidence.corpus import Injection
 from evidence.page import BEGIN, END, PageError, replaced
-from evidence.replay import Outcome, Scheme, replay
+from evidence.replay import Outcome, replay
 
 from . import synthetic
 
@@ -23,7 +23,7 @@ def test_rules_have_rows_and_slowdowns_are_named_as_measured_and_as_asked_for() 
         else one
         for one in synthetic.corpus(8, shares=(0.05, 0.3), each=5, noise=synthetic.QUIET)
     ]
-    lines = list(page.generated(replay(sessions, RULES, Scheme(replays=30)), sessions))
+    lines = list(page.generated(replay(sessions, RULES, 30), sessions))
     head, *seen = lines[0].split(" | seen at ")
     assert head == (
         "| rule | false alarms per session, replayed | sessions with one, as recorded (95 %) "
