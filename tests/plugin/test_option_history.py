@@ -259,6 +259,20 @@ def test_a_torn_line_is_said(folder: Folder) -> None:
     assert len(_lines(folder)) == 2
 
 
+def test_a_history_of_an_earlier_busbw_is_refused_and_stays_as_it_is(folder: Folder) -> None:
+    folder.run("--history=history", exit_code=0)
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    head = b'"document":"busbw history","version":1'
+    path.write_bytes(path.read_bytes().replace(head, b'"schema":4'))
+    before = path.read_bytes()
+    said = f"{path}: line 1: this is of an earlier busbw (schema 4); accepted is 'busbw history' of"
+    assert said in folder.run("--history=history", exit_code=1).text
+    folder.with_baselines()
+    assert said in folder.run("--history=history", exit_code=4).sentence
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
+
+
 def test_a_session_that_measures_nothing_appends_nothing(folder: Folder) -> None:
     ran = folder.run("--history=history", "--collect-only", exit_code=0)
     assert "appended" not in ran.text
