@@ -76,6 +76,10 @@ class Cell:
         return f"{self.slice} {model.payload_text(self.payload_bytes)}"
 
 
+# A cell's slice, published figure, all-reduce and steps.
+_Asked = tuple[str, model.Reference | None, driver.Job, dict[Way, driver.Job]]
+
+
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_framework(parser, COMPILED, help="whose compilers; fake: simulated ones")
     kept = "where compiled programs are kept; none: not (default: busbw in the user's cache folder)"
@@ -113,16 +117,26 @@ def _sums(options: argparse.Namespace) -> tuple[model.Compiler, list[Cell]]:
             raise _no_page(missing)
         spec = model.Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
         asked = [
-            _Asked(options.baselines, name, compiler, replace(spec, payload_bytes=size))
+            _asked(options.baselines, name, compiler, replace(spec, payload_bytes=size))
             for name, compiler in zip(SLICES, compilers, strict=True)
             for size in _PAYLOADS
         ]
-        if not any(one.published for one in asked):
+        if not any(published for _, published, _, _ in asked):
             where = f"there are no published figures for TPU v2 in {options.baselines}"
             raise CommandError(f"--baselines: {where}")
-        compiling.run([job for one in asked for job in (one.job, *one.steps.values())])
+        compiling.run([job for _, _, alone, steps in asked for job in (alone, *steps.values())])
     _check(compiling.results)
-    return compilers[0], [one.cell(compiling.results) for one in asked]
+    results = compiling.results
+    return compilers[0], [
+        Cell(
+            slice=name,
+            payload_bytes=job.case.payload_bytes,
+            published=published,
+            all_reduce=results[job],
+            steps={way: results[step] for way, step in steps.items()},
+        )
+        for name, published, job, steps in asked
+    ]
 
 
 def _no_page(reasons: str) -> CommandError:
@@ -130,41 +144,30 @@ def _no_page(reasons: str) -> CommandError:
     return CommandError("\nbusbw tpu-v2: ".join(reasons.splitlines()))
 
 
-class _Asked:
+def _asked(folder: Path, name: str, compiler: model.Compiler, spec: model.Spec) -> _Asked:
     """A cell before it is compiled. Raises CommandError for published figures that are damaged."""
+    assert compiler.devices is not None
+    topology, batch = SLICES[name]
+    case, key = grid.resolve_on(spec, compiler.devices)
+    try:
+        published = baselines.find_published(folder, key, case)
+    except (baselines.BaselineError, OSError) as error:
+        raise _no_page(str(error)) from error
+    job = driver.Job(case=case, topology=hardware.topology_of(topology))
+    return name, published, job, {way: replace(job, case=one) for way, one in _steps(case, batch)}
 
-    def __init__(self, folder: Path, name: str, compiler: model.Compiler, spec: model.Spec) -> None:
-        assert compiler.devices is not None
-        self.slice = name
-        topology, self.batch = SLICES[name]
-        case, key = grid.resolve_on(spec, compiler.devices)
-        try:
-            self.published = baselines.find_published(folder, key, case)
-        except (baselines.BaselineError, OSError) as error:
-            raise _no_page(str(error)) from error
-        self.job = driver.Job(case=case, topology=hardware.topology_of(topology))
-        self.steps = {way: replace(self.job, case=one) for way, one in self._steps(case)}
 
-    def _steps(self, case: model.Case) -> Iterator[tuple[Way, model.Case]]:
-        """The source's training step in each way; none where no layer is so small."""
-        outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
-        for way in Way if case.payload_bytes >= outputs * _ITEM_BYTES else ():
-            step = DenseStep(
-                outputs=outputs,
-                rows=self.batch // case.ranks if way is Way.SHARED else self.batch,
-                batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
-            )
-            protocol = model.Protocol(clock=model.Clock.DISPATCH, program="step")
-            yield way, replace(case, workload=step, mesh="", protocol=protocol)
-
-    def cell(self, results: Mapping[driver.Job, Found]) -> Cell:
-        return Cell(
-            slice=self.slice,
-            payload_bytes=self.job.case.payload_bytes,
-            published=self.published,
-            all_reduce=results[self.job],
-            steps={way: results[job] for way, job in self.steps.items()},
+def _steps(case: model.Case, batch: int) -> Iterator[tuple[Way, model.Case]]:
+    """The source's training step in each way; none where no layer is so small."""
+    outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
+    for way in Way if case.payload_bytes >= outputs * _ITEM_BYTES else ():
+        step = DenseStep(
+            outputs=outputs,
+            rows=batch // case.ranks if way is Way.SHARED else batch,
+            batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
         )
+        protocol = model.Protocol(clock=model.Clock.DISPATCH, program="step")
+        yield way, replace(case, workload=step, mesh="", protocol=protocol)
 
 
 def _check(results: Mapping[driver.Job, Found]) -> None:

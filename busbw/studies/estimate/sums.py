@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.commands.command import UsageError, usage_error
@@ -160,11 +160,6 @@ class Estimates:
     notes: list[str] = field(default_factory=list)
 
 
-# "Tensorflow Strategies on parallel computing" gives d/b and m d/b: one of two passes is left out.
-_RULES: Mapping[str, Callable[[int], int]] = {
-    "ring all-reduce": lambda ranks: 1,
-    "naive ring all-reduce": lambda ranks: ranks,
-}
 _CostOf = Callable[[float], Cost]
 
 
@@ -243,9 +238,10 @@ def _row(question: Question, layout: Layout, name: str, cost_of: _CostOf) -> Est
         communication_s=question.step.communication_s(seconds_of),
         bottleneck=f"{bottleneck.value}: {link.name}",
     )
-    if name in _RULES:
-        rule_s = _RULES[name](layout.ranks) * payload_bytes / link.bytes_per_s
-        row = replace(row, rule_of_thumb_s=rule_s)
+    # "Tensorflow Strategies on parallel computing": d/b and m d/b, without one of two passes.
+    passes = {"ring all-reduce": 1, "naive ring all-reduce": layout.ranks}.get(name)
+    if passes is not None:
+        row = replace(row, rule_of_thumb_s=passes * payload_bytes / link.bytes_per_s)
     return _with_step(row, question, link.bytes_per_s, seconds_of)
 
 
