@@ -67,7 +67,7 @@ def main() -> int:
     given = json.loads(zlib.decompress(_exactly(count)))
     os.environ.update(given.pop("environment"))
     sys.meta_path.insert(0, Sources(given.pop("files")))
-    from busbw.agent.stdio import take_part_over_stdio
+    from busbw.agent.serve import take_part_over_stdio
 
     return take_part_over_stdio(**given)
 

@@ -12,21 +12,68 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from busbw import wire
+from busbw import locks, wire
 
 from . import messages, processes
-from .channel import Channel
+from .channel import Channel, PipeChannel
 from .connection import Connection, Lost
 from .folder import Folder
 from .frames import FrameError
 from .joining import JoinError, NotYet, Place, joined, welcomed
-from .machine_lock import MachineLock
+from .messages import Lock, Locked
+from .processes import is_stopped
 from .rooms import RoomsError, Unpacking
 from .workers import OrderError, Overdue, Workers
+
+
+class MachineLock:
+    """The lock, which `ask` asks for; `close` releases it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held = contextlib.ExitStack()
+        self._until_s: float | None = None
+        self._waits = True
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._until_s is not None
+
+    def ask(self, asked: Lock) -> None:
+        self._until_s = self._clock() + asked.wait_s
+        self._waits = asked.even_stopped
+
+    def look(self) -> Locked | None:
+        """Try once; None while it is to be tried again."""
+        if self._until_s is None:
+            return None
+        try:
+            held, is_late = locks.of_machine(), self._clock() >= self._until_s
+            if held is not None:
+                self._held.enter_context(contextlib.closing(held))
+                found = Locked()
+            elif self._waits and not is_late:
+                return None
+            else:
+                # Who holds it is asked twice at most: the holder answers only so often.
+                holder = locks.holder_of_machine()
+                found = Locked(why=holder.text, is_stopped=is_stopped(holder.process))
+                if not (found.is_stopped or is_late):
+                    self._waits = True
+                    return None
+        except OSError as error:
+            found = Locked(why=f"it cannot be locked: {error.strerror or error}")
+        self._until_s = None
+        return found
+
+    def close(self) -> None:
+        self._held.close()
+
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_S = 0.02
@@ -174,3 +221,39 @@ class Agent:
         own, _ = self._connection.channel.addresses()
         family = socket.AF_INET6 if ":" in own else socket.AF_INET
         return processes.free_ports(count, own, family)
+
+
+_CONNECTION = "SSH_CONNECTION"
+_UNKNOWN = "UNKNOWN"
+
+
+def take_part_over_stdio(*, rank: int, host: str, secret: str) -> int:
+    """The exit code. What anything else prints goes to stderr, the session's log of this host."""
+    try:
+        own = own_address(os.environ.get(_CONNECTION, ""))
+        place = Place(host="the other end of ssh", rank=rank, name=host, own_address=own)
+        take_part_over(_channel(own), place, secret.encode())
+    except (JoinError, AgentError) as error:
+        print(f"busbw agent: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def own_address(connection: str) -> str:
+    """In SSH_CONNECTION: client, port, server, port. Raises JoinError where sshd says none."""
+    words = connection.split()
+    if len(words) != 4 or words[2] == _UNKNOWN:
+        raise JoinError(
+            f"sshd does not say this host's address ({_CONNECTION} is {connection[:100]!r}); other "
+            "hosts could not connect to it"
+        )
+    return words[2]
+
+
+def _channel(own: str) -> PipeChannel:
+    reading, writing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return PipeChannel(reading, writing, own)

@@ -5,8 +5,8 @@ processes run, a group the processes of one launch; the executor owns all groups
 says in which order they run and how many at once.
 """
 
+from .agent_starters import LocalAgents, SshAgents, SshHosts, start_agent
 from .agents import AgentGone, AgentsError, AgentsMissing, AgentsTransport, IncomparableHosts
-from .alone import BusyError, alone
 from .bundle import Bundle, worker_hash
 from .executor import (
     Executor,
@@ -19,12 +19,10 @@ from .executor import (
 from .group import Group
 from .hub import Timing
 from .interpreter import Interpreter, interpreter
-from .listening import hand_over, handed_over, listening_at
-from .local import LocalTransport, Worker
-from .local_agents import LocalAgents, start_agent
+from .local import BusyError, LocalTransport, Worker, alone
+from .peers import hand_over, handed_over, listening_at
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack
 from .schedules.parallel import Job, Parallel, cache_folder
-from .ssh_agents import SshAgents, SshHosts
 from .transport import Ended, Reply, Request, Starter
 
 __all__ = [

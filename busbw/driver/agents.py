@@ -16,13 +16,12 @@ from busbw.agent import messages
 from busbw.agent.addresses import address_text
 from busbw.model import Cluster, ClusterMember, LaunchId, plural
 
+from .agent_starters import AgentStarter
 from .agent_worker import AgentWorker
-from .alone import BusyError
 from .bundle import Bundle
 from .hub import Hub, Timing
-from .local import order_of
+from .local import BusyError, order_of
 from .peers import Peer
-from .starting import AgentStarter
 from .transport import Starter, Transport
 
 _PORTS_S = 10.0

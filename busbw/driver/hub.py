@@ -25,8 +25,7 @@ from busbw.agent.frames import Direction, Frame, FrameError
 from busbw.agent.joining import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
-from .listening import BACKLOG
-from .peers import Adopted, Peer, Stranger, is_number, tell
+from .peers import BACKLOG, Adopted, Peer, Stranger, is_number, tell
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.

@@ -5,15 +5,16 @@ Members of a cluster reach each other at free ports of the loopback.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from busbw import wire
+from busbw import locks, wire
 from busbw.agent import processes
 from busbw.agent.messages import Order
 from busbw.agent.processes import is_stopped
@@ -21,6 +22,27 @@ from busbw.model import Cluster, ClusterMember, LaunchId
 
 from .bundle import Bundle
 from .transport import Ended, Member, Replies, Reply, Request, Starter, Transport, request_line
+
+
+class BusyError(Exception):
+    """Another session measured on this machine until the timeout, or nothing can rule that out."""
+
+
+@contextlib.contextmanager
+def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
+    """Raises BusyError after `wait_s`; `on_wait` gets the holder, such as ``pid 1234, ...``."""
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))
+        except locks.Busy as error:
+            raise BusyError(
+                "another session has been measuring on this machine for "
+                f"{wait_s:g} s ({error.holder.text})"
+            ) from error
+        except OSError as error:
+            raise BusyError(f"the machine cannot be locked: {error}") from error
+        yield
+
 
 LOCAL_HOST = "127.0.0.1"
 

@@ -7,15 +7,44 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import NamedTuple, Protocol
 
 from busbw import wire
 from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import fresh_nonce
+
+# The number of the descriptor.
+DESCRIPTOR = "BUSBW_LISTENING"
+
+# Agents of a large slice that connect before the session accepts any.
+BACKLOG = 1024
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens at this address, a number. Raises OSError if it is none of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+
+
+def hand_over(listening: socket.socket, environment: MutableMapping[str, str]) -> None:
+    os.set_inheritable(listening.fileno(), True)
+    environment[DESCRIPTOR] = str(listening.fileno())
+
+
+def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
+    """None of its own processes inherit it. Raises OSError if the descriptor is no socket."""
+    text = environment.pop(DESCRIPTOR, "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise OSError(f"{DESCRIPTOR}={text!r} is no descriptor")
+    os.set_inheritable(int(text), False)
+    return socket.socket(fileno=int(text))
 
 
 class Listener(Protocol):

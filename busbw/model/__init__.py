@@ -16,7 +16,6 @@ from .case import (
     Spec,
     Workload,
 )
-from .earlier import HOST, OWN_CODE, EarlierSession, changes, merged
 from .launch import (
     Compiled,
     Failure,
@@ -51,16 +50,19 @@ from .mesh import (
     names_of,
     parts_of,
 )
-from .nearest import listed, nearest, refusal
 from .stored import (
+    HOST,
     LEAST_S,
     MOST_BYTES,
     MOST_S,
+    OWN_CODE,
     Baseline,
     BaselineSession,
     CompiledBaseline,
+    EarlierSession,
     StoredCase,
     StoredSpec,
+    changes,
     check_case,
     check_compiled,
     check_date,
@@ -68,6 +70,7 @@ from .stored import (
     check_moment,
     check_seconds,
     converted,
+    merged,
     moment_of,
     moment_text,
 )
@@ -120,9 +123,12 @@ from .words import (
     by_text,
     bytes_text,
     change_text,
+    listed,
+    nearest,
     payload_text,
     plural,
     rate_text,
+    refusal,
     seconds_text,
 )
 

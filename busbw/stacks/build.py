@@ -20,8 +20,8 @@ from pathlib import Path
 
 from busbw import locks, writing
 
-from . import program, wheels
-from .interpreter import installed
+from . import wheels
+from .interpreter import installed, output
 from .lock import Lock, StackError
 
 _MARK = "complete"
@@ -148,7 +148,7 @@ def _named(lock: Lock) -> list[str]:
     if uv:
         asked = [*uv, "python", "find", "--no-project", lock.minor]
         with contextlib.suppress(StackError):
-            said = program.output(asked, problem="uv finds none", timeout_s=_TIMEOUT_S)
+            said = output(asked, problem="uv finds none", timeout_s=_TIMEOUT_S)
             found.append(said.strip())
     return [one for one in found if one]
 
@@ -174,7 +174,7 @@ def _install(folder: Path, lock: Lock, python: str, paths: Sequence[Path]) -> No
 
 def _run(name: str, command: Sequence[str]) -> None:
     problem = f"{name} could not build the reference"
-    program.output(command, problem=problem, timeout_s=_TIMEOUT_S)
+    output(command, problem=problem, timeout_s=_TIMEOUT_S)
 
 
 def uv_command() -> list[str]:

@@ -25,8 +25,7 @@ from packaging.utils import canonicalize_name
 
 from busbw import locks, wire, writing
 
-from . import program
-from .interpreter import Distribution
+from .interpreter import Distribution, output
 from .listing import record_hash
 from .lock import Lock, Package, StackError
 
@@ -156,7 +155,7 @@ def _keep(new: Path, kept: Path, package: Package) -> None:
 def _run_pip(python: str, command_name: str, *options: str) -> None:
     """Run pip for the interpreter `python`, of wheels alone. Raises StackError with its words."""
     command = [*pip_command(), "--python", python, command_name, "--quiet", *_WHEELS_ONLY, *options]
-    program.output(command, problem="pip says", timeout_s=_TIMEOUT_S)
+    output(command, problem="pip says", timeout_s=_TIMEOUT_S)
 
 
 def pip_command() -> list[str]:

@@ -5,7 +5,7 @@ library of Python 3.10, `busbw.model` and `busbw.collectives` only, for a worker
 interpreter reads its own recordings with it, as the command does those of others.
 """
 
-from .chrome import read_chrome
+from .chrome import MOST_BYTES, read_chrome
 from .collectives import WantedEvents, collectives, only_enqueued, ranks_of
 from .event import (
     MOST_EVENTS,
@@ -18,7 +18,6 @@ from .event import (
 )
 from .iterations import CutError, Iteration, iterations
 from .recognition import UNKNOWN
-from .rows import MOST_BYTES
 from .xplane import read_xplane
 
 __all__ = [

@@ -25,11 +25,11 @@ from busbw.model import (
 )
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
-from busbw.worker.injected import measured_ratio
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
+from busbw.worker.sampling import LONG_BUDGETS
 
 LARGE_BYTES = 2**30
 
@@ -278,3 +278,35 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
 def _failure(ended: Run | Failure | None) -> Failure | None:
     assert not isinstance(ended, Run)
     return ended
+
+
+# Fewer would say little of a few percent.
+LEAST_TURNS = 5
+
+_Pair = tuple[float, float]
+
+
+def measured_ratio(sampler: Sampler) -> float | None:
+    """None where the clock cannot tell. No time of these is a sample: what was asked is a wish."""
+    with sampler.phases.of("injecting"):
+        turns = _turns(sampler)
+    short_s = launch_time_s([short for turn in turns for short, _ in turn])
+    gained_s = [[long - min(short, short_s) for short, long in turn] for turn in turns]
+    if min(map(min, gained_s)) <= 0:
+        return None
+    return statistics.median(with_s / without_s for without_s, with_s in gained_s)
+
+
+def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
+    """As many as samples, if there is as much time for them; one of what takes very long."""
+    plan, begun_s = sampler.plan, sampler.now_s()
+    found: list[tuple[_Pair, _Pair]] = []
+    while True:
+        pairs = {
+            on: sampler.beside(injecting=on) for on in (len(found) % 2 > 0, len(found) % 2 < 1)
+        }
+        found.append((pairs[False], pairs[True]))
+        spent_s = sampler.slowest(sampler.now_s() - begun_s)
+        least = 1 if spent_s > LONG_BUDGETS * plan.budget_s else LEAST_TURNS
+        if len(found) >= plan.samples or (len(found) >= least and spent_s > plan.budget_s):
+            return found

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.agent.machine_lock import MachineLock
 from busbw.agent.messages import Lock, Locked
+from busbw.agent.serve import MachineLock
 
 # More than a listening socket can have waiting.
 MANY = 1500

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.agent import remote
 from busbw.agent.joining import JoinError
-from busbw.agent.stdio import own_address
+from busbw.agent.serve import own_address
 
 GIVEN: dict[str, object] = {"files": {}, "environment": {}}
 

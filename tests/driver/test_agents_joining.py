@@ -153,7 +153,7 @@ def test_two_names_of_one_machine_are_refused(bundle: Bundle) -> None:
 def test_a_local_agent_that_cannot_start_says_why(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.local_agents._PROGRAM", "import sys; sys.exit('no disk')")
+    monkeypatch.setattr("busbw.driver.agent_starters._PROGRAM", "import sys; sys.exit('no disk')")
     transport = of_this_host(bundle, SECRET, 1)
     try:
         with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):

@@ -12,7 +12,7 @@ import pytest
 
 import busbw
 from busbw.driver import hand_over, handed_over, listening_at
-from busbw.driver.listening import DESCRIPTOR
+from busbw.driver.peers import DESCRIPTOR
 
 _BECOMES = """
 import os, sys

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.driver.merging import merged
+from busbw.driver.group import merged
 from busbw.model import Failure, FailureKind, LaunchId, Probe, Role, Run
 from tests import build
 

@@ -24,7 +24,7 @@ from busbw.driver import (
     SshAgents,
     SshHosts,
 )
-from busbw.driver.ssh_agents import command_of
+from busbw.driver.agent_starters import command_of
 from busbw.model import ALONE, Failure, FailureKind, Run
 from tests.agent.agents import LONG_S, lock_of, machine_of
 

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from busbw.stacks import program
+from busbw.stacks.interpreter import output
 from busbw.stacks.lock import StackError
 
 
 def _output(code: str, timeout_s: float = 60.0) -> str:
-    return program.output([sys.executable, "-c", code], problem="it said", timeout_s=timeout_s)
+    return output([sys.executable, "-c", code], problem="it said", timeout_s=timeout_s)
 
 
 def test_what_it_prints_is_returned() -> None:
@@ -34,6 +34,6 @@ def test_the_last_words_of_one_that_failed_are_told(code: str, said: str) -> Non
 
 def test_one_that_is_not_there_or_does_not_end_is_an_error() -> None:
     with pytest.raises(StackError, match=r"^it said: .*No such file or directory: '/nowhere'"):
-        program.output(["/nowhere"], problem="it said", timeout_s=1.0)
+        output(["/nowhere"], problem="it said", timeout_s=1.0)
     with pytest.raises(StackError, match=r"^it said: it did not finish within 0\.1 s$"):
         _output("import time; time.sleep(60)", timeout_s=0.1)

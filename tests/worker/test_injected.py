@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.model import Extra, Injection
-from busbw.worker.injected import measured_ratio
+from busbw.worker.measure import measured_ratio
 from busbw.worker.sampling import Sampler
 
 from .scripted import BESIDE_S, Program, sampler

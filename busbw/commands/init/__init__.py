@@ -6,18 +6,19 @@ The files are those beside this one, with a few words filled in.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import busbw
 from busbw import writing
 from busbw.commands.command import Commands, UsageError, add_command
-
-from . import names
 
 ORDER = -1
 
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root} is no folder; accepted is the root of a repository")
-    collisions = list(names.taken(root))
+    collisions = list(taken(root))
     files = _files(options)
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
@@ -182,3 +183,35 @@ def _say_notes(root: Path) -> None:
     above = next((one for one in whole.parents if (one / ".git").exists()), None)
     if above is not None and not (whole / ".git").exists():
         print(f"note: GitHub runs the workflows in {above / '.github'} only")
+
+
+_PLUGIN = Path(busbw.__file__).parent / "plugin"
+
+
+def taken(root: Path) -> Iterator[tuple[str, str]]:
+    ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _named(path)}
+    for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN.parent):
+            continue
+        for name, line in _named(path):
+            if name in ours:
+                yield f"{path}:{line}", name
+
+
+def _named(path: Path) -> Iterator[tuple[str, int]]:
+    """Options and fixtures that a file defines, and where; none of a file that is no Python."""
+    tree = ast.Module([], [])
+    with contextlib.suppress(OSError, ValueError, SyntaxError):
+        tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            if any("fixture" in ast.unparse(one) for one in node.decorator_list):
+                yield f"fixture {node.name}", node.lineno
+        elif isinstance(node, ast.Call):
+            kind = ast.unparse(node.func)
+            words = [one.value for one in node.keywords if one.arg in ("dest", "name")]
+            words += node.args if kind.endswith("addoption") else ()
+            for word in words if kind.endswith(("addoption", "Option")) else ():
+                if isinstance(word, ast.Constant):
+                    yield "--" + str(word.value).lstrip("-").replace("_", "-"), node.lineno

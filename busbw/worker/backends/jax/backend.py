@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import mesh_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import (
     VIRTUAL_RANKS,
@@ -39,8 +40,8 @@ from ..framework import AbstractFramework, clocks, package_versions, read_files
 from . import versions
 from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .exchange import Exchange
 from .injection import calibrate, injected_work
+from .program import EVERYWHERE
 
 PROGRAM = "chain2"
 
@@ -233,3 +234,31 @@ def _event(event: Any, where: tuple[str, str, str], shared: Stats) -> Event:
     # The file has picoseconds.
     begin_s, lasted_s = (round(ns * 1e3) * _PS for ns in (event.start_ns, event.duration_ns))
     return Event.timed(where, (begin_s, lasted_s), own_times(stats), stats)
+
+
+Words = Sequence[int]
+
+
+class Exchange:
+    """Words of every process to every process, by one device of each."""
+
+    def __init__(self, device: Device | None) -> None:
+        first: dict[int, Any] = {}
+        for one in jax.devices(device.value if device else None):
+            first.setdefault(one.process_index, one)
+        mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
+        self._each = NamedSharding(mesh, PartitionSpec("processes"))
+        self._everywhere = NamedSharding(mesh, EVERYWHERE)
+        self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
+
+    def __call__(self, words: Words) -> list[list[int]]:
+        shape = (self._each.mesh.size, len(words))
+        own = np.array([words], np.uint32)
+        rows = jax.make_array_from_callback(shape, self._each, lambda index: own)
+        if len(words) not in self._programs:
+            # What is laid out otherwise afterwards is a collective between.
+            jitted = jax.jit(lambda rows: rows, out_shardings=self._everywhere)
+            self._programs[len(words)] = jitted.lower(rows).compile()
+        (shard,) = self._programs[len(words)](rows).addressable_shards
+        found: list[list[int]] = np.asarray(shard.data).tolist()
+        return found
