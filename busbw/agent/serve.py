@@ -24,7 +24,7 @@ from .channel import Channel, PipeChannel
 from .connection import Connection, Lost
 from .folder import Folder
 from .frames import FrameError
-from .joining import JoinError, NotYet, Place, joined, welcomed
+from .handshake import JoinError, NotYet, Place, joined, welcomed
 from .messages import Lock, Locked
 from .processes import is_stopped
 from .rooms import RoomsError, Unpacking

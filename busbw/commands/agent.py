@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from busbw.agent.addresses import split_address
-from busbw.agent.joining import JoinError, Place
+from busbw.agent.handshake import JoinError, Place
 from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 

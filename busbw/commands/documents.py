@@ -1,11 +1,14 @@
-"""Results and histories as commands read them: errors are usage errors that name file or folder."""
+"""Results, histories and published figures as commands read them.
+
+Errors are usage errors that name the file or folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from busbw import history, inputs, nights, report
+from busbw import baselines, history, inputs, nights, report
 
 from .command import UsageError, usage_error
 
@@ -34,3 +37,34 @@ def machines_in(
             names = ", ".join(sorted(wanted)) or "sessions"
             raise UsageError(f"{option}: {root} has no {names}; it has {known}")
     return found
+
+
+def published_files(folder: Path, device: str | None = None) -> list[Path]:
+    every = sorted(folder.glob("*/*/published.*.json"))
+    return [path for path in every if device in (None, path.parent.parent.name)]
+
+
+def published_chart(paths: Sequence[Path]) -> report.Chart:
+    """The chart of at least one published table. Raises UsageError for one that is damaged."""
+    return report.published([_curve(path) for path in paths])
+
+
+def _curve(path: Path) -> report.PublishedCurve:
+    with usage_error(baselines.BaselineError):
+        table = baselines.read_published(path)
+    points = tuple(
+        report.PublishedPoint(
+            payload_bytes=one.payload_bytes,
+            algbw_gb_per_s=one.algbw_gb_per_s,
+            doubt=one.doubt,
+        )
+        for one in table.entries
+    )
+    return report.PublishedCurve(
+        slice=table.slice,
+        device_kind=table.device_kind,
+        ranks=table.ranks,
+        collective=table.collective,
+        source=table.source,
+        points=points,
+    )

@@ -25,8 +25,7 @@ from .command import (
     usage_error,
     whole_number,
 )
-from .documents import machines_in, session_in
-from .published import published_chart, published_files
+from .documents import machines_in, published_chart, published_files, session_in
 
 ORDER = 1
 _FORMS = (".svg", ".png")

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from busbw import driver
 from busbw.agent.addresses import address_text, is_any, is_loopback, number_of
-from busbw.agent.joining import JoinError, Place, SessionOver
+from busbw.agent.handshake import JoinError, Place, SessionOver
 from busbw.agent.secret import SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 

@@ -22,7 +22,7 @@ from busbw.agent import messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection, Lost
 from busbw.agent.frames import Direction, Frame, FrameError
-from busbw.agent.joining import HANDSHAKE_S
+from busbw.agent.handshake import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
 from .peers import BACKLOG, Adopted, Peer, Stranger, is_number, tell

@@ -26,7 +26,7 @@ from busbw import baselines, driver, hardware, writing
 from busbw.frameworks import COMPILED, FRAMEWORKS, Framework
 from busbw.model import Device, Topology
 
-from .parsing import checked, flag
+from .forms import checked, flag
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0

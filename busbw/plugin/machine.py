@@ -36,7 +36,7 @@ from busbw.model import (
 from busbw.stacks import Lock
 from busbw.workloads import Collective
 
-from .parsing import Against
+from .forms import Against
 from .session import Machine
 from .settings import Settings, how_to_get, usage_error
 

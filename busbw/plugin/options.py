@@ -16,15 +16,31 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import Clock
 from busbw.workloads import WORKLOADS
 
-from . import grouping, hints, parsing
+from . import forms, hints
+
+# Names and titles, and which options are not in the first one.
+_GROUPS = {
+    "busbw": ("busbw: what is measured, and what is written", ""),
+    "busbw compare": (
+        "busbw: what it is compared with",
+        "time_budget fail_above inject baselines stack_cache against against_env try_env",
+    ),
+    "busbw hosts": (
+        "busbw: processes and hosts",
+        "processes ranks_per_process agents listen secret_file hosts host_python host_env "
+        "agents_wait",
+    ),
+    "busbw compile": ("busbw: compile, measure nothing", "topology libtpu compile_cache"),
+}
+
+
+def _group_of(option: str) -> str:
+    return next((name for name, (_, those) in _GROUPS.items() if option in those.split()), "busbw")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """One option with a value: ``--name`` and the ini setting ``busbw_name``.
-
-    `names` are what other programs call the accepted words.
-    """
+    """``--name`` and ini setting ``busbw_name``; `names` are others' words for accepted ones."""
 
     name: str
     help: str
@@ -194,8 +210,7 @@ OPTIONS = (
     Option(
         name="inject",
         metavar="WHAT",
-        help="try the gate, let the measured program do more: "
-        + parsing.GRAMMAR.replace("%", "%%"),
+        help="try the gate, let the measured program do more: " + forms.GRAMMAR.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
@@ -301,17 +316,17 @@ _REPEATED = (
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """All but those that write baselines have an ini setting, too."""
-    groups = {name: parser.getgroup(name, title) for name, (title, _) in grouping.GROUPS.items()}
+    groups = {name: parser.getgroup(name, title) for name, (title, _) in _GROUPS.items()}
     for option in OPTIONS:
         metavar = option.metavar or _one_of(option.choices)
         default = f" (default: {option.default})" if option.default else ""
-        flag = parsing.flag(option.name)
-        group = groups[grouping.group_of(option.name)]
+        flag = forms.flag(option.name)
+        group = groups[_group_of(option.name)]
         group.addoption(flag, default=None, help=option.help + default, metavar=metavar)
         parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
     for option in _REPEATED:
-        flag = parsing.flag(option.name)
-        group = groups[grouping.group_of(option.name)]
+        flag = forms.flag(option.name)
+        group = groups[_group_of(option.name)]
         group.addoption(flag, action="append", default=[], metavar=option.metavar, help=option.help)
         says = f"as {flag}, one a line"
         parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])

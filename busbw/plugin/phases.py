@@ -2,7 +2,7 @@
 
 The first runs before any test, so that measuring is not charged to one. The second writes accepted
 baselines, once, the results and the page; what cannot be written is an error, reported after
-everything else. Each phase has a file with its name.
+everything else. Each phase has a file.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from busbw import driver, judge
 from busbw.agent.secret import SecretError
 from busbw.model import CompileSpec, Outcome, Spec
 
-from . import checking, compiling, judging, machine, measuring, resolving
-from .accepting import accepted
+from . import checks, compilation, judgement, machine, measurement, resolution
+from .acceptance import accepted
 from .agents import transport_of
-from .appending import appended
 from .compilers import CompileSettings
 from .exit_code import runs_tests, set_exit_code, unkept
-from .reporting import with_page, with_results
+from .outputs import appended, with_page, with_results
 from .session import (
     OF_ENVIRONMENT,
     SESSION,
@@ -96,15 +95,15 @@ class _Loop:
             if settings.compile is not None and compiled:
                 judged = self._compiled(settings.compile, compiled)
             else:
-                collected = checking.checked(self._asked, specs)
-                checking.check_tpu(settings, specs, self._executor)
+                collected = checks.checked(self._asked, specs)
+                checks.check_tpu(settings, specs, self._executor)
                 with driver.alone(settings.device_wait_s, self._say_waiting):
                     measured = self._measured(collected, specs)
-                judged = judging.judged(measured, self._skip)
+                judged = judgement.judged(measured, self._skip)
         except (driver.ProbeCutShort, driver.AgentGone) as error:
-            judged = judging.given_up(self._asked, specs, compiled, str(error))
+            judged = judgement.given_up(self._asked, specs, compiled, str(error))
         except (driver.ProbesDiffer, driver.IncomparableHosts) as error:
-            judged = judging.given_up(
+            judged = judgement.given_up(
                 self._asked, specs, compiled, str(error), outcome=Outcome.INCOMPARABLE
             )
         except (driver.BusyError, driver.AgentsError) as error:
@@ -118,22 +117,22 @@ class _Loop:
             transport.join(collected.settings.agents.wait_s)
             transport.lock(collected.settings.device_wait_s, self._display.line)
         found = machine.machine_of(collected.settings, specs, executor)
-        resolved = resolving.resolved(
+        resolved = resolution.resolved(
             collected, found, specs, executor, self._folder, self._display.line
         )
         self._notes += resolved.notes
         self._display.header(resolved)
-        measured = measuring.measured(resolved, executor, self._display, self._keep)
+        measured = measurement.measured(resolved, executor, self._display, self._keep)
         self._notes += [*measured.notes, *judge.injection_notes(measured.measurements)]
         return measured
 
     def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:
         settings = self._asked.settings
-        parallel = compiling.parallel_of(settings, asked, self._executor, self._display)
-        resolved = compiling.resolved(self._asked, asked, specs, parallel)
+        parallel = compilation.parallel_of(settings, asked, self._executor, self._display)
+        resolved = compilation.resolved(self._asked, asked, specs, parallel)
         self._display.compilers(tuple(resolved.compilers.values()))
-        programs = compiling.compiled(resolved, parallel, self._display, self._keep)
-        return compiling.judged(programs, self._skip)
+        programs = compilation.compiled(resolved, parallel, self._display, self._keep)
+        return compilation.judged(programs, self._skip)
 
     def _say_waiting(self, who: str) -> None:
         waiting = "busbw session is measuring on this machine; waiting for its end"

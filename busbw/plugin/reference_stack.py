@@ -18,7 +18,7 @@ from busbw.model import Spec, plural, variables
 from busbw.stacks import Lock
 from busbw.workloads import Collective
 
-from .parsing import BASELINE
+from .forms import BASELINE
 from .session import Collected, Lockable, Measured
 from .settings import Settings, usage_error
 

@@ -42,8 +42,8 @@ from busbw.model import (
 from busbw.stacks import Distribution, Installed
 
 from . import hints
+from .forms import updates_of
 from .options import OPTIONS, UPDATES
-from .parsing import updates_of
 from .settings import Settings, settings_of, usage_error
 
 # Levels are of one framework on one machine.

@@ -34,8 +34,7 @@ from busbw.workloads import STEP_PAYLOADS, WORKLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
-from .options import OPTIONS, UPDATES, Option
-from .parsing import (
+from .forms import (
     Against,
     against_of,
     checked,
@@ -49,6 +48,7 @@ from .parsing import (
     whole,
     words_of,
 )
+from .options import OPTIONS, UPDATES, Option
 from .paths import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
 
 _LAUNCHES = 3

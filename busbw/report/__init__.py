@@ -16,7 +16,7 @@ from .charts import (
     ratios,
 )
 from .drawing import DARK, LIGHT, THEMES, Size, Theme, specification
-from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
+from .heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow, Picture, table_of
 from .nights import (
     CaseNight,
     CaseNights,
@@ -28,7 +28,6 @@ from .nights import (
     StackChange,
 )
 from .page import Page, Section, html, is_page, missing_for_pages, page
-from .picture import Picture, table_of
 from .pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from .reading import CompiledSession, DocumentError, Session, read_results, session_of
 from .renderers import RENDERERS, rendered

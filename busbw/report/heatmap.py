@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from .chart import Chart, chart_table
 from .table import Column, Row, Table, TextLine
 
 # A table has as many columns at most: nights, weeks, or months.
@@ -147,3 +148,10 @@ def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
         if len(found) <= _MOST_PERIODS:
             break
     return found
+
+
+Picture: TypeAlias = "Chart | Heatmap"
+
+
+def table_of(picture: Picture) -> Table:
+    return heatmap_table(picture) if isinstance(picture, Heatmap) else chart_table(picture)

@@ -22,7 +22,7 @@ import pytest
 from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, Frame, Sealer, fresh_nonce, key_of
-from busbw.agent.joining import JoinError, Place, joined
+from busbw.agent.handshake import JoinError, Place, joined
 from busbw.driver import AgentsTransport, Bundle, Group, Timing
 from busbw.driver.hub import MOST_UNPROVEN
 from busbw.model import LaunchId

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from busbw.agent import remote
-from busbw.agent.joining import JoinError
+from busbw.agent.handshake import JoinError
 from busbw.agent.serve import own_address
 
 GIVEN: dict[str, object] = {"files": {}, "environment": {}}

@@ -9,7 +9,7 @@ import pytest
 
 from busbw import judge
 from busbw.model import Device
-from busbw.plugin import measuring
+from busbw.plugin import measurement
 from tests import build
 
 
@@ -34,7 +34,7 @@ def test_how_long_after_the_first_launches_of_suspects_others_confirm(
     resolved: Any, frameworks: list[str], seconds: float
 ) -> None:
     suspects = [build.spec(framework=name) for name in frameworks]
-    assert measuring._later_s(resolved, suspects) == seconds
+    assert measurement._later_s(resolved, suspects) == seconds
 
 
 def test_only_a_cpu_has_other_work_that_is_over_a_minute_later() -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from busbw.plugin.hosts import ssh_hosts_of
+from busbw.plugin.agents import ssh_hosts_of
 from tests.driver import ssh
 
 from .folder import Folder

@@ -20,8 +20,8 @@ from busbw.model import (
     SessionOutcome,
     SessionVerdict,
 )
-from busbw.plugin import judging, references
-from busbw.plugin.appending import appended
+from busbw.plugin import judgement, references
+from busbw.plugin.outputs import appended
 from busbw.plugin.session import (
     Collected,
     Judged,
@@ -145,7 +145,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     judged = Judged(
         collected=measured.resolved.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
+        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
         observed=measured,
     )
     assert not appended(Written(judged=judged)).errors
@@ -176,7 +176,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     judged = Judged(
         collected=measured.resolved.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judging.rulings(measured).items()},
+        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
         observed=measured,
     )
     appended(Written(judged=judged))

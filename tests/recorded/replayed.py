@@ -32,7 +32,7 @@ from busbw.model import (
     Topology,
     Verdict,
 )
-from busbw.plugin import compiling, judging, references
+from busbw.plugin import compilation, judgement, references
 from busbw.plugin.session import (
     Collected,
     CompileResolved,
@@ -103,7 +103,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judging.judged(measured, given["skip"])
+    judged = judgement.judged(measured, given["skip"])
     return report.results(
         began=BEGAN,
         environment=environment,
@@ -200,7 +200,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         jobs=jobs,
         skipped=skipped,
     )
-    judged = compiling.judged(Programs(resolved=resolved, results=found), given["skip"])
+    judged = compilation.judged(Programs(resolved=resolved, results=found), given["skip"])
     return report.compiled_document(
         tuple(judged.compiled.values()), judged.session, compilers, began=COMPILED, host="here"
     )

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.report.paths import shortened
+from busbw.report.pictures import shortened
 
 CIRCLE = "M3,0A3,3,0,1,1,-3,0A3,3,0,1,1,3,0"
 CROSS = "M-2,-2L2,2M2,-2L-2,2"

@@ -6,9 +6,9 @@ Decides what is shown, in words and figures; draws nothing and reads no file.
 from .bandwidth import bandwidth
 from .case_history import case_history
 from .comparison import comparison
+from .curves import Curve, bare_curves
 from .durations import steps, strategies
 from .memory import memory
-from .naming import Curve, bare_curves
 from .published import PublishedCurve, PublishedPoint, published
 from .ratios import ratios
 from .spread import launch_table, launches, member_table, processes, ranks

@@ -12,8 +12,17 @@ from busbw.model import Outcome
 
 from ..chart import Band, Chart, Edge, Mark, Rule, Series, Style
 from ..reading import Session
-from .curves import BUSBW, PAYLOAD, Cell, collectives_text, sentence
-from .naming import Curve, bare_curves, names_of, shared_text
+from .curves import (
+    BUSBW,
+    PAYLOAD,
+    Cell,
+    Curve,
+    bare_curves,
+    collectives_text,
+    names_of,
+    sentence,
+    shared_text,
+)
 
 _MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3

@@ -8,8 +8,7 @@ from busbw.model import Outcome
 
 from ..chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
 from ..reading import Session
-from .curves import PAYLOAD
-from .naming import Curve, curves_of, names_of, shared_text
+from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
 
 _RATIO = Axis(name="ratio of times")
 _WIDE_RATIO = Axis(name="ratio of times", scale=Scale.LOG10)

@@ -1,14 +1,16 @@
-"""What charts of bandwidths share: axes, the cells of a curve, what it says in a sentence."""
+"""The curves of sessions: the cells of one kind, and names that tell them from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from busbw import metrics
-from busbw.model import Case, Verdict
+from busbw.model import Case, Verdict, moment_text, plural
 
 from ..chart import Axis, Mark, Scale, Series
+from ..reading import Session
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
@@ -66,3 +68,114 @@ def _ends(one: Series, unit: str) -> str:
     if best_at not in (first, last):
         text += f", at most {best:.4g} {unit} at {PAYLOAD.text(best_at)}"
     return text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """The cells of one kind in one session, by payload."""
+
+    session: Session
+    cells: tuple[Cell, ...]
+
+    @property
+    def framework(self) -> str:
+        return self.cells[0].case.framework
+
+
+def bare_curves(session: Session) -> list[Curve]:
+    """The curves of bare collectives, whose times give a bandwidth."""
+    return [one for one in curves_of(session) if one.cells[0].case.workload.is_bare]
+
+
+def curves_of(session: Session) -> list[Curve]:
+    found: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells_of(session.verdicts):
+        case = cell.case
+        place = (case.ranks, case.mesh, case.placement, case.protocol.clock)
+        found.setdefault((case.group_name, *place), []).append(cell)
+    return [
+        Curve(
+            session=session,
+            cells=tuple(sorted(cells, key=lambda one: one.case.payload_bytes)),
+        )
+        for cells in found.values()
+    ]
+
+
+def _commit(commit: str) -> str:
+    return f"at {commit[:12]}" if commit else ""
+
+
+# What a curve's name may have, and what is said of all curves where it is the same for all.
+_Words = Mapping[str, Callable[[Curve], str]]
+_KIND: _Words = {
+    "workload": lambda one: one.cells[0].case.workload.word.replace("_", " "),
+    "collective": lambda one: one.cells[0].case.collective.replace("_", "-"),
+    "reduce_op": lambda one: one.cells[0].case.reduce_op.replace("none", ""),
+    "placement": lambda one: one.cells[0].case.placement.replace("_", " "),
+    "dtype": lambda one: one.cells[0].case.dtype,
+    "device": lambda one: one.session.environment.key.device_kind,
+    "ranks": lambda one: f"{one.cells[0].case.group_size} ranks",
+    "mesh": lambda one: one.cells[0].case.mesh,
+    "axes": lambda one: one.cells[0].case.axes and f"along {one.cells[0].case.axes}",
+    "clock": lambda one: f"{one.cells[0].case.clock.value} clock",
+}
+_WHERE: _Words = {
+    "processes": lambda one: plural(one.session.environment.key.processes, "process"),
+    "host": lambda one: one.session.host and f"on {one.session.host}",
+    "date": lambda one: f"{one.session.began:%Y-%m-%d}" if one.session.began else "",
+}
+_LAST: _Words = {
+    "time": lambda one: moment_text(one.session.began) if one.session.began else "",
+    "commit": lambda one: _commit(one.session.environment.commit),
+    "file": lambda one: PurePath(one.session.name).name,
+    "path": lambda one: one.session.name,
+}
+
+
+def names_of(curves: Sequence[Curve]) -> list[str]:
+    """A name for each curve: framework and strategy, and in what it differs from others."""
+    names = [f"{one.framework} {one.cells[0].case.strategy}" for one in curves]
+    for words in (*_KIND.values(), *_WHERE.values()):
+        found = [words(one) for one in curves]
+        if len(set(found)) > 1:
+            names = [f"{name}, {one}" if one else name for name, one in zip(names, found)]
+    names = _with_versions(names, curves)
+    for words in _LAST.values():
+        found = [words(one) for one in curves]
+        alike = {name: {w for w, other in zip(found, names) if other == name} for name in names}
+        names = [
+            f"{name}, {word}" if word and len(alike[name]) > 1 else name
+            for name, word in zip(names, found)
+        ]
+    return [
+        f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
+        for index, name in enumerate(names)
+    ]
+
+
+def _with_versions(names: Sequence[str], curves: Sequence[Curve]) -> list[str]:
+    versions = [one.session.version(one.framework) for one in curves]
+    several = {
+        one.framework
+        for one in curves
+        if len({v for v, other in zip(versions, curves) if other.framework == one.framework}) > 1
+    }
+    return [
+        f"{name}, {version}" if one.framework in several and version else name
+        for name, one, version in zip(names, curves, versions)
+    ]
+
+
+def shared_text(curves: Sequence[Curve]) -> str:
+    """What is the same for all curves; usual values are left out."""
+    said: list[str] = []
+    for name in ("device", "ranks", "mesh", "axes", "dtype", "clock", "host", "date"):
+        words = {**_KIND, **_WHERE}[name]
+        found = {words(one) for one in curves}
+        said += found if len(found) == 1 else ()
+    versions = {one.framework: set[str]() for one in curves}
+    for one in curves:
+        versions[one.framework].add(one.session.version(one.framework))
+    said += [text for found in versions.values() if len(found) == 1 for text in found]
+    return " · ".join(filter(None, said))

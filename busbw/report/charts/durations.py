@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..chart import Axis, Chart, Position, Scale, Series, Style
 from ..reading import Session
-from .curves import PAYLOAD, Cell
-from .naming import Curve, curves_of, names_of, shared_text
+from .curves import PAYLOAD, Cell, Curve, curves_of, names_of, shared_text
 
 _TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
 _STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)

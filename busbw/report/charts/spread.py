@@ -10,8 +10,7 @@ from busbw.model import Measurement, Run, Spec, seconds_text
 from ..chart import Axis, Chart, Rule, Scale, Series, Style
 from ..reading import Session
 from ..table import Column, Row, Table, TextLine
-from .curves import PAYLOAD
-from .naming import Curve, curves_of, names_of, shared_text
+from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
 
 _DEVIATION = Axis(name="difference from the median", unit="%")
 _RATIO = Axis(name="time over the median")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..heatmap import Heatmap
-from ..picture import Picture
+from ..heatmap import Heatmap, Picture
 from .heat import heatmap_specification
 from .layout import Size, plain
 from .palette import DARK, LIGHT, ROLES, THEMES, Theme

@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from ..heatmap import Gap, Heatmap, HeatmapRow
-from .config import SCHEMA, SMALL, TITLE, config
 from .layout import Size, plain, text_px, wrapped
-from .palette import LIGHT, Theme
+from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config
 
 Spec = dict[str, Any]
 # A line from left to right: where it begins, and its length. A path: where it begins, and the rest.

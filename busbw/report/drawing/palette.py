@@ -1,4 +1,4 @@
-"""The colours of charts by their roles, on light and on dark backgrounds.
+"""The colours of charts by their roles, light and dark, and the looks and settings made of them.
 
 Series have the colours of Okabe and Ito, which readers with any colour vision tell apart, with a
 darker sky blue, and brown for their orange and yellow, which a white page hides; the dark theme has
@@ -9,8 +9,13 @@ colour, so that a role can be found by its colour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from ..chart import Band, Chart, Series, Style
+from .layout import unlike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,3 +100,92 @@ DARK = Theme(
 )
 THEMES = {one.name: one for one in (LIGHT, DARK)}
 ROLES = tuple(LIGHT.roles)
+
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+TITLE, SMALL = 15, 11
+_FONT = "sans-serif"
+
+
+def config(theme: Theme, width: int) -> dict[str, Any]:
+    return {
+        "font": _FONT,
+        "aria": False,
+        "view": {"stroke": None},
+        "title": {
+            "anchor": "start",
+            "frame": "bounds",
+            "color": theme.text,
+            "fontSize": TITLE,
+            "subtitleColor": theme.muted,
+            "subtitleFontSize": 12,
+            "offset": 12,
+        },
+        "axis": {
+            "gridColor": theme.grid,
+            "domainColor": theme.muted,
+            "tickColor": theme.muted,
+            "labelColor": theme.text,
+            "titleColor": theme.text,
+            "labelFontSize": SMALL,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelOverlap": True,
+        },
+        "legend": {
+            "orient": "bottom",
+            "labelColor": theme.text,
+            "labelFontSize": SMALL,
+            "labelLimit": width - 60,
+            "symbolSize": 100,
+            "symbolStrokeWidth": 2,
+        },
+        "text": {"fontSize": SMALL, "font": _FONT},
+    }
+
+
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_DASHES = ((1, 0), (4, 3), (2, 2), (7, 2, 2, 2))
+_LINE_SHAPE, _BAND_SHAPE = "stroke", "square"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """How one series or band is drawn; `name` is as the legend shows it."""
+
+    name: str
+    colour: str
+    shape: str
+    dash: Sequence[int]
+
+
+def looks_of(chart: Chart, theme: Theme) -> dict[str, Look]:
+    """A look for each series and band by its name, in the order of the legend: group by group."""
+    parts = chart.parts
+    names = unlike([one.name for one in parts])
+    groups: dict[str, list[Series | Band]] = defaultdict(list)
+    for one in parts:
+        groups[one.group or one.name].append(one)
+    return {
+        one.name: _look(one, names[one.name], index, _line(one, of_group), theme)
+        for index, of_group in enumerate(groups.values())
+        for one in of_group
+    }
+
+
+def _look(one: Series | Band, name: str, group: int, line: int, theme: Theme) -> Look:
+    number = group % len(theme.series)
+    if isinstance(one, Band):
+        return Look(name=name, colour=theme.bands[number], shape=_BAND_SHAPE, dash=_DASHES[0])
+    # Beyond the last colour they begin again, with another symbol.
+    shape = _SHAPES[(group + group // len(theme.series)) % len(_SHAPES)]
+    if one.style is Style.LINE:
+        shape = _LINE_SHAPE
+    dash = _DASHES[line % len(_DASHES)]
+    return Look(name=name, colour=theme.series[number], shape=shape, dash=dash)
+
+
+def _line(one: Series | Band, of_group: Sequence[Series | Band]) -> int:
+    lines = [other for other in of_group if isinstance(other, Series)]
+    before = lines[: lines.index(one)] if isinstance(one, Series) else []
+    return sum(other.style is not Style.DOTS for other in before)

@@ -12,8 +12,8 @@ from typing import Any
 from busbw.model import moment_text
 
 from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale
-from .config import SMALL
 from .layout import Range, Size, categories, number, plain, text_px, ticks, unlike, x_range
+from .palette import SMALL
 
 Spec = dict[str, Any]
 

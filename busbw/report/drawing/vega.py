@@ -11,10 +11,8 @@ from typing import Any
 
 from ..chart import Chart, Series, Style
 from .annotations import Annotations
-from .config import SCHEMA, SMALL, TITLE, config
 from .layout import Size, legend_columns, wrapped
-from .looks import looks_of
-from .palette import LIGHT, Theme
+from .palette import LIGHT, SCHEMA, SMALL, TITLE, Theme, config, looks_of
 from .plane import Plane
 
 Spec = dict[str, Any]

@@ -1,11 +1,81 @@
 """Sessions and their history as one HTML page that loads nothing and runs no script.
 
-`content` has the parts of a page as values, `session`, `compiled`, `history` decide what a page
-says, `html` how it is written. Judges nothing and reads no file but its own template.
+`content` has the parts of a page as values, `session` and `history` decide what a page says,
+`html` how it is written. Judges nothing and reads no file but its own template.
 """
 
-from .content import Figure, Page, Section
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from busbw.model import plural
+
+from .. import charts
+from ..heatmap import table_of
+from ..nights import MachineNights
+from ..reading import CompiledSession, Session
+from .content import Figure, Page, Part, Section
+from .history import machine_sections
 from .html import html, is_page, missing_for_pages
-from .whole import page
+from .session import compiled_parts, compiled_sections, session_parts, session_sections
 
 __all__ = ["Figure", "Page", "Section", "html", "is_page", "missing_for_pages", "page"]
+
+
+AnySession = Session | CompiledSession
+
+
+def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
+    history = machine_sections(machines)
+    if len(sessions) == 1:
+        (one,) = sessions
+        return Page(title=_title(one), parts=_parts(one), sections=_sections(one, history))
+    title = plural(len(sessions), "session") if sessions else f"History of {_names(machines)}"
+    return Page(
+        title=title,
+        sections=(*_together(sessions), *history, *(_whole(one) for one in sessions)),
+    )
+
+
+def _names(machines: Sequence[MachineNights]) -> str:
+    return machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
+
+
+def _title(session: AnySession) -> str:
+    if isinstance(session, CompiledSession):
+        return "Collectives as they are compiled"
+    key = session.environment.key
+    names = {one.case.collective for one in session.verdicts if one.case is not None}
+    what = names.pop().replace("_", "-").capitalize() if len(names) == 1 else "Collectives"
+    return f"{what} on {key.device_kind}, {plural(key.ranks, 'rank')}"
+
+
+def _parts(session: AnySession) -> tuple[Part, ...]:
+    if isinstance(session, CompiledSession):
+        return compiled_parts(session)
+    return session_parts(session)
+
+
+def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Section, ...]:
+    if isinstance(session, CompiledSession):
+        return (*compiled_sections(session), *history)
+    return session_sections(session, history)
+
+
+def _whole(session: AnySession) -> Section:
+    began = f", {session.began:%Y-%m-%d %H:%M} UTC" if session.began else ""
+    heading = f"{_title(session)}{began}"
+    return Section(heading=heading, parts=_parts(session), sections=_sections(session))
+
+
+def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
+    measured = [one for one in sessions if isinstance(one, Session)]
+    if len(measured) < 2:
+        return ()
+    try:
+        chart = charts.bandwidth(measured)
+    except ValueError:
+        # Nothing to draw, or more than a reader can follow: each session has its own charts.
+        return ()
+    figure = Figure(picture=chart, table=table_of(chart))
+    return (Section(heading="Bandwidth of all sessions", parts=(figure,)),)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from ..heatmap import Picture
 from ..nights import CaseNights
-from ..picture import Picture
 from ..table import Table
 
 

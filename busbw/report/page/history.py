@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from busbw.model import plural, seconds_text
 
 from .. import charts
+from ..heatmap import table_of
 from ..nights import CaseNights, MachineNights
-from ..picture import table_of
 from ..table import Column, Row, Table, TextLine, ratio_text
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends
 

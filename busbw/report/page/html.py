@@ -16,8 +16,8 @@ import busbw
 from busbw import wire
 
 from ..drawing import DARK, LIGHT, Size
+from ..heatmap import Picture
 from ..nights import CaseNights
-from ..picture import Picture
 from ..pictures import PictureError, style_sheet, svg, variables
 from ..sparkline import sparkline
 from .content import Figure, Page, Section

@@ -1,22 +1,23 @@
-"""What a page says of a session that measured: its answer, what changed, its charts, its tables."""
+"""What a page says of a session, measured or compiled: answer, changes, charts and tables."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from busbw.model import Outcome, Verdict, bytes_text, plural
+from busbw.model import CompiledVerdict, Outcome, SessionVerdict, Verdict, bytes_text, plural
 
 from .. import charts
+from ..answer import answer_lines, failure_lines
 from ..chart import Chart
-from ..picture import table_of
-from ..reading import Session
-from ..session import session_tables, versions_text
-from ..table import ratio_text
-from ..verdicts import legend
-from .answers import alike, answers, failed_cases, logs
-from .content import Facts, Figure, Listing, Part, Points, Section, Text
+from ..heatmap import table_of
+from ..reading import CompiledSession, Session
+from ..session import compiler_lines, session_tables, versions_text
+from ..table import ratio_text, span_text
+from ..verdicts import compiled_tables, legend, release_lines
+from .content import Answer, Facts, Figure, Listing, Log, Part, Points, Section, Text
 
 # What a page has of charts of single curves; what failed comes first.
 _MOST_SINGLE = 12
@@ -183,3 +184,109 @@ def _cases(session: Session) -> Iterator[Part]:
     tables = session_tables(session.verdicts, session.measurements, verbose=True, changed=changed)
     yield from (Listing(table=one) for one in tables)
     yield from (Text(text=line) for line in legend(session.verdicts))
+
+
+_NO_VERDICT = "NO_VERDICT"
+_MOST_REASONS = 12
+
+
+def answers(found: SessionVerdict | None) -> list[Part]:
+    """The session's, then those for the stack and for the machine where a reference tells."""
+    if found is None:
+        return [Answer(word=_NO_VERDICT, text="the session's own test did not run", is_good=False)]
+    word = ", ".join(one.value for one in found.outcomes)
+    parts: list[Part] = [Answer(word=word, text=found.text, is_good=not found.failed)]
+    for name, one in (("The stack", found.stack), ("The machine", found.machine)):
+        if one is not None:
+            word = {True: "is slower.", False: "is not slower.", None: "is unknown."}[one.is_slower]
+            good = one.is_slower is False
+            parts.append(Answer(word=f"{name} {word}", text=one.text, is_good=good))
+    return parts
+
+
+def failed_cases(
+    verdicts: Sequence[Verdict | CompiledVerdict], found: SessionVerdict | None
+) -> Iterator[Part]:
+    failed = sum(one.failed for one in verdicts)
+    if failed and found is not None:
+        *lines, _ = answer_lines(verdicts, found)
+        yield Points(
+            title=f"{failed} of {plural(len(verdicts), 'case')} failed:",
+            points=tuple(one.text for one in lines),
+        )
+
+
+def alike(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[str]:
+    """Each reason once, with what it is about: such as ``jax all_reduce (psum) 1K to 4K: ...``."""
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for one in verdicts:
+        asked = one.spec.spec if isinstance(one, CompiledVerdict) else one.spec
+        name = one.case.group_name if one.case is not None else asked.framework
+        name = f"{one.spec.topology}: {name}" if isinstance(one, CompiledVerdict) else name
+        reasons.setdefault((name, one.text), []).append(asked.payload_bytes)
+    shown = list(reasons.items())[:_MOST_REASONS]
+    for (name, text), sizes in shown:
+        yield f"{name} {span_text(sizes)}: {text}"
+    if len(reasons) > len(shown):
+        yield f"and {len(reasons) - len(shown)} more: see the tables of cases"
+
+
+def logs(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[Part]:
+    accounts = itertools.groupby(failure_lines(verdicts), key=lambda line: not line)
+    for title, *lines in (list(group) for is_break, group in accounts if not is_break):
+        yield Log(title=title.removesuffix(":"), lines=tuple(lines))
+
+
+def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
+    topologies = dict.fromkeys(one.spec.topology for one in session.verdicts)
+    facts = {
+        "topologies": ", ".join(topologies),
+        "compilers": ", ".join(dict.fromkeys(c.release for c in session.compilers if c.release)),
+        "began": f"{session.began:%Y-%m-%d %H:%M} UTC" if session.began else "",
+        "host": session.host,
+        "file": PurePath(session.name).name,
+    }
+    shown = {name: text for name, text in facts.items() if text}
+    return (*answers(session.answer), Facts(facts=shown))
+
+
+def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
+    chart = charts.memory(session)
+    figures = () if chart is None else (Figure(picture=chart, table=table_of(chart)),)
+    tables = (Listing(table=one) for one in compiled_tables(session.verdicts))
+    return (
+        Section(heading="What changed", parts=tuple(_changed_programs(session))),
+        Section(heading="Memory", parts=figures),
+        Section(heading="Compiled cases", parts=tuple(tables)),
+    )
+
+
+# What needs no word: whatever has no compiler is said once for each topology.
+_PLAIN = (Outcome.PASS, Outcome.NO_BASELINE, Outcome.SKIPPED)
+
+
+def _changed_programs(session: CompiledSession) -> Iterator[Part]:
+    yield from failed_cases(session.verdicts, session.answer)
+    others = [one for one in session.verdicts if not one.failed and one.outcome not in _PLAIN]
+    if others:
+        yield Points(title="Not as before, and no failure:", points=tuple(alike(others)))
+    _, *releases = release_lines(session.verdicts) or [""]
+    if releases:
+        title, *lines_of = releases
+        yield Points(title=title, points=tuple(line.strip() for line in lines_of))
+    if not others and not any(one.failed for one in session.verdicts):
+        yield Text(text=_unchanged_programs(session))
+    missing = [one for one in compiler_lines(session.compilers) if ": none for " in one]
+    if missing:
+        yield Points(
+            title="Without a compiler:",
+            points=tuple(one.partition("none for ")[2] for one in missing),
+        )
+    yield from logs(session.verdicts)
+
+
+def _unchanged_programs(session: CompiledSession) -> str:
+    compared = sum(one.baseline is not None for one in session.verdicts)
+    if not compared:
+        return "There was nothing to compare with: no case has a baseline."
+    return f"Nothing: {plural(compared, 'case')} compiled as the baselines say."

@@ -26,7 +26,7 @@ from busbw.commands.command import (
     write_file,
     write_page,
 )
-from busbw.commands.published import published_chart, published_files
+from busbw.commands.documents import published_chart, published_files
 from busbw.frameworks import COMPILED
 from busbw.model import (
     KIB,

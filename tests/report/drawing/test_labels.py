@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.report.drawing.labels import ABOVE, AROUND, ENDS, UPWARDS, Box, Labels, Place
+from busbw.report.drawing.annotations import ABOVE, AROUND, ENDS, UPWARDS, Box, Labels, Place
 
 
 def _around(x: float, y: float) -> list[tuple[tuple[float, float], Place]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from busbw.report import LIGHT, Series
-from busbw.report.drawing.looks import looks_of
+from busbw.report.drawing.palette import looks_of
 
 from ..charted import chart
 

@@ -23,7 +23,7 @@ from busbw.launchers import tpu
 from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
 from busbw.workloads import check_blocks
 
-from . import machine, reference_stack, resolving, slices
+from . import machine, reference_stack, resolution
 from .session import Collected, Lockable
 from .settings import Settings, usage_error
 
@@ -47,7 +47,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
             reference_stack.check_locked(settings, name)
         elif settings.against is not None:
             _check_reference(settings, name, ours[name])
-        resolving.check_examples(_trained(settings, specs, name))
+        resolution.check_examples(_trained(settings, specs, name))
         return reference_stack.lockable_of(settings, name)
 
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
@@ -75,7 +75,7 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
         return
     hosts, source = tpu.hosts_of_slice(os.environ, chips=lambda: chips)
     if len(hosts) > 1:
-        raise pytest.UsageError(f"busbw: {slices.words(len(hosts), source)}")
+        raise pytest.UsageError(f"busbw: {_of_slice(len(hosts), source)}")
 
 
 def _of_all(
@@ -157,3 +157,13 @@ def _check_reference(settings: Settings, framework: str, ours: Interpreter | Non
     theirs = _interpreter(settings, framework, Side.REFERENCE)
     if ours is not None and theirs is not None and ours.path:
         machine.check_stacks(settings, framework, ours.path, theirs.path)
+
+
+def _of_slice(hosts: int, source: str) -> str:
+    return (
+        f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the others "
+        "for ever; did you run on all hosts? Start `python -m busbw run perf/` with the same "
+        f"options on all of them; or run it with --processes={hosts} --agents={hosts}, and "
+        "`python -m busbw agent` on each host; this host alone has TPU_PROCESS_BOUNDS=1,1,1 and "
+        "TPU_VISIBLE_CHIPS"
+    )

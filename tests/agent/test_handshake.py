@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from busbw.agent import joining, messages
+from busbw.agent import handshake, messages
 from busbw.agent.channel import SocketChannel
 from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, fresh_nonce
-from busbw.agent.joining import JoinError, Place, SessionOver, joined
+from busbw.agent.handshake import JoinError, Place, SessionOver, joined
 
 from .agents import HOST, SECRET, listening
 
@@ -103,7 +103,7 @@ def test_one_that_closes_a_connection_and_then_its_port_is_over() -> None:
 
 
 def test_one_that_says_its_first_word_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.1)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.1)
     connections = []
 
     def welcome(sock: socket.socket) -> None:
@@ -129,7 +129,7 @@ def test_what_is_no_session_is_said_to_be_none(sent: bytes) -> None:
 
 
 def test_what_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
     over = threading.Event()
     with served(lambda sock: print(over.wait(5))) as place:
         with pytest.raises(JoinError, match=r"within 0\.1 s \(it says nothing\)"):
@@ -140,7 +140,7 @@ def test_what_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_session_that_falls_silent_is_not_said_to_have_another_secret(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(joining, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
     over = threading.Event()
 
     def greet(sock: socket.socket) -> None:

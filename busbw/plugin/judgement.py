@@ -24,7 +24,7 @@ from busbw.model import (
     plural,
 )
 
-from . import accepting, references
+from . import acceptance, references
 from .session import Collected, Judged, Measured, Resolved, TimedJob
 from .settings import Settings
 
@@ -103,7 +103,7 @@ def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> judge.Terms:
     return replace(
         terms,
         require_baselines=settings.require_baselines,
-        accept_all=accepting.takes_slower(
+        accept_all=acceptance.takes_slower(
             settings, job.stored.baseline, measured.measurements[spec], terms.policy.budget
         ),
         accept_new=settings.update_baselines == "new",

@@ -12,7 +12,7 @@ import pytest
 from busbw import baselines, grid
 from busbw.judge import summary_of
 from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
-from busbw.plugin.accepting import accepted, takes_slower
+from busbw.plugin.acceptance import accepted, takes_slower
 from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
 from busbw.plugin.settings import Settings
 from tests import build

@@ -15,7 +15,7 @@ from busbw.driver import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import Device, Failure, FailureKind, LaunchId, Measurement, Spec, plural
 
-from . import judging, machine
+from . import judgement, machine
 from .session import Measured, Resolved
 from .terminal import Display
 
@@ -120,7 +120,7 @@ def _measure_undecided(
         launches = {
             spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
         }
-        rulings = judging.rulings(found)
+        rulings = judgement.rulings(found)
         wanted = judge.rerun(rulings, launches)
         if not wanted.specs:
             return []

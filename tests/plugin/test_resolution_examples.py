@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.model import CNN, EXAMPLE_BYTES
-from busbw.plugin import resolving
+from busbw.plugin import resolution
 from tests import build
 
 LEARNS = build.case(framework="tensorflow", step=CNN)
@@ -16,13 +16,13 @@ LEARNS = build.case(framework="tensorflow", step=CNN)
 
 def test_nothing_is_written_where_nothing_is_learned(tmp_path: Path) -> None:
     others = [build.case(), build.case(framework="fake", step=CNN), build.case(step="dense")]
-    assert resolving.examples_for(others, tmp_path) == ""
+    assert resolution.examples_for(others, tmp_path) == ""
     assert not list(tmp_path.iterdir())
 
 
 def test_each_example_is_its_pixels_and_its_label(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    content = Path(resolving.examples_for([LEARNS], tmp_path)).read_bytes()
+    content = Path(resolution.examples_for([LEARNS], tmp_path)).read_bytes()
     count, rest = divmod(len(content), EXAMPLE_BYTES)
     assert (count, rest) == (1797, 0)
     labels = content[EXAMPLE_BYTES - 1 :: EXAMPLE_BYTES]
@@ -37,4 +37,4 @@ def test_without_scikit_learn_it_is_said_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(pytest.UsageError, match=r'pip install "busbw\[tf\]", or leave it out'):
-        resolving.examples_for([LEARNS], tmp_path)
+        resolution.examples_for([LEARNS], tmp_path)
