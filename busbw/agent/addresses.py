@@ -1,7 +1,4 @@
-"""Addresses: where a session listens and its agents connect to, as text and as numbers.
-
-Opens no connection; names of hosts are looked up.
-"""
+"""Where a session listens and its agents connect to, as text and numbers; opens no connection."""
 
 from __future__ import annotations
 

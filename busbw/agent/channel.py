@@ -1,7 +1,4 @@
-"""What carries the frames of a connection: a socket, or the two pipes that ssh gives a program.
-
-Nothing is awaited: who owns a channel selects on its descriptors. Knows no frame.
-"""
+"""What carries frames: a socket, or ssh's two pipes. Nothing is awaited: owners select."""
 
 from __future__ import annotations
 

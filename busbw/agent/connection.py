@@ -27,10 +27,7 @@ class Lost(Exception):
 
 
 class Connection:
-    """Frames over a channel, in both directions; `first` is sent before all of them.
-
-    Before `prove` no key is known: `frame` gives what came unchecked.
-    """
+    """Frames over a channel; `first` goes before them. Until `prove`, `frame` is unchecked."""
 
     def __init__(
         self, channel: Channel, clock: Callable[[], float] = time.monotonic, first: bytes = b""

@@ -30,10 +30,7 @@ _ONE_INTERRUPT_S = 1.0
 
 
 class _Endings:
-    """Signals that would end this process: each is an interrupt, so that it can tidy up first.
-
-    Those that somebody else handles or ignores are left alone.
-    """
+    """Signals that would end this process interrupt it, to tidy up; others' are left alone."""
 
     def __init__(self) -> None:
         self._deaf_until_s, self._killed_by = -math.inf, 0

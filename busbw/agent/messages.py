@@ -121,10 +121,7 @@ class Rooms(ToAgent):
 
 @dataclass(frozen=True, kw_only=True)
 class Lock(ToAgent):
-    """Keep other sessions from measuring on this host; wait `wait_s` for one that does.
-
-    Unless `even_stopped`, one that a signal has stopped is not waited for.
-    """
+    """Wait `wait_s` for who measures here, unless that one is stopped and not `even_stopped`."""
 
     kind: ClassVar[str] = "lock"
     wait_s: float
@@ -214,10 +211,7 @@ class Unpacked(ToSession):
 
 @dataclass(frozen=True, kw_only=True)
 class Locked(ToSession):
-    """The host is this session's alone; or not, and `why` says who else measures there.
-
-    `is_stopped`: a signal has stopped that one.
-    """
+    """The host is ours alone; or not, `why` says who measures and `is_stopped` if it is stopped."""
 
     kind: ClassVar[str] = "locked"
     why: str = ""
@@ -252,10 +246,7 @@ class Looked(ToSession):
 
 @dataclass(frozen=True, kw_only=True)
 class Over(ToSession):
-    """A worker's process has ended, and is not there any more.
-
-    `by_itself`: the agent did not have to kill it. `exit_code` is negative for a signal.
-    """
+    """Not there any more. `by_itself`: not killed by the agent; `exit_code` < 0 for a signal."""
 
     kind: ClassVar[str] = "over"
     worker: int

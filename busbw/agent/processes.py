@@ -86,10 +86,7 @@ def parent_death_signal() -> Callable[[], None] | None:
 
 
 class Process:
-    """A worker's process, started as `order` says from what is in `folder`.
-
-    Raises OSError if its interpreter cannot be started.
-    """
+    """Started as `order` says from what is in `folder`. Raises OSError if that cannot be."""
 
     def __init__(self, order: Order, folder: Folder) -> None:
         self._log = folder.log_path(order.name)

@@ -1,7 +1,4 @@
-"""An agent's workers: each one's process, the deadline of its request, and how it ends.
-
-Nothing here waits: `look` is called again and again while a worker is ending. Knows no connection.
-"""
+"""An agent's workers, their deadlines and ends. Nothing waits: `look` is called again and again."""
 
 from __future__ import annotations
 

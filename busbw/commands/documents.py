@@ -1,7 +1,4 @@
-"""Results, histories and published figures as commands read them.
-
-Errors are usage errors that name the file or folder.
-"""
+"""Results, histories and published figures as commands read them; errors name file or folder."""
 
 from __future__ import annotations
 

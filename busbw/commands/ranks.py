@@ -40,10 +40,7 @@ class RankError(CommandError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """The options of `busbw run`: its `own` ones, and those that are `passed` to pytest.
-
-    `defaults` are pytest's too, from the environment.
-    """
+    """`own` options of `busbw run`, those `passed` to pytest, and pytest's `defaults`."""
 
     own: Mapping[str, str]
     passed: tuple[str, ...]
@@ -80,10 +77,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """The `rank` of this process among `count`, and the `host` and `port` at which rank 0 listens.
-
-    `spans_hosts`: a launcher says that there are several hosts.
-    """
+    """The `rank` among `count`; rank 0 listens at `host` and `port`. `spans_hosts`: several."""
 
     rank: int
     count: int

@@ -183,10 +183,7 @@ _FILES = ("__init__.py", "wire.py", "locks.py")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SshHosts:
-    """The `hosts`, as ssh takes them, by rank; their `python`, and variables that its agents get.
-
-    A host has `connect_s` seconds to answer.
-    """
+    """The `hosts` by rank, as ssh takes them, with `connect_s` to answer; what agents there get."""
 
     hosts: tuple[str, ...]
     python: str = "python3"
@@ -195,10 +192,7 @@ class SshHosts:
 
 
 class SshAgents(AgentStarter):
-    """Agents, by rank, at the other ends of ssh, which ends with what they started.
-
-    What an agent needs and its frames go over ssh's pipes: encrypted, and no port is opened.
-    """
+    """Agents at the other ends of ssh, through which all goes: no port is opened for them."""
 
     def __init__(
         self,

@@ -49,10 +49,7 @@ class IncomparableHosts(AgentsError):
 
 
 class AgentsTransport(Transport):
-    """Workers on the hosts of `count` agents that connect to `listening`.
-
-    With a `starter` this session starts them itself; else somebody else does.
-    """
+    """Workers on hosts of `count` agents, started by `starter`, else by somebody else."""
 
     def __init__(
         self,

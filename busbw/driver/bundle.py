@@ -1,7 +1,4 @@
-"""The private folder that a worker is started from: what it may import, and nothing else.
-
-A foreign interpreter must not see our site-packages, or our jax would shadow its own.
-"""
+"""A worker's private folder: a foreign interpreter must not see our site-packages, nor our jax."""
 
 from __future__ import annotations
 

@@ -49,10 +49,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """Its own version, what is `missing` of the framework and numpy, and where the framework is.
-
-    `path` and the framework's `version` are empty where they are not known.
-    """
+    """Its version, what is `missing`, and where the framework is; "" where that is not known."""
 
     python: str
     missing: tuple[str, ...] = ()

@@ -1,7 +1,4 @@
-"""Workers on this host, started by the driver itself.
-
-Members of a cluster reach each other at free ports of the loopback.
-"""
+"""Workers on this host; members of a cluster reach each other at free ports of the loopback."""
 
 from __future__ import annotations
 

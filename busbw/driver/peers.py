@@ -1,7 +1,4 @@
-"""Who is at the other end of a session's connections: agents, and strangers that may become one.
-
-What the hub keeps of them; it reads and writes all of it in its own thread.
-"""
+"""Agents, and strangers that may become one, as the hub keeps them in its own thread."""
 
 from __future__ import annotations
 

@@ -111,10 +111,7 @@ class Ended:
 
 
 class Member(ABC):
-    """A running worker. Every way out ends the process, whatever it is doing.
-
-    `host` is where it runs, in messages; empty for this host.
-    """
+    """A running worker; every way out ends its process. `host` is "" for this host."""
 
     launch: LaunchId
     host: str = ""

@@ -1,7 +1,4 @@
-"""Descriptors of the frameworks, for the parent: a file each, found by being in this folder.
-
-Imports no framework: names and facts that hold for every installation.
-"""
+"""Descriptors of the frameworks, a file each, found by being here; imports no framework."""
 
 from __future__ import annotations
 

@@ -26,10 +26,7 @@ class NotHereError(GridError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What the options ask for. `named`: frameworks that support none of it are an error.
-
-    Frameworks that were not named drop out.
-    """
+    """What the options ask for; a `named` framework that supports none is an error."""
 
     frameworks: tuple[str, ...]
     named: bool
@@ -215,10 +212,7 @@ class CompileSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseKey(_HasWorkload):
-    """What names a Case on one machine, in files and in tables.
-
-    `payload_bytes` is 0 in the key that all sizes of one kind share.
-    """
+    """What names a Case in files and tables; `payload_bytes` is 0 for all sizes of a kind."""
 
     framework: str
     workload: Workload

@@ -1,7 +1,4 @@
-"""Summary, Verdict, Answer and SessionVerdict: the answers. A verdict words itself.
-
-The rules that give the answers are in `busbw.judge`.
-"""
+"""The answers; a verdict words itself. The rules that give them are in `busbw.judge`."""
 
 from __future__ import annotations
 

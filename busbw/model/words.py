@@ -1,7 +1,4 @@
-"""The enums, and the text of sizes and durations.
-
-Values are in seconds and bytes; text is for people only.
-"""
+"""The enums, and the text of sizes and durations; values are in seconds and bytes."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ class Capability(str, enum.Enum):
 
 
 class FailureKind(str, enum.Enum):
-    """Why a request gave no Run.
-
-    `OTHER_DTYPE`: the compiler has no such collective of this dtype and takes a wider one.
-    """
+    """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead."""
 
     UNAVAILABLE = "UNAVAILABLE"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -95,10 +89,7 @@ class FoundBy(str, enum.Enum):
 
 
 class Outcome(str, enum.Enum):
-    """The answer for one case; `busbw.judge` decides which.
-
-    CHANGED and COMPILE_ERROR are answers for what was compiled and not measured.
-    """
+    """The answer for one case. CHANGED and COMPILE_ERROR are of what was compiled."""
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"

@@ -1,7 +1,4 @@
-"""The pytest plugin: hooks and fixtures of a few lines each; decisions are made elsewhere.
-
-The only package that imports pytest. Nothing imports it; `conftest.py` names it.
-"""
+"""The pytest plugin, alone to import pytest. Nothing imports it; `conftest.py` names it."""
 
 from .benchmark import (
     pytest_benchmark_group_stats,

@@ -1,7 +1,4 @@
-"""Agents: what --agents, --hosts and their options ask for, and the transport that they make.
-
-A session with neither starts its processes itself.
-"""
+"""What --agents, --hosts and their options ask for, and the transport that they make."""
 
 from __future__ import annotations
 
@@ -123,10 +120,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListenSettings(AgentSettings):
-    """Agents that somebody else starts, which connect to `host` and `port` of this host.
-
-    The secret is read when the session begins to listen, from `secret_file` or the environment.
-    """
+    """Agents that others start. The secret is read when the session begins to listen."""
 
     host: str
     port: int

@@ -1,7 +1,4 @@
-"""Collection: the options' grid as parameters, and the session's own item as the last.
-
-Asks no hardware and starts no process; reports what the selected tests cannot do.
-"""
+"""The options' grid as parameters, the session's item last; asks no hardware, starts nothing."""
 
 from __future__ import annotations
 

@@ -44,19 +44,13 @@ _LIKENESS = 0.8
 
 
 def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
-    """A hint by the name that it is shown with; nothing where there is none to give.
-
-    `flags` are all our options.
-    """
+    """By the name that it is shown with; nothing where there is none. `flags` are our options."""
     hints = [*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)]
     return {"busbw": "; ".join(hints)} if hints else {}
 
 
 def of_keyword(keyword: str, selected: Sequence[tuple[str, str]]) -> str:
-    """Of a payload that is part of others', as 4K is of 64K, how to name it alone; or "".
-
-    `selected` has dtype and payload of each case.
-    """
+    """Of a payload that is part of others', as 4K of 64K; `selected` has dtype and payload."""
     others = dict.fromkeys(size for _, size in selected if size != keyword)
     alone = dict.fromkeys(f"{dtype}-{keyword}" for dtype, size in selected if size == keyword)
     if not (_SIZE.fullmatch(keyword) and others and alone):

@@ -1,7 +1,4 @@
-"""Measured → Judged: the verdicts of cases and of the session.
-
-Which measurement is compared with which reference, and on which terms; the rule is the judge's.
-"""
+"""Measured → Judged: which is compared with which reference, on which terms, not by which rule."""
 
 from __future__ import annotations
 

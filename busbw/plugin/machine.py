@@ -1,7 +1,4 @@
-"""Collected → Machine: the devices that the frameworks find, each in its own worker.
-
-Also records the session's environment: commit, load, clock frequency. Decides nothing about cases.
-"""
+"""Collected → Machine: what the frameworks find, each in its worker, and the surroundings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Resolved → Measured: all cases first, then the undecided ones, while time is left.
-
-The judge names what is undecided, and the schedule measures only that.
-"""
+"""Resolved → Measured: all cases, then those that the judge names undecided, while time is left."""
 
 from __future__ import annotations
 

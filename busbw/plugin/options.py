@@ -1,7 +1,4 @@
-"""Command line options and the ini settings of the same names: their spelling and help.
-
-They are read and checked in `settings`.
-"""
+"""Command line options and ini settings: their spelling and help; `settings` checks them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Judged → the files that show a session: the history, the results, and the page made of them.
-
-What cannot be written is an error, and changes nothing else.
-"""
+"""Judged → history, results and page; what cannot be written is an error and changes nothing."""
 
 from __future__ import annotations
 

@@ -52,10 +52,7 @@ def baselines_of(config: pytest.Config, text: str) -> Path:
 
 
 def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> Path | None:
-    """The folder of --history, which may be missing; None for none, and where nothing is measured.
-
-    Baselines and history have the same folders, and files of one are none of the other.
-    """
+    """None for none, and where nothing is measured. Files of baselines are none of a history."""
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None

@@ -39,10 +39,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def _found(argument: str, config: pytest.Config, folder: Path) -> str:
-    """`argument`, with the path in `folder` if it names a promise as the output does.
-
-    That is below the root directory, relative to the current one.
-    """
+    """Below the root directory, relative to the current one, as the output names a promise."""
     file, colons, test = argument.partition("::")
     path = Path(os.path.normpath(config.invocation_params.dir / file))
     for root in (config.rootpath, config.invocation_params.dir):

@@ -1,7 +1,4 @@
-"""The reference stack: built from its lock for --against=baseline, and locked with new baselines.
-
-What a lock is, and how it is built, is in `busbw.stacks`.
-"""
+"""The reference stack, built from its lock for --against=baseline, locked with new baselines."""
 
 from __future__ import annotations
 

@@ -152,10 +152,7 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What has been measured so far; `references` are those of the other stack, if there is one.
-
-    `lost` names a member of the session that is gone for good, which ended it.
-    """
+    """So far; `references` are of the other stack. `lost` names who is gone, which ended it."""
 
     resolved: Resolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
@@ -204,10 +201,7 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """Verdicts on what was `observed`; None: the probe was cut short.
-
-    `moved` are the cases whose level is not the accepted one any more.
-    """
+    """`observed` is None where the probe was cut short; `moved` cases left their level."""
 
     collected: Collected
     session: SessionVerdict

@@ -121,10 +121,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """Everything that a picture shows. `description` says it to those who do not see it.
-
-    Raises ValueError for what cannot be drawn.
-    """
+    """`description` is for those who do not see it. Raises ValueError for what cannot be drawn."""
 
     title: str
     x: Axis

@@ -1,7 +1,4 @@
-"""A heat map as a value: a row for each case, a column for each night, a ratio in each cell.
-
-What is shown is decided where a heat map is made, how it looks in `drawing`; no colour may enter.
-"""
+"""A heat map as a value: what is shown; how it looks is `drawing`'s, and no colour may enter."""
 
 from __future__ import annotations
 

@@ -159,10 +159,7 @@ class SeriesNights:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineNights:
-    """The history of one machine: its folder, its nights, oldest first, and its series.
-
-    `notes` say what is wrong with the end of its files.
-    """
+    """The history of one machine, oldest first; `notes` say what is wrong with its files' ends."""
 
     folder: str
     nights: tuple[Night, ...]

@@ -1,7 +1,4 @@
-"""The report of a session: its header, its tables in order, its curves, what was written.
-
-Takes figures that were measured and fitted elsewhere; fits nothing and judges nothing.
-"""
+"""The report of a session, of figures from elsewhere; fits nothing and judges nothing."""
 
 from __future__ import annotations
 

@@ -51,10 +51,7 @@ _TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
-    """One that is installed; `origin` is where it came from if not from an index, by PEP 610.
-
-    `record` is a hash of the files that its wheel brought; empty where no installer recorded them.
-    """
+    """`origin` is by PEP 610, "" for an index; `record` hashes the wheel's files, "" if unknown."""
 
     name: str
     version: str

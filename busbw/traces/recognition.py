@@ -77,10 +77,7 @@ _ASYNC_CALL = re.compile(
 
 
 class Phase(enum.Enum):
-    """Which part of a collective an event is.
-
-    A collective on a SparseCore may be started first and get its data later, with an update.
-    """
+    """A collective on a SparseCore may be started first and get its data later, by an update."""
 
     WHOLE = "whole"
     START = "start"
@@ -115,10 +112,7 @@ class ParsedName:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recognized:
-    """The collective of an event, with its payload and its groups where these are noted.
-
-    `kind` is "" for one part of an asynchronous call, whose other part may have a kind.
-    """
+    """`kind` is "" for one part of an asynchronous call, whose other part may have a kind."""
 
     kind: str
     source: Source

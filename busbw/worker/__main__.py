@@ -1,7 +1,4 @@
-"""The worker's entry point: ``python BUNDLE --framework=jax ...``, started by the driver only.
-
-Prepares the process (environment, ties to the parent) before anything heavy is imported.
-"""
+"""The worker's entry point, started by the driver; prepares before anything heavy is imported."""
 
 from __future__ import annotations
 

@@ -39,10 +39,7 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Bytes that may be taken now, and that could be if nothing else used the machine.
-
-    Both leave a reserve of a twentieth of the total.
-    """
+    """Bytes free now, and were the machine idle; both leave a twentieth of the total."""
 
     available_bytes: int
     capacity_bytes: int

@@ -1,7 +1,4 @@
-"""One case in one launch: prepare and prove, then read its time from the clock that it is for.
-
-Knows the order and nothing of any framework: that is behind `backends.base`.
-"""
+"""One case in one launch: prepare, prove, read its time; knows the order and no framework."""
 
 from __future__ import annotations
 

@@ -40,10 +40,7 @@ SLEEPING_EVERY = 4
 
 @dataclass
 class Phases:
-    """Seconds of a case by phase, each second in one: a phase within another is not part of that.
-
-    `now_s` is the clock.
-    """
+    """Seconds by phase, each in one: an inner one is not part of the outer. `now_s`: the clock."""
 
     now_s: Callable[[], float]
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -198,10 +195,7 @@ class Sampler:
         return (long_s - short_s) / (iterations - self.program.shortest)
 
     def pair(self, iterations: int, *, asleep: bool = False) -> tuple[float, float]:
-        """Seconds of the shortest chain, then of `iterations` collectives.
-
-        An empty chain leaves the values as they were laid out, and nothing to check.
-        """
+        """An empty chain leaves the values as they were laid out, and nothing to check."""
         shortest = self.program.shortest
         if shortest:
             return self.timed(shortest), self.timed(iterations, asleep=asleep)
@@ -264,10 +258,7 @@ class Sampler:
         self._left_s = None
 
     def _warm_up(self) -> float:
-        """Shortest chains until one is no longer much faster than the last, or time is up.
-
-        Seconds of the last one. The first says little, so there are two, unless one is too many.
-        """
+        """The last one's seconds. The first says little: two, unless one takes too long."""
         begun_s = self.now_s()
         last_s = self.first_call_s = self.timed(self.program.step)
         if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:

@@ -12,10 +12,7 @@ from .base import AbstractSchedule, shuffled
 
 @dataclass
 class Passes(AbstractSchedule):
-    """In a pass each framework has a launch, and each case of a group of processes one of its own.
-
-    Large cases are at one end of a launch, by turns the beginning and the end.
-    """
+    """Large cases are at one end of a launch, by turns the beginning and the end."""
 
     name = "passes"
     _large_first: bool = False

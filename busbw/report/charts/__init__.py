@@ -1,7 +1,4 @@
-"""The charts of sessions and histories: a file each, a pure function of values.
-
-Decides what is shown, in words and figures; draws nothing and reads no file.
-"""
+"""The charts of sessions and histories, a file each: what is shown; draws and reads nothing."""
 
 from .bandwidth import bandwidth
 from .case_history import case_history

@@ -1,7 +1,4 @@
-"""Rules and marks of a chart, and their labels, none of which is written over another one.
-
-A label for which there is no room is left out of the picture, and stays in the table.
-"""
+"""Rules, marks and their labels, none over another: without room it is left to the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What fits where: ranges of axes, ticks, wrapped text, labels that do not overlap.
-
-Lengths are in pixels, and those of text are estimates. Knows no format of a picture.
-"""
+"""What fits where. Lengths are in pixels, those of text are estimates; knows no format."""
 
 from __future__ import annotations
 

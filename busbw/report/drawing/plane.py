@@ -1,7 +1,4 @@
-"""The axes of one chart at one size: ranges, ticks, and where in the picture a value is.
-
-Pixels are estimates, from the lower left of the axes.
-"""
+"""The axes of one chart at one size; pixels are estimates, from the lower left of the axes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A Page as HTML, by templates that escape every text; pictures are drawn here, once a part.
-
-The page is one file. It allows itself no script and nothing to load, by its own policy, too.
-"""
+"""A Page as HTML by templates that escape every text: one file, no script, nothing to load."""
 
 from __future__ import annotations
 

@@ -126,10 +126,7 @@ class FakeTrainer(AbstractTrainer):
 
 
 def _epochs_s(request: TrainingRequest, steps: int, line: dict[str, Any]) -> tuple[float, ...]:
-    """The script's, up to 3 % more so that epochs differ; the first holds tracing.
-
-    Those of the perceptron are a second each, the first one two.
-    """
+    """Up to 3 % more so that epochs differ; the first holds tracing."""
     if request.net is Net.PERCEPTRON:
         return (2.0,) + (1.0,) * (request.epochs - 1)
     step_s = float(line.get("step_s", _STEP_S)) * float(line.get("slower", 1.0))

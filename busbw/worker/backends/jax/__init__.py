@@ -1,7 +1,4 @@
-"""JAX, imported only here, and the compilers that come with it.
-
-The version is checked before modules that an older JAX cannot import.
-"""
+"""JAX, imported only here, once its version is known to be new enough, and its compilers."""
 
 from __future__ import annotations
 

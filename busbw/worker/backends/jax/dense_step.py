@@ -1,7 +1,4 @@
-"""A training step in JAX: the model, its gradient and the update; a chain of them to measure.
-
-For a topology a single step is compiled.
-"""
+"""A training step in JAX: a chain of them to measure, and for a topology a single one."""
 
 from __future__ import annotations
 

@@ -36,10 +36,7 @@ _TRIED = 0.1
 
 @dataclass(frozen=True)
 class InjectedWork:
-    """After each collective: a busy loop on every rank (`delays`), or another collective.
-
-    That one runs on a `part` of the payload, in elements; 0 is none.
-    """
+    """A busy loop on every rank (`delays`), or a collective on a `part` of elements; 0 is none."""
 
     delays: bool = False
     part: int = 0

@@ -1,7 +1,4 @@
-"""TensorFlow: its devices, which of its programs measures a case, and its profiler's recordings.
-
-Recordings are read with the protobuf classes that TensorFlow includes.
-"""
+"""TensorFlow's devices, which program measures a case, and recordings, by its own classes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The nets and a loss in TensorFlow's plain operations, and the accuracy of nets.
-
-No strategy and no clock may enter.
-"""
+"""The nets and a loss in TensorFlow's plain operations; no strategy and no clock may enter."""
 
 from __future__ import annotations
 

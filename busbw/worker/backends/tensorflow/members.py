@@ -1,7 +1,4 @@
-"""A member of a group: where the others are, and the strategy whose ranks are in all of them.
-
-The strategy must be made before anything else runs in TensorFlow.
-"""
+"""A member of a group; its strategy must be made before anything else runs in TensorFlow."""
 
 from __future__ import annotations
 

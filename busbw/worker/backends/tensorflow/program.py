@@ -1,7 +1,4 @@
-"""What programs in TensorFlow share: traced once, called from starting values, read.
-
-It runs on the replicas of a strategy of `tf.distribute`.
-"""
+"""What programs on the replicas of a `tf.distribute` strategy share: traced once, then called."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 
 class Replicas:
-    """The replicas of `strategy`, one for each of `ranks`.
-
-    Raises MeasuringError WRONG_WORLD where they are not as many.
-    """
+    """One for each of `ranks`. Raises MeasuringError WRONG_WORLD where they are not as many."""
 
     def __init__(self, strategy: Any, ranks: int) -> None:
         there = int(strategy.num_replicas_in_sync)

@@ -1,7 +1,4 @@
-"""Training with TensorFlow 2: epochs by one loop and one clock, and the ways to make their steps.
-
-`trainer` chooses the way; it has the way of TF 1, too.
-"""
+"""Training with TensorFlow 2: epochs by one loop and clock, and ways to make their steps."""
 
 from __future__ import annotations
 
@@ -130,10 +127,7 @@ def variables_of(request: TrainingRequest) -> dict[str, Any]:
 
 
 class SynchronousSteps(AbstractSteps):
-    """Each update is by the mean gradient of all ranks, which the strategy adds up.
-
-    `worker` is the index of this process, whose only rank it is, where there are others.
-    """
+    """By the mean gradient of all ranks; `worker` is this process's index among others."""
 
     def __init__(self, course: Course, strategy: Any, *, api: str, worker: int | None) -> None:
         self._course = course
