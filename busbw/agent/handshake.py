@@ -18,8 +18,7 @@ from busbw import locks, wire
 
 from . import messages
 from .addresses import address_text
-from .channel import Channel, SocketChannel
-from .connection import Connection, Lost
+from .connection import Channel, Connection, Lost, SocketChannel
 from .frames import Direction, FrameError, fresh_nonce
 
 # How long either side may take to prove that it knows the secret.

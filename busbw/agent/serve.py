@@ -20,8 +20,7 @@ from typing import Any
 from busbw import locks, wire
 
 from . import messages, processes
-from .channel import Channel, PipeChannel
-from .connection import Connection, Lost
+from .connection import Channel, Connection, Lost, PipeChannel
 from .folder import Folder
 from .frames import FrameError
 from .handshake import JoinError, NotYet, Place, joined, welcomed

@@ -10,15 +10,16 @@ from .agents import AgentGone, AgentsError, AgentsMissing, AgentsTransport, Inco
 from .bundle import Bundle, worker_hash
 from .executor import (
     Executor,
+    Interpreter,
     ProbeCutShort,
     ProbeFailed,
     ProbesDiffer,
+    interpreter,
     probe,
     trained,
 )
 from .group import Group
 from .hub import Timing
-from .interpreter import Interpreter, interpreter
 from .local import BusyError, LocalTransport, Worker, alone
 from .peers import hand_over, handed_over, listening_at
 from .schedules import SCHEDULES, AbstractSchedule, Progress, Side, Stack

@@ -19,8 +19,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.agent import messages
-from busbw.agent.channel import SocketChannel
-from busbw.agent.connection import Connection, Lost
+from busbw.agent.connection import Connection, Lost, SocketChannel
 from busbw.agent.frames import Direction, Frame, FrameError
 from busbw.agent.handshake import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of

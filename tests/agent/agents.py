@@ -19,8 +19,7 @@ import pytest
 import busbw
 from busbw import locks
 from busbw.agent import messages
-from busbw.agent.channel import SocketChannel
-from busbw.agent.connection import Connection, Lost
+from busbw.agent.connection import Connection, Lost, SocketChannel
 from busbw.agent.frames import Direction, Frame, Sealer, Splitter, fresh_nonce, key_of
 from busbw.agent.rooms import parts_of
 from busbw.driver import Starter

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from busbw.agent import handshake, messages
-from busbw.agent.channel import SocketChannel
-from busbw.agent.connection import Connection
+from busbw.agent.connection import Connection, SocketChannel
 from busbw.agent.frames import Direction, fresh_nonce
 from busbw.agent.handshake import JoinError, Place, SessionOver, joined
 

@@ -1,12 +1,10 @@
 """The charts of sessions and histories, a file each: what is shown; draws and reads nothing."""
 
-from .bandwidth import bandwidth
+from .bandwidth import PublishedCurve, PublishedPoint, bandwidth, comparison, published
 from .case_history import case_history
-from .comparison import comparison
 from .curves import Curve, bare_curves
 from .durations import steps, strategies
 from .memory import memory
-from .published import PublishedCurve, PublishedPoint, published
 from .ratios import ratios
 from .spread import launch_table, launches, member_table, processes, ranks
 

@@ -1,4 +1,4 @@
-"""Busbw over payload: a curve for each framework and strategy of each session.
+"""Busbw over payload, of sessions and as published, and the ratios of a session to its baselines.
 
 The curves of one session have their baselines, and the losses that would not have been flagged;
 with more curves than a reader can follow these are left out.
@@ -7,10 +7,12 @@ with more curves than a reader can follow these are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from busbw import metrics
 from busbw.model import Outcome
 
-from ..chart import Band, Chart, Edge, Mark, Rule, Series, Style
+from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
 from ..reading import Session
 from .curves import (
     BUSBW,
@@ -19,6 +21,7 @@ from .curves import (
     Curve,
     bare_curves,
     collectives_text,
+    curves_of,
     names_of,
     sentence,
     shared_text,
@@ -137,3 +140,155 @@ def _published(curves: Sequence[Curve]) -> list[Series]:
         )
         for source, points in found.items()
     ]
+
+
+_RATIO = Axis(name="ratio of times")
+_WIDE_RATIO = Axis(name="ratio of times", scale=Scale.LOG10)
+# The greatest over the least ratio of a linear axis.
+_MOST_LINEAR = 4.0
+_COMPARED = (Outcome.REGRESSED, Outcome.IMPROVED)
+_MOST_WITH_INTERVALS = 3
+
+
+def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart | None:
+    """The chart of the curves that have ratios, or of those given; None where there is none."""
+    found = [
+        one
+        for one in (curves_of(session) if curves is None else curves)
+        if any(cell.verdict.ratio for cell in one.cells)
+    ]
+    if not found or len(found) > _MOST_CURVES:
+        return None
+    named = dict(zip(names_of(found), found, strict=True))
+    against = "the reference" if session.is_paired else "the baseline"
+    few = len(named) <= _MOST_WITH_INTERVALS
+    intervals = [band for name, one in named.items() if few and (band := _interval(name, one))]
+    limits = [line for name, one in named.items() if few and (line := _limit(name, one))]
+    title = f"Time over that of {against}"
+    marks = tuple(mark for name, one in named.items() for mark in _ratio_marks(name, one))
+    series = [_ratios(name, one) for name, one in named.items()]
+    said = [
+        f"{title}: {one.name}, from {min(y for _, y in one.points):.3g} "
+        f"to {max(y for _, y in one.points):.3g}."
+        for one in series
+    ]
+    return Chart(
+        title=title,
+        subtitle=f"{shared_text(found)}. Above 1 is slower.",
+        x=PAYLOAD,
+        y=_axis([y for one in series for _, y in one.points]),
+        series=(*series, *limits),
+        bands=tuple(intervals),
+        rules=(Rule(label="no change", at=1.0),),
+        marks=marks,
+        description=" ".join(said),
+    )
+
+
+def _axis(ratios: Sequence[float]) -> Axis:
+    return _RATIO if max(ratios) < _MOST_LINEAR * min(ratios) else _WIDE_RATIO
+
+
+def _ratios(name: str, curve: Curve) -> Series:
+    points = (
+        (one.case.payload_bytes, one.verdict.ratio) for one in curve.cells if one.verdict.ratio
+    )
+    return Series(name=name, group=name, points=tuple(points))
+
+
+def _limit(name: str, curve: Curve) -> Series | None:
+    points = tuple(
+        (one.case.payload_bytes, one.verdict.limit)
+        for one in curve.cells
+        if one.verdict.limit and one.verdict.ratio
+    )
+    named = f"{name}: limit"
+    return Series(name=named, group=name, points=points, style=Style.LINE) if points else None
+
+
+def _interval(name: str, curve: Curve) -> Band | None:
+    points = tuple(
+        (one.case.payload_bytes, *one.verdict.ratio_interval)
+        for one in curve.cells
+        if one.verdict.ratio_interval and one.verdict.ratio_interval[0] > 0
+    )
+    return Band(name=f"{name}: interval", group=name, points=points) if points else None
+
+
+def _ratio_marks(name: str, curve: Curve) -> list[Mark]:
+    return [
+        Mark(
+            label=one.verdict.outcome.value,
+            x=one.case.payload_bytes,
+            y=one.verdict.ratio,
+            series=name,
+        )
+        for one in curve.cells
+        if one.verdict.outcome in _COMPARED and one.verdict.ratio
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedPoint:
+    """A figure as it was published: algbw in GB/s, or None where memory ran out."""
+
+    payload_bytes: int
+    algbw_gb_per_s: float | None
+    doubt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedCurve:
+    """One published table: `slice` names what was measured, such as ``v2-8``."""
+
+    slice: str
+    device_kind: str
+    ranks: int
+    collective: str
+    source: str
+    points: tuple[PublishedPoint, ...]
+
+
+def published(curves: Sequence[PublishedCurve]) -> Chart:
+    ordered = sorted(curves, key=lambda one: (one.ranks, one.slice))
+    series = tuple(_series(one) for one in ordered)
+    marks = tuple(mark for one in ordered for mark in _published_marks(one))
+    kinds = " and ".join(dict.fromkeys(one.device_kind for one in ordered))
+    sources = "; ".join(dict.fromkeys(one.source for one in ordered))
+    doubts = "; (?) marks doubtful figures" if any(one.y for one in marks) else ""
+    title = f"{collectives_text(one.collective for one in ordered)} on {kinds}: published bandwidth"
+    return Chart(
+        title=title,
+        subtitle=f"{sources}. Shown as busbw, computed from the published algbw{doubts}.",
+        x=PAYLOAD,
+        y=BUSBW,
+        series=series,
+        marks=marks,
+        description=" ".join([f"{title}.", *(sentence(one, marks) for one in series)]),
+    )
+
+
+def _name(curve: PublishedCurve) -> str:
+    return f"{curve.slice} ({curve.ranks} ranks)"
+
+
+def _series(curve: PublishedCurve) -> Series:
+    factor = metrics.bus_factor_of(curve.collective, curve.ranks)
+    points = sorted(
+        (one.payload_bytes, one.algbw_gb_per_s * factor)
+        for one in curve.points
+        if one.algbw_gb_per_s is not None
+    )
+    return Series(name=_name(curve), points=tuple(points))
+
+
+def _published_marks(curve: PublishedCurve) -> list[Mark]:
+    factor = metrics.bus_factor_of(curve.collective, curve.ranks)
+    marks = []
+    for one in curve.points:
+        if one.algbw_gb_per_s is None:
+            marks.append(Mark(label="OUT_OF_MEMORY", x=one.payload_bytes, series=_name(curve)))
+        elif one.doubt:
+            y = one.algbw_gb_per_s * factor
+            marks.append(Mark(label="(?)", x=one.payload_bytes, y=y, series=_name(curve)))
+    return marks
