@@ -18,7 +18,9 @@ from typing import Any
 
 from bench import loops
 from bench.opened import opened, printed, spread
-from busbw.model import MIB, Case, Plan
+from busbw.model.case import Case
+from busbw.model.launch import Plan
+from busbw.model.words import MIB
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
 

@@ -13,10 +13,11 @@ from typing import Any
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
-from busbw.model import Capability, Case, Device, Spec
+from busbw.model.case import Case, Spec
+from busbw.model.words import Capability, Device
 from busbw.worker import process
 from busbw.worker.backends.base import AbstractBackend
-from busbw.workloads import Collective
+from busbw.workloads.collective import Collective
 
 
 def opened(

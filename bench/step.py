@@ -18,7 +18,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.opened import opened, printed, spread
-from busbw.model import MIB, Case, Plan
+from busbw.model.case import Case
+from busbw.model.launch import Plan
+from busbw.model.words import MIB
 from busbw.worker import device_clock
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.model import Case, FailureKind
+from busbw.model.case import Case
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError
 from busbw.worker.backends.jax import dense_step, versions
 from busbw.worker.backends.jax.backend import mesh_of
-from busbw.workloads import DenseStep, layer_of
+from busbw.workloads.dense_step import DenseStep, layer_of
 
 _ALL = PartitionSpec()
 

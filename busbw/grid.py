@@ -10,21 +10,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.collectives import COLLECTIVES, DTYPES
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Asked,
-    Case,
-    Device,
-    DeviceSet,
-    EnvironmentKey,
-    GridError,
-    Probe,
-    Spec,
-    Workload,
-    check_layout,
-)
-from busbw.workloads import Collective
+from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.machine import DeviceSet, EnvironmentKey, Probe
+from busbw.model.mesh import check_layout
+from busbw.model.words import Device
+from busbw.workloads.collective import Collective
 
 _REASON_CHARACTERS = 120
 

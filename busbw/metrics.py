@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, payload_text
+from busbw.model.case import Case
+from busbw.model.words import payload_text
 
 GB = 1e9
 GIB = 2**30

@@ -17,9 +17,16 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from busbw import history, judge, stats
-from busbw.history import CaseHistory, CaseSession, Line, MachineHistory
-from busbw.model import Case, EarlierSession, FailureKind, Outcome
+from busbw.history.acknowledged import Acknowledged, acknowledged
+from busbw.history.files import Read, read_all
+from busbw.history.levels import CaseHistory, CaseSession, MachineHistory, machine_history
+from busbw.history.levels import LevelChange as history_LevelChange
+from busbw.history.lines import Line
+from busbw.history.sessions import Series
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case
+from busbw.model.stored import EarlierSession
+from busbw.model.words import FailureKind, Outcome
 from busbw.report.nights import (
     CaseNight,
     CaseNights,
@@ -31,6 +38,7 @@ from busbw.report.nights import (
     StackChange,
     level_of,
 )
+from busbw.stats.variance import successive_variance
 
 # Positions of nights, and what a case took there.
 _Times = Sequence[tuple[int, float]]
@@ -43,20 +51,18 @@ def machines(
 
     `baselines` is the folder whose file says which changes are accepted. Raises HistoryError.
     """
-    known = history.acknowledged(baselines)
+    known = acknowledged(baselines)
     return tuple(
         machine(folder, read, known)
-        for folder, read in history.read_all(root).items()
+        for folder, read in read_all(root).items()
         if read.lines and (folders is None or folder in folders)
     )
 
 
-def machine(
-    folder: str, read: history.Read, known: Sequence[history.Acknowledged] = ()
-) -> MachineNights:
+def machine(folder: str, read: Read, known: Sequence[Acknowledged] = ()) -> MachineNights:
     """One machine from its lines, of which there is one at least."""
-    policy = judge.POLICIES[read.lines[-1].device]
-    found = history.machine_history(folder, read.lines, apart=policy.session_apart, known=known)
+    policy = POLICIES[read.lines[-1].device]
+    found = machine_history(folder, read.lines, apart=policy.session_apart, known=known)
     lines: dict[str, Line] = {}
     for line in read.lines:
         lines.setdefault(line.session, line)
@@ -88,7 +94,7 @@ class _Machine:
 
     def nights(self, notes: tuple[str, ...]) -> MachineNights:
         """All of it."""
-        cases: dict[history.Series, list[CaseHistory]] = {}
+        cases: dict[Series, list[CaseHistory]] = {}
         for one in self.found.cases:
             cases.setdefault(one.series, []).append(one)
         return MachineNights(
@@ -107,7 +113,7 @@ class _Machine:
             notes=notes,
         )
 
-    def _series(self, series: history.Series, cases: Sequence[CaseHistory]) -> SeriesNights:
+    def _series(self, series: Series, cases: Sequence[CaseHistory]) -> SeriesNights:
         shared = self.found.shared.get(series, ())
         return SeriesNights(
             name=series.text,
@@ -123,7 +129,7 @@ class _Machine:
             if changes:
                 yield StackChange(night=self.since(after.began), changes=changes)
 
-    def _case(self, one: CaseHistory, shared: Sequence[history.LevelChange]) -> CaseNights:
+    def _case(self, one: CaseHistory, shared: Sequence[history_LevelChange]) -> CaseNights:
         found = CaseNights(
             case=one.case,
             series=one.series.text,
@@ -142,7 +148,7 @@ class _Machine:
         changes = sorted([*self._changes(levels, steps), *rises], key=lambda one: one.night)
         return replace(found, levels=tuple(levels), changes=tuple(changes))
 
-    def _change(self, one: history.LevelChange) -> LevelChange:
+    def _change(self, one: history_LevelChange) -> LevelChange:
         return LevelChange(
             night=self.since(one.began),
             began=one.began,
@@ -162,7 +168,7 @@ class _Machine:
         return tuple(nights)
 
     def _changes(
-        self, levels: Sequence[Level], changed: Sequence[history.LevelChange]
+        self, levels: Sequence[Level], changed: Sequence[history_LevelChange]
     ) -> Iterable[LevelChange]:
         """From one level to the next."""
         for before, after in pairwise(levels):
@@ -177,7 +183,7 @@ class _Machine:
             )
 
     def _as_found(
-        self, levels: Sequence[Level], changed: Sequence[history.LevelChange], level_s: float
+        self, levels: Sequence[Level], changed: Sequence[history_LevelChange], level_s: float
     ) -> list[Level]:
         """With the figures of `busbw history`: the newest level, and by how much each changed."""
         found = [replace(levels[-1], level_s=level_s)] if levels else []
@@ -187,7 +193,7 @@ class _Machine:
             found.insert(0, replace(before, level_s=level_s))
         return found
 
-    def _begins(self, change: history.LevelChange, before: Level, after: Level) -> bool:
+    def _begins(self, change: history_LevelChange, before: Level, after: Level) -> bool:
         """Whether a change is between the levels; a case may lack the night of a shared one."""
         return before.last < self.since(change.began) <= after.first
 
@@ -215,7 +221,7 @@ def _levels(times: _Times, begins: Collection[int], least: float) -> list[Level]
     Levels next to each other that differ by less, or by what chance may do, become one.
     """
     logs = [math.log(time_s) for _, time_s in times]
-    noise = math.sqrt(stats.successive_variance(logs).value) if len(logs) > 1 else 0.0
+    noise = math.sqrt(successive_variance(logs).value) if len(logs) > 1 else 0.0
     edges = [-1, *sorted(begins), math.inf]
     parts = [[one for one in times if low <= one[0] < high] for low, high in pairwise(edges)]
     parts = [part for part in parts if part]

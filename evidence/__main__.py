@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from busbw import writing
-from busbw.history import HistoryError
+from busbw.history.files import HistoryError
 
 from . import corpus, kept, page, rates, record
 from .corpus import CorpusError

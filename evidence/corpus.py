@@ -18,8 +18,8 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from busbw import stats, wire, writing
-from busbw.stats import shift_of_samples
+from busbw import wire, writing
+from busbw.stats.launches import LAUNCH_QUANTILE, quantile, shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
 SUFFIX = ".jsonl.gz"
@@ -55,7 +55,7 @@ class Side:
     @cached_property
     def launch_time_s(self) -> float:
         """The p25 of the samples, as everywhere in busbw."""
-        return stats.quantile(self.samples_s, stats.LAUNCH_QUANTILE)
+        return quantile(self.samples_s, LAUNCH_QUANTILE)
 
     @cached_property
     def mean_s(self) -> float:

@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from busbw import history, judge
+from busbw.history.files import read_all
+from busbw.history.lines import Line
 from busbw.judge import rule
-from busbw.model import Case, Device
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case
+from busbw.model.words import Device
 
 from .night import LAUNCHES, Night, Times, night, past
 from .shares import clopper_pearson, percent, row
@@ -46,8 +49,8 @@ class Kept:
 
 def read(folder: Path = FOLDER) -> list[Kept]:
     """The sessions in `folder` with as many launches of every case as are needed, oldest first."""
-    found: dict[str, list[history.Line]] = {}
-    for machine in history.read_all(folder).values():
+    found: dict[str, list[Line]] = {}
+    for machine in read_all(folder).values():
         for line in machine.lines:
             found.setdefault(line.session, []).append(line)
     sessions: list[Kept] = []
@@ -78,7 +81,7 @@ def judged(
         if case in accepted.times_s
     }
     before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
-    policy = judge.POLICIES[tonight.device]
+    policy = POLICIES[tonight.device]
     return night(rule.learn([before], times_s, policy.rule), times_s, policy)
 
 

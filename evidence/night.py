@@ -10,8 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge import Policy, rule
-from busbw.model import Case
+from busbw.judge import rule
+from busbw.judge.policy import Policy
+from busbw.model.case import Case
 
 LAUNCHES = 3
 

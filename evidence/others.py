@@ -13,8 +13,8 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from busbw import stats
-from busbw.model import MIB
+from busbw.model.words import MIB
+from busbw.stats.launches import quantile
 
 from .corpus import RecordedLaunch, Side
 from .replay import Draw, Outcome, Rule
@@ -116,7 +116,7 @@ def _rccl_slower(payload: int, pairs: Sequence[RecordedLaunch]) -> bool:
     now = [1 / pair.candidate.mean_s for pair in pairs]
     threshold = next(drop for most, drop in _RCCL_TIERS if payload <= most)
     dropped = 1 - statistics.median(now) / statistics.median(before) > threshold
-    return dropped and stats.quantile(now, 0.75) < stats.quantile(before, 0.25)
+    return dropped and quantile(now, 0.75) < quantile(before, 0.25)
 
 
 OTHERS: Mapping[str, Rule] = {

@@ -8,16 +8,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from busbw import judge
 from busbw.judge import paired, rule
-from busbw.model import Device
-from busbw.model import Outcome as Verdict
+from busbw.judge.policy import POLICIES
+from busbw.model.words import Device
+from busbw.model.words import Outcome as Verdict
 
 from .night import night, past
 from .replay import Draw, Outcome, Rule
 from .simulated import case
 
-POLICY = judge.POLICIES[Device.CPU]
+POLICY = POLICIES[Device.CPU]
 
 
 def in_turn(draw: Draw) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 from .corpus import Injection, RecordedSession, by_injection
 from .replay import Answers, Outcome

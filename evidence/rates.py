@@ -13,15 +13,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from busbw import judge
-from busbw.model import MIB, Case
-from busbw.model import Device as Class
+from busbw.judge.policy import POLICIES, Policy
+from busbw.model.case import Case
+from busbw.model.words import MIB
+from busbw.model.words import Device as Class
 
 from .night import Night
 from .shares import percent, row, wilson
 from .simulated import FRAMEWORKS, Device, Noise, grid
 
-POLICY = judge.POLICIES[Class.TPU]
+POLICY = POLICIES[Class.TPU]
 
 # By what was said, how often it was, and among how many that it could be; "": what was asked.
 Told = dict[str, tuple[int, int]]
@@ -46,7 +47,7 @@ class Subject:
         noise: Noise,
         *questions: Question,
         cases: Sequence[Case] = grid(),
-        policy: judge.Policy = POLICY,
+        policy: Policy = POLICY,
     ) -> None:
         self.noise, self.questions, self.cases, self.policy = noise, questions, cases, policy
 
@@ -303,7 +304,7 @@ SUBJECTS: Mapping[str, Subject] = {
         Question(3, "1.5 x in one", ">= 99.9 %", _one(3, 0.50, "").ask),
         _red(3, "<= 0.2 %"),
         cases=grid(1, 3),
-        policy=judge.POLICIES[Class.CPU],
+        policy=POLICIES[Class.CPU],
     ),
 }
 

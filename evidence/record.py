@@ -14,11 +14,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import driver, grid, metrics
-from busbw import model as words
+from busbw import grid, metrics
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.executor import probe as driver_probe
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules import SCHEDULES, base
+from busbw.driver.schedules.base import AbstractSchedule, Stack
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Device, Extra, Measurement, Plan, Probe, Run, Spec
-from busbw.workloads import Collective
+from busbw.model import launch
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement, Plan, Run
+from busbw.model.machine import Probe
+from busbw.model.words import Device, Extra
+from busbw.workloads.collective import Collective
 
 from . import corpus
 from .corpus import Injection, RecordedLaunch, RecordedSession, Side
@@ -60,14 +70,14 @@ def sessions(options: argparse.Namespace) -> Iterator[str]:
 def _session(options: argparse.Namespace, injection: Injection | None) -> RecordedSession:
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     load, begun_s = os.getloadavg()[0], time.monotonic()
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
-        executor = driver.Executor(driver.LocalTransport(bundle))
+        executor = Executor(LocalTransport(bundle))
         pairing, probe = _pairs(options, injection, executor)
         pairing.run()
     finally:
         bundle.remove()
-    pairs = zip(*(pairing.measurements(side) for side in driver.Side))
+    pairs = zip(*(pairing.measurements(side) for side in base.Side))
     found = next(iter(pairing.cases.values()))
     return RecordedSession(
         id=f"{now}+{injection.share:g}" if injection else now,
@@ -85,30 +95,30 @@ def _session(options: argparse.Namespace, injection: Injection | None) -> Record
 
 
 def _pairs(
-    options: argparse.Namespace, asked: Injection | None, executor: driver.Executor
-) -> tuple[driver.AbstractSchedule, Probe]:
+    options: argparse.Namespace, asked: Injection | None, executor: Executor
+) -> tuple[AbstractSchedule, Probe]:
     environment = FRAMEWORKS[FRAMEWORK].environment
-    starter = driver.Starter(
+    starter = Starter(
         python=sys.executable, framework=FRAMEWORK, device="cpu", ranks=RANKS, defaults=environment
     )
-    stack = driver.Stack(starters={FRAMEWORK: starter})
+    stack = Stack(starters={FRAMEWORK: starter})
     slower = stack
     if asked is not None:
         payloads = (asked.payload_bytes,) if asked.payload_bytes else ()
-        extra = words.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
+        extra = launch.Injection(extra=Extra.DELAY, share=asked.share, payloads=payloads)
         slower = replace(stack, injection=extra)
-    probe = driver.probe(starter, executor)
+    probe = driver_probe(starter, executor)
     target = grid.choose_target(device=Device.CPU, ranks=RANKS, probes=[probe], named=[FRAMEWORK])
     specs = [
         Spec(framework=FRAMEWORK, workload=Collective(), payload_bytes=size, ranks=RANKS)
         for size in metrics.parse_payloads(options.payloads)
     ]
     seed = int.from_bytes(os.urandom(4), "big")
-    found = driver.SCHEDULES["pairs"](
+    found = SCHEDULES["pairs"](
         executor=executor,
         cases={grid.resolve(spec, target): target.key(spec) for spec in specs},
         plan=Plan(launches=options.launches, samples=_SAMPLES, budget_s=_BUDGET_S, seed=seed),
-        stacks={driver.Side.REFERENCE: stack, driver.Side.CANDIDATE: slower},
+        stacks={base.Side.REFERENCE: stack, base.Side.CANDIDATE: slower},
         shared=True,
     )
     return found, probe

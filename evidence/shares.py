@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TypeAlias
 
-from busbw import stats
+from busbw.stats.launches import quantile
 
 CONFIDENCE = 0.95
 _RESAMPLES = 2000
@@ -78,7 +78,7 @@ def bootstrapped(counts: Sequence[tuple[int, int]], *, seed: str) -> Interval:
     chance = random.Random(seed)
     shares = [_pooled(chance.choices(counts, k=len(counts))) for _ in range(_RESAMPLES)]
     edge = (1 - CONFIDENCE) / 2
-    return stats.quantile(shares, edge), stats.quantile(shares, 1 - edge)
+    return quantile(shares, edge), quantile(shares, 1 - edge)
 
 
 def _pooled(counts: Sequence[tuple[int, int]]) -> float:

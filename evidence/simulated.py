@@ -11,9 +11,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from busbw.judge import Policy, rule
-from busbw.model import KIB, Case, Protocol
-from busbw.workloads import Collective
+from busbw.judge import rule
+from busbw.judge.policy import Policy
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
+from busbw.model.words import KIB
+from busbw.workloads.collective import Collective
 
 from .night import LAUNCHES, Night, night, past
 

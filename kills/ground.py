@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from busbw import baselines, driver, history, locks
+from busbw import locks
 from busbw.baselines import timed
+from busbw.baselines.document import BaselineError
+from busbw.driver.bundle import Bundle
+from busbw.history.files import HistoryError, read_all
 
 ROOT = Path(__file__).parents[1]
 LAUNCHES = 2
@@ -124,7 +127,7 @@ class Ground:
     def folders_after_the_next(self) -> list[str]:
         """The same once another session has begun and ended."""
         with mock.patch.object(tempfile, "tempdir", str(self.temporary)):
-            driver.Bundle().remove()
+            Bundle().remove()
         return self.folders()
 
     def held(self) -> list[str]:
@@ -148,7 +151,7 @@ class Ground:
                 continue
             try:
                 old, now = timed.read(before[name]).entries, timed.read(here[name]).entries
-            except baselines.BaselineError as error:
+            except BaselineError as error:
                 wrong.append(str(error))
                 continue
             if len(now) != len(old) + stored or not all(entry in now for entry in old):
@@ -158,8 +161,8 @@ class Ground:
     def _history_damage(self, *, ended: bool) -> list[str]:
         try:
             # One file, unless the year has ended since.
-            (lines,) = (found.lines for found in history.read_all(self.history).values())
-        except history.HistoryError as error:
+            (lines,) = (found.lines for found in read_all(self.history).values())
+        except HistoryError as error:
             return [str(error)]
         old = _bytes(self._before / self.history.name)
         wrong = [] if _bytes(self.history).startswith(old) else ["the history has lost lines"]

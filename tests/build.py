@@ -9,37 +9,16 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from busbw.model import (
-    Baseline,
-    BaselineSession,
-    Case,
-    Clock,
-    Compiled,
-    CompiledBaseline,
-    Device,
-    DeviceSet,
-    Environment,
-    EnvironmentKey,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Measurement,
-    Net,
-    Outcome,
-    Plan,
-    Probe,
-    Proof,
-    Protocol,
-    Run,
-    Spec,
-    Summary,
-    TrainingAnswer,
-    TrainingRequest,
-    TrainingRun,
-    Verdict,
-    Workload,
-)
-from busbw.workloads import WORKLOADS, Collective, DenseStep, Layer
+from busbw.model.case import Case, Spec, Workload
+from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
+from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
+from busbw.model.stored import Baseline, BaselineSession, CompiledBaseline
+from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Clock, Device, FailureKind, Outcome
+from busbw.workloads import WORKLOADS
+from busbw.workloads.collective import Collective
+from busbw.workloads.dense_step import DenseStep, Layer
 
 _OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes")
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
-from busbw.model import Asked, GridError, Spec
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Asked, GridError, Spec
 
 
 def _asked(**changes: Any) -> Asked:

@@ -8,7 +8,9 @@ import pytest
 
 from busbw import grid
 from busbw.grid import Target
-from busbw.model import Clock, Device, EnvironmentKey, GridError, Probe
+from busbw.model.case import GridError
+from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.words import Clock, Device
 from tests import build
 
 

@@ -213,7 +213,12 @@ def test_the_sources_are_really_there_and_their_imports_are_seen() -> None:
         if name.startswith(("busbw.", "jax", "pytest"))
     }
     assert {"busbw/wire.py", "busbw/plugin/options.py"} <= set(sources)
-    assert {"busbw.model.Case", "jax.numpy", "pytest", f"{BACKENDS}.base.AbstractBackend"} <= seen
+    assert {
+        "busbw.model.case.Case",
+        "jax.numpy",
+        "pytest",
+        f"{BACKENDS}.base.AbstractBackend",
+    } <= seen
 
 
 FORBIDDEN = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import history
+from busbw.history.files import append, read
 from tests.history.lines import KEY, session
 
 ROOT = Path(__file__).parents[1]
@@ -63,13 +63,13 @@ def _kept(checkout: Path, *arguments: str) -> str:
 
 
 def _night(folder: Path, number: int) -> Path:
-    history.append(folder, KEY, session(f"{number:016x}"))
+    append(folder, KEY, session(f"{number:016x}"))
     return folder
 
 
 def _sessions(checkout: Path, folder: Path) -> list[str]:
     _kept(checkout, "fetch", str(folder))
-    found = (line.session for line in history.read(folder, KEY).lines)
+    found = (line.session for line in read(folder, KEY).lines)
     return sorted(dict.fromkeys(found))
 
 

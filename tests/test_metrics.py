@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import metrics
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 from . import build
 

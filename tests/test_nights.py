@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from busbw import history, nights
-from busbw.history import Line, Read
-from busbw.model import FailureKind, Outcome, StoredCase
+from busbw import nights
+from busbw.history.files import HistoryError, Read
+from busbw.history.levels import machine_history
+from busbw.history.lines import Line
+from busbw.model.stored import StoredCase
+from busbw.model.words import FailureKind, Outcome
 from busbw.report.nights import CaseNights, MachineNights
 from tests import build
 from tests.history.lines import line
@@ -47,7 +50,7 @@ def test_every_planted_change_is_found_where_it_is_and_nothing_else(machine: Mac
 
 
 def test_a_page_has_the_figures_of_the_terminal(machine: MachineNights) -> None:
-    found = history.machine_history(FOLDER, tuple(year()))
+    found = machine_history(FOLDER, tuple(year()))
     changed = [one for one in found.cases if one.changes]
     assert changed
     for one in changed:
@@ -177,7 +180,7 @@ def test_sessions_of_the_reference_alone_are_nights_too() -> None:
 
 
 def test_a_history_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(history.HistoryError, match="there is no folder"):
+    with pytest.raises(HistoryError, match="there is no folder"):
         nights.machines(tmp_path / "none", tmp_path)
     (tmp_path / "history").mkdir()
     assert nights.machines(tmp_path / "history", tmp_path) == ()

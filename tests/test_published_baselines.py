@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from busbw.baselines import find_published
 from busbw.baselines.document import Status
-from busbw.baselines.store import Published, PublishedEntry, read_published
+from busbw.baselines.store import Published, PublishedEntry, find_published, read_published
 from busbw.metrics import parse_payload
-from busbw.model import Case, EnvironmentKey, Protocol, Reference
-from busbw.workloads import Collective
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.verdict import Reference
+from busbw.workloads.collective import Collective
 
 BASELINES = Path(__file__).parents[1] / "baselines"
 FILES = sorted(BASELINES.glob("*/*/published.*.json"))

@@ -13,19 +13,23 @@ from typing import Any
 import jsonschema
 import pytest
 
-from busbw import model, report, stats
-from busbw.model import (
-    Case,
-    Failure,
-    FailureKind,
-    FoundBy,
-    LaunchId,
-    Measurement,
-    Outcome,
-    Run,
-    Spec,
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
+from busbw.model.machine import Environment, EnvironmentKey
+from busbw.model.stored import StoredCase
+from busbw.model.training import TrainingRun
+from busbw.model.verdict import (
+    Answer,
+    Ceiling,
+    Reference,
+    SessionVerdict,
+    Straggler,
+    Summary,
     Verdict,
 )
+from busbw.model.words import Device, FailureKind, FoundBy, Outcome, SessionOutcome
+from busbw.report.results import results
+from busbw.stats.launches import quantiles_s
 
 from . import build
 
@@ -37,16 +41,16 @@ VALID = jsonschema.Draft202012Validator(SCHEMA)
 
 # What stands in the document as it is; a case and a verdict are written with other fields.
 VALUES: dict[str, Any] = {
-    "environment": model.Environment,
-    "environment_key": model.EnvironmentKey,
-    "plan": model.Plan,
-    "summary": model.Summary,
-    "run": model.Run,
-    "training": model.TrainingRun,
-    "proof": model.Proof,
-    "failure": model.Failure,
-    "published": model.Reference,
-    "answer": model.Answer,
+    "environment": Environment,
+    "environment_key": EnvironmentKey,
+    "plan": Plan,
+    "summary": Summary,
+    "run": Run,
+    "training": TrainingRun,
+    "proof": Proof,
+    "failure": Failure,
+    "published": Reference,
+    "answer": Answer,
 }
 
 # Words for what was compiled and not measured: no such document has them.
@@ -85,8 +89,8 @@ def _failure(kind: FailureKind, **more: Any) -> Failure:
     )
 
 
-def _summary() -> model.Summary:
-    return model.Summary(
+def _summary() -> Summary:
+    return Summary(
         times_s=(1.0e-5, 1.1e-5),
         median_s=1.05e-5,
         best_s=1.0e-5,
@@ -116,12 +120,12 @@ def _judged(spec: Spec) -> Kind:
         ratio_error=0.02,
         limit=1.1,
         modes=((1.0e-5,), (1.1e-5,)),
-        ceiling=model.Ceiling(
+        ceiling=Ceiling(
             bytes_per_s=450e9, most_bytes_per_s=788e9, text="links", sure=True, in_switch=True
         ),
         provisional=True,
-        straggler=model.Straggler(process=1, ratio=2.1, host="b", rank=3),
-        reference=model.Reference(source="a paper", oom=False, algbw_gb_per_s=50.0, doubt="old"),
+        straggler=Straggler(process=1, ratio=2.1, host="b", rank=3),
+        reference=Reference(source="a paper", oom=False, algbw_gb_per_s=50.0, doubt="old"),
     )
     return verdict, Measurement(case=case, runs=(_run(), _run()))
 
@@ -145,7 +149,7 @@ def _out_of_memory(spec: Spec) -> Kind:
         text="expected",
         case=case,
         failure=failure,
-        reference=model.Reference(source="a paper", oom=True),
+        reference=Reference(source="a paper", oom=True),
     )
     return verdict, Measurement(case=case, failures=(failure,))
 
@@ -169,11 +173,11 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
     """The results of one case of each of `kinds`, as they are read from the file."""
     specs = [build.spec(payload_bytes=1024 << index) for index in range(len(kinds))]
     pairs = [kind(spec) for kind, spec in zip(kinds, specs)]
-    document = report.results(
+    document = results(
         began=build.BEGAN,
-        environment=model.Environment(
-            key=model.EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4"),
-            device=model.Device.TPU,
+        environment=Environment(
+            key=EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4"),
+            device=Device.TPU,
             why="named",
             versions={"jax": {"jax": "1"}},
             flags={"XLA_FLAGS": ""},
@@ -182,12 +186,12 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
             load=0.5,
             clock_mhz=2400.0,
         ),
-        plan=model.Plan(),
-        session=model.SessionVerdict(
-            outcomes=(model.SessionOutcome.MACHINE_SHIFT, model.SessionOutcome.DRIFT),
+        plan=Plan(),
+        session=SessionVerdict(
+            outcomes=(SessionOutcome.MACHINE_SHIFT, SessionOutcome.DRIFT),
             text="measured",
-            stack=model.Answer(text="nothing slower", is_slower=None),
-            machine=model.Answer(text="1.1 x", is_slower=True),
+            stack=Answer(text="nothing slower", is_slower=None),
+            machine=Answer(text="1.1 x", is_slower=True),
         )
         if session
         else None,
@@ -196,7 +200,7 @@ def _document(*kinds: Callable[[Spec], Kind], session: bool = True) -> dict[str,
         measuring_s=1.5,
         spent_s={"starting": 1.0, "measuring": 0.5},
         quantiles_s={
-            verdict.spec: [stats.quantiles_s(run) for run in found.runs]
+            verdict.spec: [quantiles_s(run) for run in found.runs]
             for verdict, found in pairs
             if found is not None
         },
@@ -278,28 +282,28 @@ def test_a_value_s_fields_are_the_schema_s_properties(name: str) -> None:
 
 
 def test_a_case_is_written_with_its_payload_in_words() -> None:
-    fields = [field.name for field in dataclasses.fields(model.StoredCase)]
+    fields = [field.name for field in dataclasses.fields(StoredCase)]
     assert list(DEFINITIONS["case"]["properties"]) == [*fields, "payload"]
 
 
 def test_a_session_is_written_with_its_word() -> None:
-    fields = [field.name for field in dataclasses.fields(model.SessionVerdict)]
+    fields = [field.name for field in dataclasses.fields(SessionVerdict)]
     assert list(DEFINITIONS["session"]["properties"]) == ["outcome", *fields]
 
 
 def test_a_ceiling_is_written_with_the_share_that_was_reached() -> None:
-    fields = [field.name for field in dataclasses.fields(model.Ceiling)]
+    fields = [field.name for field in dataclasses.fields(Ceiling)]
     assert list(DEFINITIONS["ceiling"]["properties"]) == [*fields, "share"]
 
 
 @pytest.mark.parametrize(
     ("name", "key", "words"),
     [
-        ("environment", "device", model.Device),
-        ("session", "outcome", model.SessionOutcome),
-        ("verdict", "outcome", model.Outcome),
-        ("failure", "kind", model.FailureKind),
-        ("failure", "found", model.FoundBy),
+        ("environment", "device", Device),
+        ("session", "outcome", SessionOutcome),
+        ("verdict", "outcome", Outcome),
+        ("failure", "kind", FailureKind),
+        ("failure", "found", FoundBy),
     ],
 )
 def test_the_words_that_the_schema_accepts_are_those_of_the_model_for_what_is_measured(

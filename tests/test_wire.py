@@ -12,20 +12,10 @@ from hypothesis import strategies as st
 
 from busbw import wire
 from busbw.agent import messages
-from busbw.model import (
-    Case,
-    Clock,
-    Device,
-    DeviceSet,
-    Extra,
-    Failure,
-    FailureKind,
-    FoundBy,
-    Injection,
-    Measurement,
-    Plan,
-    Run,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import DeviceSet
+from busbw.model.words import Clock, Device, Extra, FailureKind, FoundBy
 
 from . import build
 

@@ -11,18 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import model, wire
-from busbw.model import (
-    Case,
-    Compiled,
-    CompiledBaseline,
-    EnvironmentKey,
-    Failure,
-    Protocol,
-    Topology,
-    converted,
-    payload_text,
-)
+from busbw import wire
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import EnvironmentKey, Protocol, Topology, slug
+from busbw.model.stored import CompiledBaseline, check_case, check_compiled, converted
+from busbw.model.words import payload_text
 
 from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
@@ -81,7 +75,7 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 
     Decided by the name of the folder: the full key is known only where there is a compiler.
     """
-    kind = root / files.COMPILED_FOLDER / model.slug(topology.device_kind)
+    kind = root / files.COMPILED_FOLDER / slug(topology.device_kind)
     ranks = f"{topology.ranks}r"
     folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
     return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
@@ -119,14 +113,14 @@ def _checked(raw: Any) -> CompiledDocument:
         location = f"document.entries[{index}]"
         check_date(entry.date, f"{location}.date")
         with located(location):
-            model.check_case(case_of(document, entry, entry.protocol))
+            check_case(case_of(document, entry, entry.protocol))
         if (entry.compiled is None) is (entry.status is Status.OK):
             raise wire.WireError(
                 f"{location}.compiled: expected with the status 'ok' and only then"
             )
         if entry.compiled is not None:
             with located(f"{location}.compiled"):
-                model.check_compiled(entry.compiled)
+                check_compiled(entry.compiled)
     return document
 
 

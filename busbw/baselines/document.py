@@ -13,9 +13,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from busbw import inputs, model, wire
-from busbw.model import Case, CaseKey, EnvironmentKey, Protocol, payload_text
-from busbw.workloads import Collective
+from busbw import inputs, wire
+from busbw.model import stored
+from busbw.model.case import Case, CaseKey
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.stored import check_key
+from busbw.model.words import payload_text
+from busbw.workloads.collective import Collective
 
 
 class BaselineError(ValueError):
@@ -106,7 +110,7 @@ def check_file(document: StoredFile) -> None:
     That is an impossible key, a payload that is not its bytes, memory below 0, or a repeated line.
     """
     with located("document.environment"):
-        model.check_key(document.environment)
+        check_key(document.environment)
     seen = set()
     for index, line in enumerate(document.entries):
         location = f"document.entries[{index}]"
@@ -133,7 +137,7 @@ def check_date(text: str, location: str) -> None:
     """Raises WireError if `text` is not a day."""
     owner, _, name = location.rpartition(".")
     with located(owner):
-        model.check_date(name, text)
+        stored.check_date(name, text)
 
 
 @contextlib.contextmanager

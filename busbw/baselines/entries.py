@@ -16,15 +16,11 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from busbw.model import (
-    Baseline,
-    BaselineSession,
-    Case,
-    EnvironmentKey,
-    Measurement,
-    converted,
-    payload_text,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, BaselineSession, converted
+from busbw.model.words import payload_text
 
 from .document import Status
 from .timed import Entry, StoredSession

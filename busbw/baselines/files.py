@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from busbw import locks, wire, writing
-from busbw.model import Case, EnvironmentKey
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
 
 from .document import BaselineError, StoredFile, dumps, read_json
 

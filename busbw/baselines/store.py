@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import wire
-from busbw.model import Baseline, Case, CaseKey, EnvironmentKey, Reference, slug
+from busbw.model.case import Case, CaseKey
+from busbw.model.machine import EnvironmentKey, slug
+from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference
 
 from . import files
 from .document import BaselineError, Status, case_of, check_payload, read_json

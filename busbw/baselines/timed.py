@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw import model, wire
-from busbw.model import Case, Protocol
+from busbw import wire
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
+from busbw.model.stored import LEAST_S, MOST_S, check_case, check_moment
 
 from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec
 
 # No clock is finer than the first, and ratios divide by it; nothing that is timed takes the second.
-LEAST_US, MOST_US = 1e6 * model.LEAST_S, 1e6 * model.MOST_S
+LEAST_US, MOST_US = 1e6 * LEAST_S, 1e6 * MOST_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +95,7 @@ def checked(raw: Any) -> Document:
     for index, entry in enumerate(document.entries):
         _check_entry(entry, f"document.entries[{index}]")
         with located(f"document.entries[{index}]"):
-            model.check_case(case_of(document, entry, entry.protocol))
+            check_case(case_of(document, entry, entry.protocol))
     for index, update in enumerate(document.history):
         check_date(update.date, f"document.history[{index}].date")
     return document
@@ -136,7 +138,7 @@ def _check_timed(entry: Entry, location: str) -> None:
 def _check_session(session: StoredSession, location: str) -> None:
     check_date(session.date, f"{location}.date")
     with located(location):
-        model.check_moment("at", session.at)
+        check_moment("at", session.at)
     if not session.times_us:
         raise wire.WireError(f"{location}.times_us: expected at least one time")
     for index, time_us in enumerate(session.times_us):

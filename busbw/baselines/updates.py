@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model import Baseline, Case, EnvironmentKey, seconds_text
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
+from busbw.model.words import seconds_text
 
 from .document import case_of
 from .entries import (

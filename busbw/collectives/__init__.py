@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from .base import DTYPES, AbstractCollective, Draw
+from .base import AbstractCollective
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")
@@ -22,11 +22,3 @@ COLLECTIVES: Mapping[str, AbstractCollective] = {
 }
 
 REDUCE_OPS = ("sum", "max", "min")
-
-__all__ = [
-    "COLLECTIVES",
-    "DTYPES",
-    "REDUCE_OPS",
-    "AbstractCollective",
-    "Draw",
-]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from busbw import __version__, wire
-from busbw.model import refusal
+from busbw.model.words import refusal
 
 from .command import CommandError
 

@@ -15,12 +15,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw import inputs, stats, traces
+from busbw import inputs
 from busbw.collectives.replica_groups import GroupSize
 from busbw.metrics import parse_payload
-from busbw.model import LEAST_S, MIB, payload_text, plural, seconds_text
-from busbw.report import Problem, Times, TraceCell, Unknown
-from busbw.traces import MOST_EVENTS, CutError, Iteration, RecordedCollective, Trace, TraceError
+from busbw.model.stored import LEAST_S
+from busbw.model.words import MIB, payload_text, plural, seconds_text
+from busbw.report.traces import Problem, Times, TraceCell, Unknown
+from busbw.stats.launches import quantile
+from busbw.traces.chrome import MOST_BYTES, read_chrome
+from busbw.traces.collectives import WantedEvents, collectives, only_enqueued, ranks_of
+from busbw.traces.event import (
+    MOST_EVENTS,
+    RecordedCollective,
+    RecordingTooLargeError,
+    Trace,
+    TraceError,
+)
+from busbw.traces.iterations import CutError, Iteration
+from busbw.traces.iterations import iterations as traces_iterations
+from busbw.traces.recognition import UNKNOWN
+from busbw.traces.xplane import read_xplane
 
 # The complete one first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
@@ -98,10 +112,10 @@ class _SessionRead:
     enqueued: int = 0
 
     def add(self, trace: Trace) -> None:
-        self.found += traces.collectives(trace)
-        self.there += traces.ranks_of(trace)
+        self.found += collectives(trace)
+        self.there += ranks_of(trace)
         self.hosts.update(trace.hosts)
-        self.enqueued += traces.only_enqueued(trace)
+        self.enqueued += only_enqueued(trace)
 
 
 # Kind, payload, replica groups.
@@ -119,7 +133,7 @@ class Gathering:
     labels: Labels
     kinds: Sequence[str]
     ranks: int | None = None
-    size_limit: int = traces.MOST_BYTES
+    size_limit: int = MOST_BYTES
     partial: bool = False
     files: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -163,7 +177,7 @@ class Gathering:
             )
         size = payload_text(payload_bytes)
         what = f"{kind} of {size}"
-        paired = traces.iterations(found, there=() if self.partial else read.there)
+        paired = traces_iterations(found, there=() if self.partial else read.there)
         absent = _absent(found, read, session)
         if absent and not self.partial:
             raise CutError(f"{what}: {absent}; --partial reads the rest")
@@ -220,7 +234,7 @@ class Gathering:
 
     def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
         """Warn of collectives of unknown kind."""
-        ones = [one for one in found if one.kind == traces.UNKNOWN]
+        ones = [one for one in found if one.kind == UNKNOWN]
         if not ones:
             return
         total_s = sum(one.duration_s for one in ones)
@@ -236,7 +250,7 @@ class Gathering:
         for path in paths:
             try:
                 trace = _read_file(path, host, self.size_limit)
-            except (traces.RecordingTooLargeError, inputs.TooLargeError) as error:
+            except (RecordingTooLargeError, inputs.TooLargeError) as error:
                 self.note(path, f"{error} (--size-limit)")
                 continue
             except (TraceError, inputs.InputError) as error:
@@ -325,8 +339,8 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     content = inputs.content(path, size_limit)
     if path.name.endswith(_XPLANE):
-        return traces.read_xplane(content, host=host, keep=traces.WantedEvents())
-    return traces.read_chrome(content, host=host, keep=traces.WantedEvents(), most_bytes=size_limit)
+        return read_xplane(content, host=host, keep=WantedEvents())
+    return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)
 
 
 def _by_device(durations: Iterable[tuple[str, float]]) -> list[tuple[str, list[float]]]:
@@ -341,8 +355,8 @@ def _times(durations_s: Sequence[float]) -> Times:
     return Times(
         median_s=statistics.median(durations_s),
         min_s=min(durations_s),
-        p25_s=stats.quantile(durations_s, 0.25),
-        p90_s=stats.quantile(durations_s, 0.9),
+        p25_s=quantile(durations_s, 0.25),
+        p90_s=quantile(durations_s, 0.9),
         mean_s=statistics.fmean(durations_s),
     )
 

@@ -14,9 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import driver, writing
+from busbw import writing
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, refusal
+from busbw.model.words import Capability, refusal
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -151,8 +155,8 @@ def write_file(text: str, path: Path, prefix: str = "") -> int:
     return 0
 
 
-def starter(framework: str, capability: Capability, device: str = "") -> driver.Starter:
-    return driver.Starter(
+def starter(framework: str, capability: Capability, device: str = "") -> Starter:
+    return Starter(
         python=sys.executable,
         framework=framework,
         capability=capability,
@@ -162,10 +166,10 @@ def starter(framework: str, capability: Capability, device: str = "") -> driver.
 
 
 @contextlib.contextmanager
-def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[driver.Executor]:
+def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[Executor]:
     """An executor of processes on this machine, with nothing left at the end."""
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
-        yield driver.Executor(driver.LocalTransport(bundle), on_note)
+        yield Executor(LocalTransport(bundle), on_note)
     finally:
         bundle.remove()

@@ -11,8 +11,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from busbw import baselines, report, shipped, writing
-from busbw.model import refusal
+from busbw import shipped, writing
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_folder
+from busbw.model.words import refusal
+from busbw.report.charts.bandwidth import bandwidth
+from busbw.report.charts.case_history import case_history
+from busbw.report.charts.memory import memory
+from busbw.report.charts.ratios import ratios
+from busbw.report.drawing.layout import Size
+from busbw.report.heatmap import Picture
+from busbw.report.pictures import PictureError, is_picture, png, svg
+from busbw.report.reading.values import Session
 
 from .command import (
     CommandError,
@@ -73,12 +83,12 @@ def run(options: argparse.Namespace) -> int:
             "what to draw: accepted are files of --results, --published=DEVICE or --history=DIR"
         )
     read = [*options.results, *_published_files(options)]
-    check_file("--output", output, "a picture of busbw figure", report.is_picture, read)
+    check_file("--output", output, "a picture of busbw figure", is_picture, read)
     chart = _picture(options)
-    drawn: Callable[..., str | bytes] = report.svg if form == ".svg" else report.png
+    drawn: Callable[..., str | bytes] = svg if form == ".svg" else png
     try:
-        content = drawn(chart, report.Size())
-    except report.PictureError as error:
+        content = drawn(chart, Size())
+    except PictureError as error:
         raise CommandError(str(error)) from error
     return _write(output, content)
 
@@ -92,7 +102,7 @@ def _write(output: Path, content: str | bytes) -> int:
     return 0
 
 
-def _picture(options: argparse.Namespace) -> report.Picture:
+def _picture(options: argparse.Namespace) -> Picture:
     if options.history is None:
         for name in ("machine", "case"):
             if getattr(options, name) is not None:
@@ -102,24 +112,24 @@ def _picture(options: argparse.Namespace) -> report.Picture:
     return _nights(options) if options.history is not None else _sessions(options.results)
 
 
-def _sessions(paths: Sequence[Path]) -> report.Picture:
+def _sessions(paths: Sequence[Path]) -> Picture:
     """The bandwidths of sessions that measured, or the memory of one that compiled."""
     sessions = [session_in(path) for path in paths]
-    measured = [one for one in sessions if isinstance(one, report.Session)]
+    measured = [one for one in sessions if isinstance(one, Session)]
     names = ", ".join(map(str, paths))
     if len(measured) == len(sessions):
         with usage_error(ValueError, where=f"{names}: "):
-            return report.bandwidth(measured)
+            return bandwidth(measured)
     first = sessions[0]
-    if len(sessions) > 1 or isinstance(first, report.Session):
+    if len(sessions) > 1 or isinstance(first, Session):
         raise UsageError(f"{names}: what was compiled has a picture of its own; give one file")
-    chart = report.memory(first)
+    chart = memory(first)
     if chart is None:
         raise UsageError(f"{names}: no program was compiled")
     return chart
 
 
-def _nights(options: argparse.Namespace) -> report.Picture:
+def _nights(options: argparse.Namespace) -> Picture:
     """A heat map of a machine's nights, or those of one case."""
     baselines = options.baselines or Path("baselines")
     machines = machines_in(options.history, baselines, named=options.machine)
@@ -128,20 +138,20 @@ def _nights(options: argparse.Namespace) -> report.Picture:
         raise UsageError(f"--machine: {options.history} has {names}; accepted is one of them")
     (machine,) = machines
     if options.case is None:
-        return report.ratios(machine)
+        return ratios(machine)
     known = {one.case.name: one for one in reversed(machine.cases)}
     if options.case not in known:
         raise UsageError(f"--case: {refusal(options.case, tuple(known))}")
-    return report.case_history(machine, known[options.case])
+    return case_history(machine, known[options.case])
 
 
 def _published_files(options: argparse.Namespace) -> list[Path]:
     """The tables of the device. Raises UsageError where there are none."""
     if options.published is None:
         return []
-    with usage_error(baselines.BaselineError, where="--baselines: "):
+    with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or shipped.baselines()
-        baselines.check_folder(folder)
+        check_folder(folder)
     every = published_files(folder)
     found = published_files(folder, options.published)
     if not found:

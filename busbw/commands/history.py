@@ -13,9 +13,16 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import history, judge, report
-from busbw.history import CaseHistory, LevelChange, MachineHistory
-from busbw.model import Outcome, StoredCase, change_text, moment_text, plural, seconds_text
+from busbw.history.acknowledged import Acknowledged, acknowledged
+from busbw.history.files import HistoryError, append_from, check, read_all
+from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
+from busbw.history.lines import Line
+from busbw.judge.policy import POLICIES
+from busbw.model.stored import StoredCase, moment_text
+from busbw.model.words import Outcome, change_text, plural, seconds_text
+from busbw.report.renderers import rendered
+from busbw.report.results import fields_of
+from busbw.report.table import Column, Row, Table, TextLine
 
 from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
 
@@ -77,9 +84,9 @@ def _append_from(options: argparse.Namespace) -> int:
     for name in ("json", "csv", "machine"):
         if getattr(options, name):
             raise UsageError(f"--append-from: --{name} is for showing a history; give one of them")
-    with usage_error(history.HistoryError):
-        history.check(options.folder)
-        for one in history.append_from(options.folder, options.append_from):
+    with usage_error(HistoryError):
+        check(options.folder)
+        for one in append_from(options.folder, options.append_from):
             for note in one.notes:
                 print(f"note: {note}")
             print(f"{one.path}: {plural(one.lines, 'line')} appended")
@@ -88,9 +95,9 @@ def _append_from(options: argparse.Namespace) -> int:
 
 def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
     folder, machine = options.folder, options.machine
-    with usage_error(history.HistoryError):
-        found = history.read_all(folder)
-        known = history.acknowledged(options.baselines)
+    with usage_error(HistoryError):
+        found = read_all(folder)
+        known = acknowledged(options.baselines)
     if machine is not None and machine not in found:
         names = ", ".join(found) or "none"
         raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
@@ -101,11 +108,9 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     return machines, [note for read in chosen.values() for note in read.notes]
 
 
-def _machine(
-    name: str, lines: Sequence[history.Line], known: Sequence[history.Acknowledged]
-) -> MachineHistory:
-    policy = judge.POLICIES[lines[-1].device]
-    return history.machine_history(name, lines, apart=policy.session_apart, known=known)
+def _machine(name: str, lines: Sequence[Line], known: Sequence[Acknowledged]) -> MachineHistory:
+    policy = POLICIES[lines[-1].device]
+    return machine_history(name, lines, apart=policy.session_apart, known=known)
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
@@ -162,26 +167,26 @@ def _lines(machine: MachineHistory) -> list[str]:
         tables.setdefault(title, []).append(one)
     for title, cases in tables.items():
         lines += ["", title] if title else []
-        lines += report.rendered("text", _table(cases))
+        lines += rendered("text", _table(cases))
         for series in dict.fromkeys(one.series for one in cases):
             changes = map(_change_text, machine.shared.get(series, ()))
             lines += [f"all cases of {series.text} together: {text}" for text in changes]
     return [*lines, ""]
 
 
-def _table(cases: Sequence[CaseHistory]) -> report.Table:
+def _table(cases: Sequence[CaseHistory]) -> Table:
     columns = (
-        report.Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
+        Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
         for head in _HEADS
     )
     rows = (
-        report.Row(
+        Row(
             dict(zip(_HEADS, _row(name, one), strict=True)),
-            notes=tuple(report.TextLine(_change_text(change)) for change in one.changes),
+            notes=tuple(TextLine(_change_text(change)) for change in one.changes),
         )
         for name, one in zip(_names(cases), cases, strict=True)
     )
-    return report.Table(columns=tuple(columns), rows=tuple(rows))
+    return Table(columns=tuple(columns), rows=tuple(rows))
 
 
 def _change_text(change: LevelChange) -> str:
@@ -240,7 +245,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {
                 "name": name,
                 "series": one.series.text,
-                "case": report.fields_of(StoredCase.of(one.case)),
+                "case": fields_of(StoredCase.of(one.case)),
                 "stack": one.series.stack,
                 "is_reference": one.series.is_reference,
                 "level_s": one.level_s,

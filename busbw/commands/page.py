@@ -10,7 +10,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw import report
+from busbw.report.nights import MachineNights
+from busbw.report.page import page
+from busbw.report.page.html import html, is_page
+from busbw.report.pictures import PictureError
+from busbw.report.reading.values import CompiledSession, Session
 
 from .command import (
     CommandError,
@@ -57,20 +61,20 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("what to show: accepted are files of --results, --history=DIR, or both")
     if options.machine is not None and options.history is None:
         raise UsageError("--machine: is of a history; give --history=DIR with it")
-    check_file("--output", options.output, "a page of busbw page", report.is_page, options.results)
+    check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [session_in(path) for path in options.results]
     machines = () if options.history is None else _machines(options, sessions)
     try:
-        text = report.html(report.page(sessions, machines))
-    except report.PictureError as error:
+        text = html(page(sessions, machines))
+    except PictureError as error:
         raise CommandError(str(error)) from error
     return write_file(text, options.output, "busbw page: --output: ")
 
 
 def _machines(
-    options: argparse.Namespace, sessions: Sequence[report.Session | report.CompiledSession]
-) -> Sequence[report.MachineNights]:
-    measured = [one for one in sessions if isinstance(one, report.Session)]
+    options: argparse.Namespace, sessions: Sequence[Session | CompiledSession]
+) -> Sequence[MachineNights]:
+    measured = [one for one in sessions if isinstance(one, Session)]
     return machines_in(
         options.history,
         options.baselines,

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.agent.addresses import address_text, split_address
-from busbw.launchers import FINDERS, Finder, Launched, LauncherError, launched
-from busbw.model import plural, refusal
+from busbw.launchers import FINDERS, Finder, launched
+from busbw.launchers.base import Launched, LauncherError
+from busbw.model.words import plural, refusal
 
 from .command import CommandError
 

@@ -18,11 +18,12 @@ from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from busbw import driver
 from busbw.agent.addresses import address_text, is_any, is_loopback, number_of
 from busbw.agent.handshake import JoinError, Place, SessionOver
 from busbw.agent.secret import SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
+from busbw.driver.agent_starters import start_agent
+from busbw.driver.peers import hand_over, listening_at
 
 from . import ranks
 from .command import CommandError, Commands
@@ -90,10 +91,8 @@ def _lead(part: Part, asked: Options) -> NoReturn:
     listening = _listening(part, wait_s)
     address = address_text(*listening.getsockname()[:2])
     # It is kept: what ends it is the session's goodbye, or the end of this process.
-    agent = driver.start_agent(
-        address, 0, secret, f"--wait={math.ceil(wait_s)}", log=sys.stderr.fileno()
-    )
-    driver.hand_over(listening, os.environ)
+    agent = start_agent(address, 0, secret, f"--wait={math.ceil(wait_s)}", log=sys.stderr.fileno())
+    hand_over(listening, os.environ)
     options = [f"--agents={part.count}", f"--listen={address}"]
     if not asked.value("--processes"):
         options.append(f"--processes={part.count}")
@@ -116,7 +115,7 @@ def _listening(part: Part, wait_s: float) -> socket.socket:
         words = f"{part.host} is {number} on this host, which no other host reaches"
         raise RankError(f"{words}; {accepted}")
     try:
-        return driver.listening_at(number, part.port)
+        return listening_at(number, part.port)
     except OSError as error:
         # Python adds the address to the words of the system.
         words = os.strerror(error.errno) if error.errno else str(error)

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import driver, stacks
-from busbw.model import bytes_text, plural
-from busbw.stacks import Built, Lock
+from busbw.driver.schedules.parallel import cache_folder
+from busbw.model.words import bytes_text, plural
+from busbw.stacks import build
+from busbw.stacks.build import Built, all_built, prune
+from busbw.stacks.lock import SUFFIX, Lock, StackError, read
 
 from .command import CommandError, Commands, UsageError, add_command, name_of
 
@@ -57,12 +59,12 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    cache = driver.cache_folder(options.stack_cache)
+    cache = cache_folder(options.stack_cache)
     if cache is None:
         raise UsageError("--stack-cache: 'none'; accepted is a folder")
     try:
         return _ACTIONS[options.action](options, cache)
-    except stacks.StackError as error:
+    except StackError as error:
         raise CommandError(str(error)) from error
 
 
@@ -70,17 +72,14 @@ def _locks(options: argparse.Namespace) -> list[_Found]:
     root: Path = options.baselines
     if not root.is_dir():
         raise UsageError(f"--baselines: there is no folder {root}")
-    paths = sorted(root.glob(f"{options.machine or '*/*'}/*{stacks.SUFFIX}"))
+    paths = sorted(root.glob(f"{options.machine or '*/*'}/*{SUFFIX}"))
     if options.machine and not paths:
         raise UsageError(f"--machine: {root} has no lock for {options.machine}")
-    return [
-        _Found(path=path, lock=stacks.read(path, path.name.removesuffix(stacks.SUFFIX)))
-        for path in paths
-    ]
+    return [_Found(path=path, lock=read(path, path.name.removesuffix(SUFFIX))) for path in paths]
 
 
 def _list(options: argparse.Namespace, cache: Path) -> int:
-    print("\n".join(_lines(_locks(options), {one.digest: one for one in stacks.all_built(cache)})))
+    print("\n".join(_lines(_locks(options), {one.digest: one for one in all_built(cache)})))
     return 0
 
 
@@ -106,14 +105,14 @@ def _build(options: argparse.Namespace, cache: Path) -> int:
     if not found:
         raise UsageError(f"{options.baselines} holds no lock; --update-baselines writes them")
     for one in found:
-        there = stacks.built(cache, one.lock, [sys.executable])
+        there = build.built(cache, one.lock, [sys.executable])
         print(f"{one.lock.digest}  {one.path}: {there.python}")
     return 0
 
 
 def _prune(options: argparse.Namespace, cache: Path) -> int:
     before = _bytes_below(cache)
-    gone = stacks.prune(cache, [one.lock for one in _locks(options)])
+    gone = prune(cache, [one.lock for one in _locks(options)])
     for folder in gone:
         print(f"removed {folder}")
     print(f"{bytes_text(before - _bytes_below(cache))} freed")

@@ -15,9 +15,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from busbw import metrics, report, traces
+from busbw import metrics
 from busbw.collectives import COLLECTIVES
-from busbw.model import payload_text
+from busbw.model.words import payload_text
+from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
+from busbw.traces.chrome import MOST_BYTES
 
 from .cells import FORMATS, Gathering, Labels, Session
 from .command import (
@@ -55,10 +57,10 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--size-limit",
         type=parsed(metrics.parse_payload),
-        default=traces.MOST_BYTES,
+        default=MOST_BYTES,
         metavar="SIZE",
         help="how much of a recording is read, unpacked; a larger one is refused as damaged "
-        f"(default: {payload_text(traces.MOST_BYTES)}, a million events of 1 KiB)",
+        f"(default: {payload_text(MOST_BYTES)}, a million events of 1 KiB)",
     )
     parser.add_argument(
         "--partial",
@@ -109,8 +111,8 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--rate",
-        type=name_of(report.RATES),
-        metavar=shown(report.RATES),
+        type=name_of(RATES),
+        metavar=shown(RATES),
         default="algbw",
         help="what is shown (default: algbw)",
     )
@@ -149,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
         print("nothing was read: there is no table", file=sys.stderr)
     if options.json != _STDOUT:
         missing = "OOM" if options.oom_for_missing else ""
-        lines = report.trace_lines(cells, rate=options.rate, missing=missing)
+        lines = trace_lines(cells, rate=options.rate, missing=missing)
         for line in (*lines, *(f"warning: {text}" for text in gathering.warnings)):
             print(line)
     if options.json is not None and not _written(gathering, cells, options.json):
@@ -157,8 +159,8 @@ def run(options: argparse.Namespace) -> int:
     return 1 if gathering.problems or not cells else 0
 
 
-def _written(gathering: Gathering, cells: Sequence[report.TraceCell], path: Path) -> bool:
-    document = report.trace_document(
+def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> bool:
+    document = trace_document(
         cells,
         files=gathering.files,
         problems=gathering.problems,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from busbw import wire
 from busbw.agent import messages
-from busbw.model import LaunchId
+from busbw.model.launch import LaunchId
 
 from .hub import Hub
 from .peers import Peer

@@ -14,7 +14,9 @@ from itertools import groupby
 from busbw import locks
 from busbw.agent import messages
 from busbw.agent.addresses import address_text
-from busbw.model import Cluster, ClusterMember, LaunchId, plural
+from busbw.model.launch import LaunchId
+from busbw.model.training import Cluster, ClusterMember
+from busbw.model.words import plural
 
 from .agent_starters import AgentStarter
 from .agent_worker import AgentWorker

@@ -20,17 +20,11 @@ from typing import Self
 
 from busbw import wire
 from busbw.agent import processes
-from busbw.model import (
-    ALONE,
-    Cluster,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Probe,
-    TrainingAnswer,
-    TrainingRequest,
-    variables,
-)
+from busbw.model import variables
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import Probe
+from busbw.model.training import ALONE, Cluster, TrainingAnswer, TrainingRequest
+from busbw.model.words import FailureKind
 
 from .group import Group
 from .local import environment_of

@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import ALONE, Cluster, DeviceSet, Failure, FailureKind, LaunchId, Probe, Role, Run
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import DeviceSet, Probe
+from busbw.model.training import ALONE, Cluster, Role
+from busbw.model.words import FailureKind
 
 from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport, failure_of
 

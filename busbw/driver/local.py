@@ -15,7 +15,8 @@ from busbw import locks, wire
 from busbw.agent import processes
 from busbw.agent.messages import Order
 from busbw.agent.processes import is_stopped
-from busbw.model import Cluster, ClusterMember, LaunchId
+from busbw.model.launch import LaunchId
+from busbw.model.training import Cluster, ClusterMember
 
 from .bundle import Bundle
 from .transport import Ended, Member, Replies, Reply, Request, Starter, Transport, request_line

@@ -18,28 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from busbw import wire
-from busbw.model import (
-    ALONE,
-    Capability,
-    Clock,
-    Cluster,
-    ClusterMember,
-    Compiled,
-    Compiler,
-    DeviceSet,
-    Failure,
-    FailureKind,
-    FoundBy,
-    LaunchId,
-    Probe,
-    Role,
-    Run,
-    TrainingAnswer,
-    TrainingRun,
-    check_compiled,
-    check_key,
-    check_seconds,
-)
+from busbw.model.launch import Compiled, Failure, LaunchId, Run
+from busbw.model.machine import Compiler, DeviceSet, Probe
+from busbw.model.stored import check_compiled, check_key, check_seconds
+from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer, TrainingRun
+from busbw.model.words import Capability, Clock, FailureKind, FoundBy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from busbw.model import Framework
+from busbw.model.case import Framework
 
 
 def _found() -> dict[str, Framework]:
@@ -24,5 +24,3 @@ USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.scripted)
 
 # The frameworks whose programs can be compiled for a topology.
 COMPILED = tuple(one.name for one in FRAMEWORKS.values() if one.compiles)
-
-__all__ = ["COMPILED", "FRAMEWORKS", "USUAL", "Framework"]

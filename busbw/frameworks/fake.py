@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from busbw.model import Framework
-from busbw.workloads import DenseStep, Training
+from busbw.model.case import Framework
+from busbw.workloads.dense_step import DenseStep
+from busbw.workloads.training import Training
 
 FRAMEWORK = Framework(
     name="fake",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from busbw.model import Capability, Framework
-from busbw.workloads import DenseStep
+from busbw.model.case import Framework
+from busbw.model.words import Capability
+from busbw.workloads.dense_step import DenseStep
 
 FRAMEWORK = Framework(
     name="jax",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from busbw.model import Capability, Framework
-from busbw.workloads import DenseStep, Training
+from busbw.model.case import Framework
+from busbw.model.words import Capability
+from busbw.workloads.dense_step import DenseStep
+from busbw.workloads.training import Training
 
 # TensorFlow's CPU ring allocates its output each time. With oneDNN its allocator keeps the
 # memory, as in everyday use; without, every all-reduce would fault its pages in again.

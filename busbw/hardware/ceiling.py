@@ -12,7 +12,11 @@ import math
 from collections.abc import Mapping
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import MIB, Case, Ceiling, EnvironmentKey, extents_of, rate_text
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.mesh import extents_of
+from busbw.model.verdict import Ceiling
+from busbw.model.words import MIB, rate_text
 
 from .chips import Chip, Confidence, Fabric, chip_of
 from .topologies import kind_of_type, wraps

@@ -18,7 +18,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import KIB, MIB, Device, Topology, extents_of, nearest, refusal
+from busbw.model.machine import Topology
+from busbw.model.mesh import extents_of
+from busbw.model.words import KIB, MIB, Device, nearest, refusal
 
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = (

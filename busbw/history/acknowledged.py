@@ -19,7 +19,7 @@ from pathlib import Path
 import tomllib
 
 from busbw import inputs, wire
-from busbw.model import check_date
+from busbw.model.stored import check_date
 
 from .files import HistoryError
 

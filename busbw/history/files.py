@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import locks, wire, writing
-from busbw.model import EnvironmentKey
+from busbw.model.machine import EnvironmentKey
 
 from .lines import Line, parsed
 

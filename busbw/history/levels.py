@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from busbw import stats
-from busbw.model import Case, EarlierSession, FailureKind, Outcome, SessionOutcome, merged
-from busbw.stats import Change, Variance
+from busbw.model.case import Case
+from busbw.model.stored import EarlierSession, merged
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.stats.change_points import Change, changes_of
+from busbw.stats.variance import Variance, moderated, successive_variance
 
 from .acknowledged import Acknowledged
 from .lines import Line
@@ -221,14 +223,14 @@ def _variance(values: _Logs) -> Variance | None:
     """From one session to the next, whatever the level does."""
     if len(values) < 2:
         return None
-    found = stats.successive_variance(list(values.values()))
+    found = successive_variance(list(values.values()))
     return Variance(value=max(found.value, _LEAST_VARIANCE), freedom=found.freedom)
 
 
 def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
     """The changes of a series, by position in all sessions."""
     at = list(values)
-    changes = stats.changes_of(list(values.values()), variance) if variance else ()
+    changes = changes_of(list(values.values()), variance) if variance else ()
     return tuple(replace(one, at=at[one.at], until=at[one.until]) for one in changes)
 
 
@@ -255,7 +257,7 @@ def _cases(own: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _L
     for case, one in own.items():
         variance = variances[case]
         if variance is not None and usual is not None:
-            variance = stats.moderated(variance, Variance(value=usual, freedom=_OTHERS))
+            variance = moderated(variance, Variance(value=usual, freedom=_OTHERS))
         changes = _found(one, variance)
         last = max(one)
         flat = [value - math.fsum(c.by(at) for c in changes) for at, value in one.items()]

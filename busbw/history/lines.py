@@ -13,19 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from busbw import wire
-from busbw.model import (
-    LEAST_S,
-    MOST_S,
-    Device,
-    FailureKind,
-    Outcome,
-    SessionOutcome,
-    StoredCase,
-    check_case,
-    check_moment,
-    moment_of,
-)
-from busbw.workloads import WORKLOADS, Collective
+from busbw.model.stored import LEAST_S, MOST_S, StoredCase, check_case, check_moment, moment_of
+from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
+from busbw.workloads import WORKLOADS
+from busbw.workloads.collective import Collective
 
 DOCUMENT = "busbw history"
 _REMEDY = "move the file away, and the next session begins a new one"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.model import HOST, OWN_CODE, EarlierSession, Outcome
+from busbw.model.stored import HOST, OWN_CODE, EarlierSession
+from busbw.model.words import Outcome
 
 from .lines import Line
 

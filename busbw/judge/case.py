@@ -11,20 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from busbw import metrics, stats
-from busbw.model import (
-    Baseline,
-    Case,
-    Failure,
-    Measurement,
-    Outcome,
-    Reference,
-    Spec,
-    Summary,
-    Verdict,
-    plural,
-    seconds_text,
-)
+from busbw import metrics
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Failure, Measurement
+from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference, Summary, Verdict
+from busbw.model.words import Outcome, plural, seconds_text
+from busbw.stats.launches import launch_time_s, relative_mad
 
 from . import rule
 from .notes import clock_disagreement
@@ -78,7 +71,7 @@ def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
         median_s=median,
         best_s=min(times_s),
         worst_s=max(times_s),
-        spread=stats.relative_mad(times_s),
+        spread=relative_mad(times_s),
         algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, median),
         busbw_gb_per_s=metrics.busbw_gb_per_s(case, median),
     )
@@ -128,7 +121,7 @@ def _same_limit(baseline: Baseline, terms: Terms) -> bool:
 
 def summary_of_runs(measurement: Measurement) -> Summary:
     """The Summary of a measurement's runs, at least one."""
-    now = summary_of(measurement.case, [stats.launch_time_s(run) for run in measurement.runs])
+    now = summary_of(measurement.case, [launch_time_s(run) for run in measurement.runs])
     calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
     return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
 
@@ -201,7 +194,7 @@ def _compare(
     terms: Terms,
 ) -> Ruling:
     case, policy, usual = measurement.case, terms.policy, limit.usual
-    times_s = [stats.launch_time_s(run) for run in measurement.runs]
+    times_s = [launch_time_s(run) for run in measurement.runs]
     if terms.fail_above is None:
         least_s = policy.least_difference_of(case.clock)
         most = max(limit.slower, math.log1p(least_s / math.exp(usual.level)))

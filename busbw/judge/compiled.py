@@ -8,21 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import (
-    Case,
-    Compiled,
-    CompiledBaseline,
-    CompiledVerdict,
-    CompileSpec,
-    Difference,
-    Failure,
-    FailureKind,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    bytes_text,
-    plural,
-)
+from busbw.model.case import Case, CompileSpec
+from busbw.model.launch import Compiled, Failure
+from busbw.model.stored import CompiledBaseline
+from busbw.model.verdict import CompiledVerdict, Difference, SessionVerdict
+from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 
 from .policy import LEAST_MEMORY_GROWTH_BYTES, MEMORY_GROWTH
 from .session import session_verdict

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model import RegressionShape, by_text, payload_text, rate_text, seconds_text
+from busbw.model.words import RegressionShape, by_text, payload_text, rate_text, seconds_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 LEAST_SIZES = 4

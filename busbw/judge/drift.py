@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from busbw import stats
-from busbw.model import Answer, Case, EarlierSession, change_text, merged, plural
+from busbw.model.case import Case
+from busbw.model.stored import EarlierSession, merged
+from busbw.model.verdict import Answer
+from busbw.model.words import change_text, plural
+from busbw.stats.variance import squares_of
 
 from . import rule
 from .levels import Levels
@@ -94,7 +97,7 @@ def _drift(
     at, values = list(series), list(series.values())
     begin = min(range(1, len(values)), key=lambda split: _rest_of_step(values, split))
     slope = rise / (len(values) - 1)
-    line = stats.squares_of([value - slope * number for number, value in enumerate(values)])
+    line = squares_of([value - slope * number for number, value in enumerate(values)])
     if line < _rest_of_step(values, begin):
         begin = 1
     else:
@@ -112,7 +115,7 @@ def _drift(
 
 
 def _rest_of_step(values: Sequence[float], split: int) -> float:
-    return stats.squares_of(values[:split]) + stats.squares_of(values[split:])
+    return squares_of(values[:split]) + squares_of(values[split:])
 
 
 def machine_answer(

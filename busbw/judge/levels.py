@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from busbw.model import Baseline, Case, EarlierSession, merged, plural
+from busbw.model.case import Case
+from busbw.model.stored import Baseline, EarlierSession, merged
+from busbw.model.words import plural
 
 from . import rule
 from .policy import Policy

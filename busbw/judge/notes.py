@@ -12,19 +12,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw import stats
-from busbw.model import (
-    Clock,
-    EnvironmentKey,
-    Measurement,
-    Run,
-    Spec,
-    Straggler,
-    Verdict,
-    payload_text,
-    plural,
-    seconds_text,
-)
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Straggler, Verdict
+from busbw.model.words import Clock, payload_text, plural, seconds_text
+from busbw.stats.launches import launch_time_s
 
 from .policy import STRAGGLES, Policy
 
@@ -134,7 +127,7 @@ def _case_note(runs: Sequence[Run]) -> str:
     asked = next(run.injected for run in runs if run.injected)
     text = f"injected {asked}: measured {_gain(ratio)}"
     if ratio > 1:
-        time_s = statistics.median(stats.launch_time_s(run) for run in runs)
+        time_s = statistics.median(launch_time_s(run) for run in runs)
         text += f" ({seconds_text(time_s * (1 - 1 / ratio), 3)})"
     if len(ratios) > 1:
         text += f", {_span(ratios)} over {plural(len(ratios), 'launch')}"

@@ -13,18 +13,13 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from busbw import stats
-from busbw.model import Measurement, Outcome, Run, Spec, Summary, Verdict, plural, seconds_text
-from busbw.stats import (
-    Estimate,
-    Variance,
-    look_levels,
-    moderated,
-    of_launches,
-    prior_variance,
-    shift_of_samples,
-    variance_of,
-)
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement, Run
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Outcome, plural, seconds_text
+from busbw.stats.launches import Estimate, launch_time_s, of_launches, quantile, shift_of_samples
+from busbw.stats.spending import look_levels
+from busbw.stats.variance import Variance, moderated, prior_variance, variance_of
 
 from .case import Ruling, Terms, summary_of_runs, with_sides
 from .policy import SHOWN_LEVEL, TAIL_GROWTH, TAIL_LEVEL, Looks
@@ -167,7 +162,7 @@ def _judge(
         return Ruling(verdict=_out_of_memory(spec, reference, candidate))
     pairs = pairs_of(reference.runs, candidate.runs)
     looks = _looks(terms)
-    usual_s = statistics.median(stats.launch_time_s(run) for run in reference.runs)
+    usual_s = statistics.median(launch_time_s(run) for run in reference.runs)
     least_s = terms.policy.least_difference_of(candidate.case.clock)
     floor = max(looks.floor, least_s / usual_s)
     shifts = _shifts(pairs)
@@ -270,4 +265,4 @@ def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:
 
 
 def _tail_log(run: Run) -> float:
-    return math.log(stats.quantile(run.samples_s, 0.9) / stats.launch_time_s(run))
+    return math.log(quantile(run.samples_s, 0.9) / launch_time_s(run))

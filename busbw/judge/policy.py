@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from busbw.model import MIB, Clock, Device
+from busbw.model.words import MIB, Clock, Device
 
 # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
 # wrong count of iterations, a truncated trace or a hidden copy makes much more.

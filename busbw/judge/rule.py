@@ -14,8 +14,9 @@ from itertools import pairwise
 from statistics import NormalDist, fmean, linear_regression, median, pvariance
 from typing import TypeVar
 
-from busbw import stats
-from busbw.model import Case
+from busbw.model.case import Case
+from busbw.stats.launches import quantile
+from busbw.stats.variance import squares_of, trigamma
 
 from .policy import Rule
 
@@ -42,7 +43,7 @@ class Launches:
     def of(cls, times_s: Sequence[float]) -> Launches:
         """Of at least one launch, in seconds."""
         logs = [math.log(one) for one in times_s]
-        middle, squares = math.log(median(times_s)), stats.squares_of(logs)
+        middle, squares = math.log(median(times_s)), squares_of(logs)
         return cls(median=middle, fastest=min(logs), squares=squares, freedom=len(logs) - 1)
 
 
@@ -317,7 +318,7 @@ def _slope(found: Iterable[tuple[_ByCase, int, float]], rule: Rule) -> float:
         if len(sizes) >= rule.least_cases and len(set(sizes)) > 1 and freedom:
             logs = [math.log(one) for one in variances.values() if one > 0]
             spread = pvariance(sizes) * len(sizes)
-            error = stats.trigamma(freedom / len(variances) / 2) / spread + more**2
+            error = trigamma(freedom / len(variances) / 2) / spread + more**2
             slope += linear_regression(sizes, logs).slope / error
             certainty += 1 / error
     return slope / certainty if slope**2 > rule.clear**2 * certainty else 0.0
@@ -379,7 +380,7 @@ def _noisier(off: _ByCase, past: Past, rule: Rule) -> float:
     ]
     if not found:
         return 1.0
-    times = stats.quantile(found, 0.7) / (_SEVENTY * math.sqrt(1 + 1 / past.sessions))
+    times = quantile(found, 0.7) / (_SEVENTY * math.sqrt(1 + 1 / past.sessions))
     return times if times > 1 + (rule.noisier - 1) * math.sqrt(_MANY / len(found)) else 1.0
 
 
@@ -480,7 +481,7 @@ def rise(
     middle = (count - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(count))
     slope = math.fsum((at - middle) * value for at, value in enumerate(values)) / squares
-    rest = stats.squares_of([value - slope * at for at, value in enumerate(values)])
+    rest = squares_of([value - slope * at for at, value in enumerate(values)])
     error = math.sqrt((freedom * expected + rest) / (freedom + count - 2) / squares)
     whole = slope * (count - 1)
     return whole if whole > math.log1p(rule.rise) and slope > errors * error else 0.0

@@ -11,19 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw import stats
-from busbw.model import (
-    Answer,
-    Case,
-    CaseVerdict,
-    Measurement,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Verdict,
-    payload_text,
-    plural,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Answer, CaseVerdict, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
+from busbw.stats.t_distribution import t_quantile
 
 from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
@@ -82,7 +74,7 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
     assert case is not None
     if sizes and groups is not None:
         level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
-        quantile = stats.t_quantile(level, CURVE_FREEDOM)
+        quantile = t_quantile(level, CURVE_FREEDOM)
         shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
     located = locate(before, sizes) if sizes else None
     return SizeGroup(case=case, before=before, now=now, located=located, shifted=shifted)

@@ -11,23 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import metrics
-from busbw.hardware import bound_of, ceiling_of
-from busbw.model import (
-    Case,
-    Ceiling,
-    EnvironmentKey,
-    Failure,
-    FailureKind,
-    FoundBy,
-    Measurement,
-    Outcome,
-    Run,
-    Spec,
-    Summary,
-    Verdict,
-    bytes_text,
-    rate_text,
-)
+from busbw.hardware.ceiling import bound_of, ceiling_of
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Failure, Measurement, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Ceiling, Summary, Verdict
+from busbw.model.words import FailureKind, FoundBy, Outcome, bytes_text, rate_text
 
 from .policy import ABOVE_HARDWARE
 

@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from . import kubernetes, open_mpi, slurm, tpu
-from .base import Launched, LauncherError
-
-__all__ = ["FINDERS", "Finder", "Launched", "LauncherError", "launched"]
+from .base import Launched
 
 Finder: TypeAlias = Callable[[Mapping[str, str]], Launched | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from busbw.model import plural
+from busbw.model.words import plural
 
 
 class LauncherError(ValueError):

@@ -12,21 +12,23 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import baselines, grid, judge, stacks, stats, writing
-from busbw.model import (
-    Baseline,
-    Case,
-    EnvironmentKey,
-    Failure,
-    FailureKind,
-    GridError,
-    Measurement,
-    Outcome,
-    SessionOutcome,
-    Spec,
-    Verdict,
-    moment_text,
-)
+from busbw import grid, writing
+from busbw.baselines.compiled import AcceptedCompiled, save_compiled
+from busbw.baselines.document import BaselineError
+from busbw.baselines.entries import Accepted, Occasion, beyond
+from busbw.baselines.files import Draft, drafted, locked
+from busbw.baselines.timed import TIMED, Document
+from busbw.baselines.updates import Change, Refusal, Rules, Saved, prune, rebase, save
+from busbw.judge.case import may_become_baseline
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case, GridError, Spec
+from busbw.model.launch import Failure, Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, moment_text
+from busbw.model.verdict import Verdict
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.stacks.lock import StackError
+from busbw.stats.launches import launch_time_s
 
 from . import machine, reference_stack
 from .session import Judged, Measured, Programs, TimedJob, Written
@@ -45,9 +47,7 @@ def takes_slower(
     if stored.case.protocol != measurement.case.protocol:
         return True
     times_s = _times_s(measurement)
-    return bool(times_s) and not baselines.beyond(
-        statistics.median(times_s), stored.pinned_s, budget
-    )
+    return bool(times_s) and not beyond(statistics.median(times_s), stored.pinned_s, budget)
 
 
 # A case that failed is not written, and the others are.
@@ -66,7 +66,7 @@ def accepted(judged: Judged) -> _Outcome:
         if isinstance(judged.observed, Programs):
             return _programs(judged, judged.observed), None
         return _times(judged, judged.observed) if judged.observed else (nothing, None)
-    except baselines.BaselineError as error:
+    except BaselineError as error:
         note = f"no baseline was written: {error}"
         return Written(judged=judged, notes=(note,)), pytest.ExitCode.USAGE_ERROR
     except OSError as error:
@@ -81,11 +81,11 @@ def _unwritten(error: OSError) -> str:
 
 
 def _times(judged: Judged, measured: Measured) -> _Outcome:
-    settings, saved = judged.settings, baselines.Saved()
-    changes: tuple[baselines.Change, ...] = ()
+    settings, saved = judged.settings, Saved()
+    changes: tuple[Change, ...] = ()
     notes: list[str] = []
-    wanted: list[baselines.Accepted] = []
-    with baselines.drafted(settings.baselines, baselines.TIMED) as draft:
+    wanted: list[Accepted] = []
+    with drafted(settings.baselines, TIMED) as draft:
         if settings.update_baselines:
             wanted, notes = _wanted(judged, measured)
             saved = _save(measured, wanted, draft)
@@ -93,33 +93,31 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
         if settings.rebase:
             cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
             occasion = _occasion(measured, settings.rebase)
-            changes += baselines.rebase(draft, cases, occasion=occasion)
+            changes += rebase(draft, cases, occasion=occasion)
         if settings.prune_baselines:
             occasion = _occasion(measured, "pruned")
-            changes += baselines.prune(draft, _asked(measured), occasion=occasion)
+            changes += prune(draft, _asked(measured), occasion=occasion)
     found = Written(judged=judged, changes=(*saved.changes, *changes), notes=tuple(notes))
     if saved.refusals and not settings.accept_regression:
         return found, pytest.ExitCode.TESTS_FAILED
     return _with_locks(found, measured, wanted), None
 
 
-def _refused(refusal: baselines.Refusal, reason: str) -> str:
+def _refused(refusal: Refusal, reason: str) -> str:
     if reason:
         return f"{refusal.text}; it is {refusal.why}: -k with its name accepts it"
     return f'{refusal.text}; --accept-regression "why" accepts it'
 
 
-def _with_locks(
-    written: Written, measured: Measured, wanted: Sequence[baselines.Accepted]
-) -> Written:
+def _with_locks(written: Written, measured: Measured, wanted: Sequence[Accepted]) -> Written:
     """With the stacks locked whose times were accepted; the times stay where one cannot be."""
     if not measured.resolved.settings.locks_reference:
         return written
     frameworks = tuple(dict.fromkeys(one.measurement.case.framework for one in wanted))
     try:
-        with baselines.locked(measured.resolved.settings.baselines):
+        with locked(measured.resolved.settings.baselines):
             notes = reference_stack.locked(measured, frameworks)
-    except (stacks.StackError, baselines.BaselineError, OSError) as error:
+    except (StackError, BaselineError, OSError) as error:
         words = writing.reason(error) if isinstance(error, OSError) else str(error)
         text = (
             f"baselines were written, but no reference stack was locked: {words}; "
@@ -129,25 +127,23 @@ def _with_locks(
     return replace(written, notes=(*written.notes, *notes))
 
 
-def _save(
-    measured: Measured, wanted: list[baselines.Accepted], draft: baselines.Draft[baselines.Document]
-) -> baselines.Saved:
+def _save(measured: Measured, wanted: list[Accepted], draft: Draft[Document]) -> Saved:
     settings = measured.resolved.settings
     device = measured.resolved.machine.target.device
-    return baselines.save(
+    return save(
         draft,
         wanted,
         occasion=_occasion(measured, settings.accept_regression),
-        rules=baselines.Rules(
-            budget=judge.POLICIES[device].budget,
+        rules=Rules(
+            budget=POLICIES[device].budget,
             only_new=settings.update_baselines == "new",
         ),
     )
 
 
-def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
+def _occasion(measured: Measured, reason: str) -> Occasion:
     environment = measured.resolved.environment
-    return baselines.Occasion(
+    return Occasion(
         commit=environment.commit,
         at=moment_text(measured.resolved.collected.began),
         reason=reason,
@@ -158,13 +154,13 @@ def _occasion(measured: Measured, reason: str) -> baselines.Occasion:
 def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
     """The jobs that may become baselines, each Case once."""
     jobs, verdicts = measured.resolved.jobs, judged.verdicts
-    able = [spec for spec in jobs if judge.may_become_baseline(verdicts[spec])]
+    able = [spec for spec in jobs if may_become_baseline(verdicts[spec])]
     return {spec: jobs[spec] for spec in {jobs[spec].case: spec for spec in able}.values()}
 
 
-def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted], list[str]]:
+def _wanted(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[str]]:
     settings, found, notes = judged.settings, [], []
-    policy = judge.POLICIES[measured.resolved.machine.target.device]
+    policy = POLICIES[measured.resolved.machine.target.device]
     for spec, job in _storable(judged, measured).items():
         outcome, measurement = judged.verdicts[spec].outcome, measured.measurements[spec]
         if settings.update_baselines == "improved" and outcome is not Outcome.IMPROVED:
@@ -174,7 +170,7 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[baselines.Accepted
             continue
         why, takes_loss = _reason(judged, spec, job)
         found.append(
-            baselines.Accepted(
+            Accepted(
                 key=job.key,
                 measurement=measurement,
                 times_s=_times_s(measurement),
@@ -222,7 +218,7 @@ def _is_new_level(judged: Judged, spec: Spec, job: TimedJob, budget: float) -> b
     if stored is None or stored.pinned_s is None or verdict.now is None:
         return True
     if verdict.outcome is Outcome.IMPROVED:
-        return baselines.beyond(stored.pinned_s, verdict.now.median_s, budget)
+        return beyond(stored.pinned_s, verdict.now.median_s, budget)
     return _is_beyond(job, verdict, budget) or bool(judged.settings.accept_regression)
 
 
@@ -230,11 +226,11 @@ def _is_beyond(job: TimedJob, verdict: Verdict, budget: float) -> bool:
     stored = job.stored.baseline
     if stored is None or stored.pinned_s is None or verdict.now is None:
         return False
-    return baselines.beyond(verdict.now.median_s, stored.pinned_s, budget)
+    return beyond(verdict.now.median_s, stored.pinned_s, budget)
 
 
 def _times_s(measurement: Measurement) -> tuple[float, ...]:
-    return tuple(stats.launch_time_s(run) for run in measurement.runs)
+    return tuple(launch_time_s(run) for run in measurement.runs)
 
 
 def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
@@ -270,11 +266,9 @@ def _programs(judged: Judged, programs: Programs) -> Written:
             was_asked = job.stored is None
         if is_result and was_asked and not verdict.failed:
             wanted.append(
-                baselines.AcceptedCompiled(
-                    key=job.key, case=job.case, now=now, release=verdict.release
-                )
+                AcceptedCompiled(key=job.key, case=job.case, now=now, release=verdict.release)
             )
-    changes = baselines.save_compiled(
+    changes = save_compiled(
         judged.settings.baselines,
         wanted,
         date=programs.resolved.collected.date,

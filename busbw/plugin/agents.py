@@ -10,12 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import driver, inputs
+from busbw import inputs
 from busbw.agent.addresses import address_of, address_text
 from busbw.agent.secret import secret_of
-from busbw.driver import SshHosts
+from busbw.driver import peers
+from busbw.driver.agent_starters import LocalAgents, SshAgents, SshHosts
+from busbw.driver.agents import AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.local import LocalTransport
+from busbw.driver.peers import listening_at
 from busbw.launchers import tpu
-from busbw.model import plural, variables
+from busbw.model import variables
+from busbw.model.words import plural
 
 from .forms import checked, flag, seconds_of, whole
 
@@ -131,7 +137,7 @@ class ListenSettings(AgentSettings):
 class SshSettings(AgentSettings):
     """Agents that this session starts through ssh."""
 
-    hosts: driver.SshHosts
+    hosts: SshHosts
 
 
 def agent_settings_of(
@@ -196,17 +202,17 @@ def _check_shares(name: str, words: str, count: int, processes: int | None) -> N
 @contextlib.contextmanager
 def transport_of(
     settings: AgentSettings | None,
-    bundle: driver.Bundle,
+    bundle: Bundle,
     say: Callable[[str], None],
     environment: MutableMapping[str, str],
-) -> Iterator[driver.LocalTransport | driver.AgentsTransport]:
+) -> Iterator[LocalTransport | AgentsTransport]:
     """Where processes are started; no agent of this session is left.
 
     `environment` may have the secret, which that of this process no longer has.
     Raises SecretError for what is no secret, OSError for what is no address of this host.
     """
     if settings is None:
-        yield driver.LocalTransport(bundle)
+        yield LocalTransport(bundle)
         return
     found = _agents(settings, bundle, say, environment)
     try:
@@ -217,27 +223,27 @@ def transport_of(
 
 def _agents(
     settings: AgentSettings,
-    bundle: driver.Bundle,
+    bundle: Bundle,
     say: Callable[[str], None],
     environment: MutableMapping[str, str],
-) -> driver.AgentsTransport:
+) -> AgentsTransport:
     count = settings.count
     if isinstance(settings, ListenSettings):
         secret = secret_of(settings.secret_file, environment)
-        handed_over = driver.handed_over(os.environ)
-        listening = handed_over or driver.listening_at(settings.host, settings.port)
+        handed_over = peers.handed_over(os.environ)
+        listening = handed_over or listening_at(settings.host, settings.port)
         address = address_text(*listening.getsockname()[:2])
         say(_waiting_words(count, address, launched=handed_over is not None))
-        return driver.AgentsTransport(bundle, listening, secret, count)
+        return AgentsTransport(bundle, listening, secret, count)
     # Nobody else has to know it.
     secret = secrets.token_hex(32).encode()
     if isinstance(settings, SshSettings):
         say(f"busbw: starting {plural(count, 'agent')} through ssh")
-        starter = driver.SshAgents(bundle, settings.hosts, secret)
-        return driver.AgentsTransport(bundle, None, secret, count, starter=starter)
-    listening = driver.listening_at(_LOOPBACK, 0)
-    local = driver.LocalAgents(bundle, listening.getsockname()[1], secret)
-    return driver.AgentsTransport(bundle, listening, secret, count, starter=local)
+        starter = SshAgents(bundle, settings.hosts, secret)
+        return AgentsTransport(bundle, None, secret, count, starter=starter)
+    listening = listening_at(_LOOPBACK, 0)
+    local = LocalAgents(bundle, listening.getsockname()[1], secret)
+    return AgentsTransport(bundle, listening, secret, count, starter=local)
 
 
 def _waiting_words(count: int, address: str, *, launched: bool) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Measurement, Spec
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
 
 from .session import spec_of
 

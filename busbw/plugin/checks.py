@@ -16,12 +16,17 @@ from typing import TypeVar
 import pytest
 from packaging.version import InvalidVersion, Version
 
-from busbw import driver, history
-from busbw.driver import Interpreter, Side
+from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
+from busbw.driver.schedules.base import Side
 from busbw.frameworks import FRAMEWORKS
+from busbw.history.acknowledged import acknowledged
+from busbw.history.files import HistoryError
 from busbw.launchers import tpu
-from busbw.model import VIRTUAL_RANKS, Device, GridError, Spec, extents_of
-from busbw.workloads import check_blocks
+from busbw.model.case import GridError, Spec
+from busbw.model.machine import VIRTUAL_RANKS
+from busbw.model.mesh import extents_of
+from busbw.model.words import Device
+from busbw.workloads.collective import check_blocks
 
 from . import machine, reference_stack, resolution
 from .session import Collected, Lockable
@@ -53,7 +58,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
 
 
-def check_tpu(settings: Settings, specs: Sequence[Spec], executor: driver.Executor) -> None:
+def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> None:
     """Check that --device=tpu is not asked for in vain. Raises pytest.UsageError as the probe does.
 
     Where the kernel shows no chip the frameworks are probed before the wait, too: they decide, and
@@ -106,8 +111,8 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
 
 def _check_acknowledged(settings: Settings) -> None:
     if settings.against is None:
-        with usage_error(history.HistoryError, OSError):
-            history.acknowledged(settings.baselines)
+        with usage_error(HistoryError, OSError):
+            acknowledged(settings.baselines)
 
 
 def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:
@@ -126,8 +131,8 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
     named = side is Side.REFERENCE or framework in settings.pythons
     option = "--against" if side is Side.REFERENCE else "--python"
     where = f"{option}: " if named else ""
-    with usage_error(driver.ProbeFailed, where=where):
-        found = driver.interpreter(starter, known.packages)
+    with usage_error(ProbeFailed, where=where):
+        found = interpreter(starter, known.packages)
     problem = _problem(framework, found) if found is not None else ""
     if problem:
         raise pytest.UsageError(f"busbw: {where}{starter.python}: {problem}")

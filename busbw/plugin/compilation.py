@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, grid, judge, shipped
+from busbw import grid, shipped
+from busbw.baselines.compiled import find_compiled, has_compiled
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_writable
+from busbw.driver.executor import Executor
+from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Capability,
-    Case,
-    Compiled,
-    CompiledBaseline,
-    CompiledVerdict,
-    CompileSpec,
-    Failure,
-    FailureKind,
-    GridError,
-    Outcome,
-)
+from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
+from busbw.model.case import Case, CompileSpec, GridError
+from busbw.model.launch import Compiled, Failure
+from busbw.model.stored import CompiledBaseline
+from busbw.model.verdict import CompiledVerdict
+from busbw.model.words import Capability, FailureKind, Outcome
 
 from .compilers import CompileSettings, Libtpu, library_of
 from .session import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
@@ -35,11 +35,11 @@ _RELEASE = "BUSBW_COMPILER_RELEASE"
 
 
 def parallel_of(
-    settings: Settings, asked: CompileSettings, executor: driver.Executor, display: Display
-) -> driver.Parallel:
+    settings: Settings, asked: CompileSettings, executor: Executor, display: Display
+) -> Parallel:
     # The only framework of a session that compiles.
     framework = settings.frameworks[0]
-    return driver.Parallel(
+    return Parallel(
         executor=executor,
         starters=_starters(settings, asked, framework),
         workers=len(os.sched_getaffinity(0)),
@@ -53,7 +53,7 @@ def resolved(
     collected: Collected,
     asked: CompileSettings,
     specs: tuple[CompileSpec, ...],
-    parallel: driver.Parallel,
+    parallel: Parallel,
 ) -> CompileResolved:
     """The compilers that there are, and their jobs. Raises pytest.UsageError."""
     compilers = _described(parallel, specs, asked)
@@ -80,14 +80,14 @@ def resolved(
 
 def compiled(
     resolved: CompileResolved,
-    parallel: driver.Parallel,
+    parallel: Parallel,
     display: Display,
     keep: Callable[[Programs], None],
 ) -> Programs:
     """Compile everything. The programs so far go to `keep`, also after an interrupt."""
     begun_s, interrupted = time.monotonic(), False
     job_of = {
-        spec: driver.Job(case=job.case, topology=job.topology, compiler=spec.compiler)
+        spec: Job(case=job.case, topology=job.topology, compiler=spec.compiler)
         for spec, job in resolved.jobs.items()
     }
     try:
@@ -124,10 +124,10 @@ def judged(programs: Programs, skip: str) -> Judged:
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
         terms = _terms(resolved.settings, other, stored=first)
-        found[spec] = judge.judge_compiled(spec, job.case, now, before, terms, release=release)
+        found[spec] = judge_compiled(spec, job.case, now, before, terms, release=release)
         previous[case_key] = _as_baseline(job.case, now, release, resolved.collected.date)
     verdicts = {spec: found[spec] for spec in resolved.specs}
-    session = judge.judge_compiled_session(
+    session = judge_compiled_session(
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
     )
     return Judged(
@@ -146,19 +146,17 @@ def _promised(resolved: CompileResolved) -> tuple[str, ...]:
     why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
     names: dict[str, list[str]] = {}
     for one in asked.topologies if asked is not None else ():
-        if one.name in why and baselines.has_compiled(root, one, framework):
+        if one.name in why and has_compiled(root, one, framework):
             names.setdefault(why[one.name], []).append(one.name)
     return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
-def _starters(
-    settings: Settings, asked: CompileSettings, framework: str
-) -> dict[str, driver.Starter]:
+def _starters(settings: Settings, asked: CompileSettings, framework: str) -> dict[str, Starter]:
     python = settings.pythons.get(framework, sys.executable)
     libtpus: Sequence[Libtpu | None] = asked.libtpus or (None,)
     with usage_error(ValueError):
         return {
-            label: driver.Starter(
+            label: Starter(
                 python=python,
                 framework=framework,
                 capability=Capability.COMPILE,
@@ -179,7 +177,7 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
 
 
 def _described(
-    parallel: driver.Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
+    parallel: Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
 ) -> Described:
     """Every compiler for every topology that is selected.
 
@@ -204,22 +202,22 @@ def _with_stored(
 ) -> dict[CompileSpec, ProgramJob]:
     """The jobs with baselines, read before anything is compiled: a damaged file is found early."""
     root = settings.baselines
-    with usage_error(baselines.BaselineError, OSError):
+    with usage_error(BaselineError, OSError):
         if settings.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
-            baselines.check_writable(root, keyed, compiled=True)
+            check_writable(root, keyed, compiled=True)
         return {spec: replace(job, stored=_stored(root, job)) for spec, job in jobs.items()}
 
 
 def _stored(root: Path, job: ProgramJob) -> CompiledBaseline | None:
     """What is stored below `root`; else what busbw ships."""
-    found = (baselines.find_compiled(one, job.key, job.case) for one in (root, shipped.baselines()))
+    found = (find_compiled(one, job.key, job.case) for one in (root, shipped.baselines()))
     return next((one for one in found if one is not None), None)
 
 
-def _terms(settings: Settings, other: str, *, stored: bool) -> judge.CompileTerms:
+def _terms(settings: Settings, other: str, *, stored: bool) -> CompileTerms:
     """`stored`: it is compared with what is stored; only then a baseline can be required."""
-    terms = judge.CompileTerms(
+    terms = CompileTerms(
         require_baselines=settings.require_baselines and stored,
         accept_changes=settings.compile is not None and settings.compile.accept_changes,
         accept_all=settings.update_baselines == "all",

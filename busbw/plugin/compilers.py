@@ -22,9 +22,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from busbw import baselines, driver, hardware, writing
-from busbw.frameworks import COMPILED, FRAMEWORKS, Framework
-from busbw.model import Device, Topology
+from busbw import writing
+from busbw.baselines.compiled import has_compiled
+from busbw.driver.schedules.parallel import cache_folder
+from busbw.frameworks import COMPILED, FRAMEWORKS
+from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
+from busbw.model.case import Framework
+from busbw.model.machine import Topology
+from busbw.model.words import Device
 
 from .forms import checked, flag
 
@@ -105,7 +110,7 @@ def compile_settings_of(
     framework = _compiling(texts["frameworks"])
     others = bool(set(pythons) & set(COMPILED))
     everywhere = others or bool(libtpus) or framework.scripted
-    promised = functools.partial(baselines.has_compiled, root, framework=framework.name)
+    promised = functools.partial(has_compiled, root, framework=framework.name)
     words = {word.strip() for word in texts["topology"].split(",")}
     return CompileSettings(
         topologies=checked(
@@ -127,7 +132,7 @@ def _compiling(text: str) -> Framework:
 
 
 def _cache(text: str) -> Path | None:
-    folder = driver.cache_folder(text)
+    folder = cache_folder(text)
     if folder is not None:
         writing.check_folder(folder)
     return folder
@@ -179,7 +184,7 @@ def topologies_of(
         if word in FAMILIES:
             found += _usual(FAMILIES[word], everywhere=everywhere, promised=promised)
         else:
-            found.append(hardware.topology_of(word))
+            found.append(topology_of(word))
     if words and not found:
         devices = {device for word in words for device in FAMILIES.get(word, ())}
         how = "; ".join(why for device, why in missing().items() if device in devices)
@@ -191,7 +196,7 @@ def _usual(
     devices: Sequence[Device], *, everywhere: bool, promised: Callable[[Topology], bool]
 ) -> list[Topology]:
     absent = {} if everywhere else missing()
-    chips = map(hardware.topology_of, hardware.USUAL_TOPOLOGIES)
+    chips = map(topology_of, USUAL_TOPOLOGIES)
     return [
         one
         for one in chips

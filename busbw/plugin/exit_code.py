@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.model import plural
+from busbw.model.words import plural
 
 from .items import read_by_all
 from .session import SESSION, VERDICT, Judged, Written, spec_of, under_xdist

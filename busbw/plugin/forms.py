@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import MIB, Extra, Injection, refusal
-from busbw.stacks import Lock
+from busbw.model.launch import Injection
+from busbw.model.words import MIB, Extra, refusal
+from busbw.stacks.lock import Lock
 
 T = TypeVar("T")
 

@@ -12,17 +12,9 @@ from _pytest.mark.expression import Expression
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Asked,
-    Clock,
-    CompileSpec,
-    Extra,
-    GridError,
-    Injection,
-    OwnProcesses,
-    Spec,
-    payload_text,
-)
+from busbw.model.case import Asked, CompileSpec, GridError, Spec
+from busbw.model.launch import Injection, OwnProcesses
+from busbw.model.words import Clock, Extra, payload_text
 from busbw.workloads import WORKLOADS
 
 from . import items

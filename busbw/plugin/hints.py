@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.metrics import parse_payload
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 # Options of nccl-tests by what they say; those of pytest and pytest-xdist alone are none of it.
 _OF_NCCL_TESTS: Mapping[str, str] = {

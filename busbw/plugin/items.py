@@ -14,18 +14,12 @@ from typing import Any
 
 import pytest
 
-from busbw import report
-from busbw.model import (
-    CaseVerdict,
-    CompiledVerdict,
-    CompileSpec,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Spec,
-    Verdict,
-    plural,
-)
+from busbw.model.case import CompileSpec, Spec
+from busbw.model.verdict import CaseVerdict, CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.report.session import versions_text
+from busbw.report.table import attributes
+from busbw.report.training import training_medians
 
 from .benchmark import replay
 from .session import SESSION, TOLD, VERDICT, Measured, judged_of, spec_of, under_xdist
@@ -53,8 +47,8 @@ def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
     known = {
         **_properties(found),
         "device": environment.key.device_kind,
-        "versions": report.versions_text(environment.versions.get(spec.framework, {})),
-        **report.training_medians(runs),
+        "versions": versions_text(environment.versions.get(spec.framework, {})),
+        **training_medians(runs),
     }
     _record(request, found, known)
     replay(request, measurement, known)
@@ -92,11 +86,11 @@ def _properties(verdict: Verdict) -> dict[str, object]:
     return {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
-        **report.attributes(verdict.spec, "framework", "collective", "dtype"),
-        **report.attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **report.attributes(verdict.now, "median_s", "best_s", "spread"),
-        **report.attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
-        **report.attributes(verdict.now, "dispatch_s"),
+        **attributes(verdict.spec, "framework", "collective", "dtype"),
+        **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **attributes(verdict.now, "median_s", "best_s", "spread"),
+        **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
+        **attributes(verdict.now, "dispatch_s"),
         "ceiling_share": verdict.ceiling_share,
         "baseline_median_s": verdict.baseline.median_s if verdict.baseline else None,
         "ratio": verdict.ratio,
@@ -110,10 +104,10 @@ def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
         "outcome": verdict.outcome.value,
         "topology": verdict.spec.topology,
         "compiler": verdict.release or None,
-        **report.attributes(verdict.spec.spec, "framework", "collective", "dtype"),
-        **report.attributes(verdict.case, "payload_bytes", "ranks"),
+        **attributes(verdict.spec.spec, "framework", "collective", "dtype"),
+        **attributes(verdict.case, "payload_bytes", "ranks"),
         "algorithm": verdict.now.algorithm_text if verdict.now else None,
-        **report.attributes(verdict.now, "temporary_bytes", "peak_bytes"),
+        **attributes(verdict.now, "temporary_bytes", "peak_bytes"),
     }
 
 

@@ -7,28 +7,35 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from busbw import baselines, judge
-from busbw.model import (
-    Case,
-    CompiledVerdict,
-    CompileSpec,
-    EnvironmentKey,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Spec,
-    Verdict,
-    plural,
+from busbw.baselines.store import other_ranks
+from busbw.judge.case import Ruling, Terms, judge_case
+from busbw.judge.drift import Drift, all_answers, drift_text, drifts
+from busbw.judge.levels import cost_of_limit
+from busbw.judge.notes import straggler_of, with_injections
+from busbw.judge.paired import judge_pair, prior_of_pairs
+from busbw.judge.policy import POLICIES, Policy
+from busbw.judge.rule import Tonight
+from busbw.judge.session import (
+    Circumstances,
+    SizeGroup,
+    groups_of_cases,
+    judge_session,
+    slower_text,
 )
+from busbw.judge.validity import with_ceiling
+from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
 from .session import Collected, Judged, Measured, Resolved, TimedJob
 from .settings import Settings
 
-_Rule = Callable[[Spec, TimedJob], judge.Ruling]
+_Rule = Callable[[Spec, TimedJob], Ruling]
 
 
-def rulings(measured: Measured) -> dict[Spec, judge.Ruling]:
+def rulings(measured: Measured) -> dict[Spec, Ruling]:
     rule = _paired(measured) if measured.resolved.paired else _stored(measured)
     return {spec: _ruling(measured, spec, job, rule) for spec, job in _jobs(measured)}
 
@@ -37,21 +44,21 @@ def _jobs(measured: Measured) -> Iterable[tuple[Spec, TimedJob]]:
     return measured.resolved.jobs.items()
 
 
-def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> judge.Ruling:
+def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> Ruling:
     found = rule(spec, job)
-    verdict = judge.with_ceiling(
+    verdict = with_ceiling(
         found.verdict,
         job.slice_key,
         measured.measurements[spec].runs,
         paired=measured.resolved.paired,
     )
-    straggler = judge.straggler_of(
+    straggler = straggler_of(
         measured.measurements[spec].runs, job.key, measured.resolved.machine.process_hosts
     )
     verdict = replace(verdict, straggler=straggler)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
-        return judge.Ruling(verdict=verdict)
+        return Ruling(verdict=verdict)
     return replace(found, verdict=verdict)
 
 
@@ -61,11 +68,11 @@ def _paired(measured: Measured) -> _Rule:
         job.case: (measured.references[spec], measured.measurements[spec])
         for spec, job in _jobs(measured)
     }
-    prior = judge.prior_of_pairs(pairs.values(), terms)
+    prior = prior_of_pairs(pairs.values(), terms)
 
-    def rule(spec: Spec, job: TimedJob) -> judge.Ruling:
+    def rule(spec: Spec, job: TimedJob) -> Ruling:
         before, now = pairs[job.case]
-        return judge.judge_pair(spec, before, now, terms, prior)
+        return judge_pair(spec, before, now, terms, prior)
 
     return rule
 
@@ -74,8 +81,8 @@ def _stored(measured: Measured) -> _Rule:
     """Each case against its baseline and what has been usual since."""
     limits = references.tonight(measured)
 
-    def rule(spec: Spec, job: TimedJob) -> judge.Ruling:
-        return judge.judge_case(
+    def rule(spec: Spec, job: TimedJob) -> Ruling:
+        return judge_case(
             spec,
             measured.measurements[spec],
             references.reference_of(job, limits),
@@ -87,15 +94,15 @@ def _stored(measured: Measured) -> _Rule:
     return rule
 
 
-def _terms(resolved: Resolved) -> judge.Terms:
-    return judge.Terms(
-        policy=judge.POLICIES[resolved.machine.target.device],
+def _terms(resolved: Resolved) -> Terms:
+    return Terms(
+        policy=POLICIES[resolved.machine.target.device],
         cases=len(resolved.jobs),
         launches=resolved.plan.launches,
     )
 
 
-def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> judge.Terms:
+def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> Terms:
     settings, terms = measured.resolved.settings, _terms(measured.resolved)
     return replace(
         terms,
@@ -114,17 +121,17 @@ def judged(measured: Measured, skip: str) -> Judged:
     resolved, found = measured.resolved, rulings(measured)
     verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in resolved.specs}
-    policy = judge.POLICIES[resolved.machine.target.device]
+    policy = POLICIES[resolved.machine.target.device]
     tonight = references.tonight(measured)
-    groups = judge.groups_of_cases(list(verdicts.values()), policy, in_turn=resolved.paired)
-    verdicts = judge.with_injections(_located(verdicts, groups), measured.measurements)
+    groups = groups_of_cases(list(verdicts.values()), policy, in_turn=resolved.paired)
+    verdicts = with_injections(_located(verdicts, groups), measured.measurements)
     drifted, slower = _drifted(measured, tonight), _slower(measured, tonight, groups)
     elsewhere = _other_ranks(resolved)
     required = bool(elsewhere) and resolved.settings.require_baselines
-    session = judge.judge_session(
+    session = judge_session(
         list(verdicts.values()),
         list(measured.measurements.values()),
-        judge.Circumstances(
+        Circumstances(
             launches=resolved.plan.launches,
             expecting=not resolved.paired,
             accepting=_accepting(resolved.settings),
@@ -134,15 +141,15 @@ def judged(measured: Measured, skip: str) -> Judged:
             lost=measured.lost,
             suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
             slower=slower,
-            drifted=judge.drift_text([one for one in drifted if not one.is_over]),
+            drifted=drift_text([one for one in drifted if not one.is_over]),
             asides=(
-                judge.drift_text([one for one in drifted if one.is_over]),
+                drift_text([one for one in drifted if one.is_over]),
                 "" if required else elsewhere,
             ),
             blind=_blind(resolved, policy),
             noisier=max((one.noisier for one in tonight.values()), default=1.0),
             accepted=resolved.settings.update_baselines == "all",
-            machine=judge.all_answers(references.machine_answers(measured)),
+            machine=all_answers(references.machine_answers(measured)),
             stack_changes=references.stack_changes(measured),
         ),
     )
@@ -156,7 +163,7 @@ def judged(measured: Measured, skip: str) -> Judged:
     )
 
 
-def _blind(resolved: Resolved, policy: judge.Policy) -> float:
+def _blind(resolved: Resolved, policy: Policy) -> float:
     """The limit from which on a NOISY case was not judged: any for two stacks in turn."""
     if resolved.paired:
         return 1.0
@@ -166,25 +173,25 @@ def _blind(resolved: Resolved, policy: judge.Policy) -> float:
 def _with_cost(
     session: SessionVerdict,
     measured: Measured,
-    tonight: Mapping[EnvironmentKey, judge.Tonight],
+    tonight: Mapping[EnvironmentKey, Tonight],
 ) -> SessionVerdict:
     ratio = measured.resolved.settings.fail_above
     if ratio is None:
         return session
     levels = [measured.resolved.levels[key] for key in tonight]
-    cost = judge.cost_of_limit(levels, list(tonight.values()), ratio)
+    cost = cost_of_limit(levels, list(tonight.values()), ratio)
     return replace(session, text=f"{session.text}; {cost}") if cost else session
 
 
 def _slower(
     measured: Measured,
-    tonight: Mapping[EnvironmentKey, judge.Tonight],
-    groups: Sequence[judge.SizeGroup],
+    tonight: Mapping[EnvironmentKey, Tonight],
+    groups: Sequence[SizeGroup],
 ) -> tuple[str, ...]:
     """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
     counts = Counter(job.case.framework for _, job in _jobs(measured))
     whole = (
-        judge.slower_text(name, counts[name], shared)
+        slower_text(name, counts[name], shared)
         for one in tonight.values()
         for name, shared in one.shared.items()
     )
@@ -192,21 +199,19 @@ def _slower(
     return (*filter(None, whole), *curves)
 
 
-def _drifted(
-    measured: Measured, tonight: Mapping[EnvironmentKey, judge.Tonight]
-) -> tuple[judge.Drift, ...]:
+def _drifted(measured: Measured, tonight: Mapping[EnvironmentKey, Tonight]) -> tuple[Drift, ...]:
     levels, today = measured.resolved.levels, references.today(measured)
     return tuple(
         one
         for key, limits in tonight.items()
-        for one in judge.drifts(levels[key].sessions, today[key], limits)
+        for one in drifts(levels[key].sessions, today[key], limits)
     )
 
 
 def _moved(
     measured: Measured,
-    drifted: Sequence[judge.Drift],
-    tonight: Mapping[EnvironmentKey, judge.Tonight],
+    drifted: Sequence[Drift],
+    tonight: Mapping[EnvironmentKey, Tonight],
 ) -> frozenset[Case]:
     """A reason also accepts those of a framework that is slower as a whole."""
     there = [one for one in drifted if not one.is_over]
@@ -252,9 +257,7 @@ def _accepting(settings: Settings) -> bool:
     return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
-def _located(
-    verdicts: Mapping[Spec, Verdict], groups: Sequence[judge.SizeGroup]
-) -> dict[Spec, Verdict]:
+def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> dict[Spec, Verdict]:
     located = {group.case.group_name: group.located for group in groups if group.located}
     found = dict(verdicts)
     for spec, verdict in verdicts.items():
@@ -286,7 +289,7 @@ def _other_ranks(resolved: Resolved) -> str:
     asked = settings.ranks or settings.asked.mesh or settings.agents or settings.processes > 1
     if asked or resolved.paired or not resolved.jobs:
         return ""
-    found = baselines.other_ranks(settings.baselines, key)
+    found = other_ranks(settings.baselines, key)
     if not found:
         return ""
     ranks, day = max(found.items(), key=lambda one: one[1])

@@ -14,31 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from busbw import driver, grid
-from busbw.driver import Side
+from busbw import grid
+from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer
+from busbw.driver.executor import probe as driver_probe
+from busbw.driver.schedules.base import Side
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
-from busbw.model import (
-    Device,
-    Environment,
-    EnvironmentKey,
-    GridError,
-    Probe,
-    Spec,
-    bytes_text,
-    extents_of,
-    payload_text,
-    variables,
-)
-from busbw.stacks import Lock
-from busbw.workloads import Collective
+from busbw.model import variables
+from busbw.model.case import GridError, Spec
+from busbw.model.machine import Environment, EnvironmentKey, Probe
+from busbw.model.mesh import extents_of
+from busbw.model.words import Device, bytes_text, payload_text
+from busbw.stacks.lock import Lock
+from busbw.workloads.collective import Collective
 
 from .forms import Against
 from .session import Machine
 from .settings import Settings, how_to_get, usage_error
 
 
-def machine_of(settings: Settings, specs: Sequence[Spec], executor: driver.Executor) -> Machine:
+def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
     """The devices to measure `specs` on. Raises pytest.UsageError if there are none."""
     probes = tuple(
         _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
@@ -60,7 +56,7 @@ def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
 
 
 def reference_probes(
-    settings: Settings, machine: Machine, frameworks: Sequence[str], executor: driver.Executor
+    settings: Settings, machine: Machine, frameworks: Sequence[str], executor: Executor
 ) -> tuple[Probe, ...]:
     """The devices of the other stack, which must differ from ours. Raises pytest.UsageError."""
     found = []
@@ -81,12 +77,12 @@ def starter_of(
     ranks: int | None,
     *,
     side: Side = Side.CANDIDATE,
-) -> driver.Starter:
+) -> Starter:
     ours = settings.pythons.get(framework, sys.executable)
     against = settings.against if side is Side.REFERENCE else None
     tried = settings.against.tried if settings.against and against is None else {}
     lock = against.locks.get(framework) if against else None
-    return driver.Starter(
+    return Starter(
         python=against.pythons.get(framework, ours) if against else ours,
         framework=framework,
         device=device.value if device else "",
@@ -112,13 +108,13 @@ def _ranks_asked(settings: Settings) -> int | None:
     return settings.ranks or of_mesh
 
 
-def _probed(starter: driver.Starter, executor: driver.Executor, side: str = "") -> Probe:
+def _probed(starter: Starter, executor: Executor, side: str = "") -> Probe:
     """A usage error without an answer, unless workers were cut short or are not of one stack."""
     try:
-        return driver.probe(starter, executor)
-    except (driver.ProbeCutShort, driver.ProbesDiffer):
+        return driver_probe(starter, executor)
+    except (ProbeCutShort, ProbesDiffer):
         raise
-    except driver.ProbeFailed as error:
+    except ProbeFailed as error:
         raise pytest.UsageError(f"busbw: {side}{error}") from error
 
 

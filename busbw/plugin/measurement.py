@@ -7,10 +7,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from busbw import driver, judge
-from busbw.driver import Side
+from busbw.driver.agents import AgentGone
+from busbw.driver.executor import Executor
+from busbw.driver.schedules import SCHEDULES
+from busbw.driver.schedules.base import AbstractSchedule, Side, Stack
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Device, Failure, FailureKind, LaunchId, Measurement, Spec, plural
+from busbw.judge.case import Rerun, rerun
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Spec
+from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.words import Device, FailureKind, plural
 
 from . import judgement, machine
 from .session import Measured, Resolved
@@ -19,7 +25,7 @@ from .terminal import Display
 
 def measured(
     resolved: Resolved,
-    executor: driver.Executor,
+    executor: Executor,
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
@@ -31,7 +37,7 @@ def measured(
     try:
         schedule.run()
         notes += _measure_undecided(resolved, schedule, display)
-    except driver.AgentGone as error:
+    except AgentGone as error:
         lost = str(error)
     except KeyboardInterrupt:
         interrupted = True
@@ -50,16 +56,14 @@ def measured(
     return found
 
 
-def _schedule(
-    resolved: Resolved, executor: driver.Executor, display: Display
-) -> driver.AbstractSchedule:
+def _schedule(resolved: Resolved, executor: Executor, display: Display) -> AbstractSchedule:
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for spec, job in resolved.jobs.items():
         # Training on one device takes fewer ranks than the other cases.
         ranks[spec.framework] = max(ranks.get(spec.framework, 0), job.key.ranks)
     stacks = {
-        side: driver.Stack(
+        side: Stack(
             starters={
                 name: machine.starter_of(settings, name, device, ranks[name], side=side)
                 for name in ranks
@@ -69,7 +73,7 @@ def _schedule(
         )
         for side in (Side if resolved.paired else (Side.CANDIDATE,))
     }
-    return driver.SCHEDULES["pairs" if resolved.paired else "passes"](
+    return SCHEDULES["pairs" if resolved.paired else "passes"](
         executor=executor,
         # Two strategies can be two names of one Case: it is measured once.
         cases={job.case: job.key for job in resolved.jobs.values()},
@@ -81,7 +85,7 @@ def _schedule(
     )
 
 
-def _so_far(resolved: Resolved, schedule: driver.AbstractSchedule, lost: str = "") -> Measured:
+def _so_far(resolved: Resolved, schedule: AbstractSchedule, lost: str = "") -> Measured:
     of_reference = _by_spec(resolved, schedule, Side.REFERENCE, lost) if resolved.paired else {}
     return Measured(
         resolved=resolved,
@@ -91,7 +95,7 @@ def _so_far(resolved: Resolved, schedule: driver.AbstractSchedule, lost: str = "
 
 
 def _by_spec(
-    resolved: Resolved, schedule: driver.AbstractSchedule, side: Side, lost: str
+    resolved: Resolved, schedule: AbstractSchedule, side: Side, lost: str
 ) -> dict[Spec, Measurement]:
     found = {measurement.case: measurement for measurement in schedule.measurements(side)}
     launches = resolved.plan.launches if lost else 0
@@ -108,7 +112,7 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
 
 
 def _measure_undecided(
-    resolved: Resolved, schedule: driver.AbstractSchedule, display: Display
+    resolved: Resolved, schedule: AbstractSchedule, display: Display
 ) -> list[str]:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
@@ -118,7 +122,7 @@ def _measure_undecided(
             spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
         }
         rulings = judgement.rulings(found)
-        wanted = judge.rerun(rulings, launches)
+        wanted = rerun(rulings, launches)
         if not wanted.specs:
             return []
         budget_s = resolved.settings.time_budget_s
@@ -136,7 +140,7 @@ def _measure_undecided(
         schedule.passes(again, wanted.passes)
 
 
-def _again_text(wanted: judge.Rerun, wait_s: float) -> str:
+def _again_text(wanted: Rerun, wait_s: float) -> str:
     shown = ", ".join(spec.id for spec in wanted.specs[:3])
     more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
@@ -146,5 +150,5 @@ def _again_text(wanted: judge.Rerun, wait_s: float) -> str:
 def _later_s(resolved: Resolved, suspects: Iterable[Spec]) -> float:
     """Two stacks in turn share what disturbs them; what is scripted does not change by itself."""
     scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
-    policy = judge.POLICIES[resolved.machine.target.device]
+    policy = POLICIES[resolved.machine.target.device]
     return 0.0 if scripted or resolved.paired else policy.later_s

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from busbw import metrics
-from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Clock
+from busbw.model.words import Clock
 from busbw.workloads import WORKLOADS
 
 from . import forms, hints

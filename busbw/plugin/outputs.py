@@ -9,14 +9,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import driver, history, judge, nights, report, stats, writing
-from busbw.history import Line
-from busbw.model import EnvironmentKey, Measurement, Outcome, Spec, StoredCase, moment_text, plural
+from busbw import nights, writing
+from busbw.driver.bundle import worker_hash
+from busbw.history.files import HistoryError, append
+from busbw.history.lines import Line, new_session
+from busbw.judge.notes import injected_ratio
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import StoredCase, moment_text
+from busbw.model.words import Outcome, plural
+from busbw.report.nights import MachineNights
+from busbw.report.page import page
+from busbw.report.page.html import html
+from busbw.report.pictures import PictureError
+from busbw.report.reading.documents import session_of
+from busbw.report.reading.fields import DocumentError
+from busbw.report.results import compiled_document, results, without_homes
+from busbw.stats.launches import launch_time_s, quantiles_s
 
 from .session import Judged, Measured, Written
 
 # Errors whose message is a sentence for the user.
-_SENTENCES = (history.HistoryError, report.DocumentError, report.PictureError)
+_SENTENCES = (HistoryError, DocumentError, PictureError)
 
 
 def with_results(written: Written) -> Written:
@@ -33,8 +48,8 @@ def with_page(written: Written) -> Written:
         return written
     prefix = "--page: no page was written: "
     try:
-        session = report.session_of(_document(judged), "this session")
-        content = report.html(report.page([session], _nights(judged)))
+        session = session_of(_document(judged), "this session")
+        content = html(page([session], _nights(judged)))
     except Exception as error:  # Whatever it is, the verdict is told first.
         words = str(error) if isinstance(error, _SENTENCES) else repr(error)
         return replace(written, errors=(*written.errors, f"{prefix}{words}"))
@@ -49,7 +64,7 @@ def _with_file(written: Written, prefix: str, path: Path, content: str) -> Writt
     return written
 
 
-def _nights(judged: Judged) -> tuple[report.MachineNights, ...]:
+def _nights(judged: Judged) -> tuple[MachineNights, ...]:
     root, measured = judged.settings.history, judged.observed
     if root is None or not isinstance(measured, Measured):
         return ()
@@ -64,18 +79,18 @@ def _document(judged: Judged) -> object:
         document = _measured(judged, found)
     else:
         compilers = found.resolved.compilers if found else {}
-        document = report.compiled_document(
+        document = compiled_document(
             tuple(judged.compiled.values()),
             judged.session,
             tuple(compilers.values()),
             began=judged.collected.began,
             host=platform.node(),
         )
-    return report.without_homes(document, os.path.expanduser("~"))
+    return without_homes(document, os.path.expanduser("~"))
 
 
 def _measured(judged: Judged, measured: Measured) -> dict[str, object]:
-    return report.results(
+    return results(
         began=judged.collected.began,
         environment=measured.resolved.environment,
         plan=measured.resolved.plan,
@@ -87,7 +102,7 @@ def _measured(judged: Judged, measured: Measured) -> dict[str, object]:
         references=measured.references,
         process_hosts=measured.resolved.machine.process_hosts,
         quantiles_s={
-            spec: [stats.quantiles_s(run) for run in measurement.runs]
+            spec: [quantiles_s(run) for run in measurement.runs]
             for spec, measurement in measured.measurements.items()
         },
     )
@@ -101,14 +116,14 @@ def appended(written: Written) -> Written:
         return written
     try:
         notes = _append(root, judged, measured)
-    except history.HistoryError as error:
+    except HistoryError as error:
         text = f"the history was not appended to: {error}"
         return replace(written, errors=(*written.errors, text))
     return replace(written, notes=(*written.notes, *notes))
 
 
 def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
-    session, worker = history.new_session(), driver.worker_hash()
+    session, worker = new_session(), worker_hash()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured.resolved.jobs.items():
         its = lines.setdefault(job.key, [])
@@ -116,7 +131,7 @@ def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
             its.append(replace(line, session=session, worker=worker))
     notes: list[str] = []
     for key, found in lines.items():
-        path, repaired = history.append(root, key, found)
+        path, repaired = append(root, key, found)
         notes += [*repaired, f"appended to the history: {plural(len(found), 'line')} of {path}"]
     return tuple(notes)
 
@@ -162,7 +177,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         failure=failure,
         ratio=verdict.ratio,
         injected=next((run.injected for run in found.runs if run.injected), ""),
-        injected_ratio=judge.injected_ratio(found.runs),
+        injected_ratio=injected_ratio(found.runs),
         paired=measured.resolved.paired,
         baseline_date=stored.date if stored is not None else "",
         versions=found.runs[0].versions if found.runs else {},
@@ -174,7 +189,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
 
 
 def _times_us(found: Measurement) -> tuple[float, ...]:
-    return tuple(_us(stats.launch_time_s(run)) for run in found.runs)
+    return tuple(_us(launch_time_s(run)) for run in found.runs)
 
 
 def _us(seconds: float) -> float:

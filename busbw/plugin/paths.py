@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, history, report, writing
+from busbw import writing
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_folder
+from busbw.driver.schedules.parallel import cache_folder
+from busbw.history.files import HistoryError, check
+from busbw.report.page.html import is_page, missing_for_pages
+from busbw.report.results import is_results
 
 # Names the folder of the history where --history does not.
 HISTORY = "BUSBW_HISTORY"
@@ -28,7 +34,7 @@ _OF_PYTEST = {
 
 
 def stack_cache_of(text: str) -> Path:
-    found = driver.cache_folder(text)
+    found = cache_folder(text)
     if found is None:
         raise ValueError("--stack-cache: 'none'; accepted is a folder")
     return found
@@ -40,13 +46,13 @@ def baselines_of(config: pytest.Config, text: str) -> Path:
         raise ValueError("--baselines: accepted is a folder")
     root = config.rootpath / (text or "baselines")
     try:
-        baselines.check_folder(
+        check_folder(
             root,
             may_be_missing=not text or bool(config.getoption("update_baselines")),
             is_written=any(config.getoption(name) for name in WRITING),
             hint="; --update-baselines makes it",
         )
-    except baselines.BaselineError as error:
+    except BaselineError as error:
         raise ValueError(f"--baselines: {error}") from error
     return root
 
@@ -61,23 +67,23 @@ def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) ->
     if stored.resolve() in (path.resolve(), *path.resolve().parents):
         raise ValueError(f"{what}: {path} is in {stored}, which holds baselines only")
     try:
-        history.check(path)
-    except history.HistoryError as error:
+        check(path)
+    except HistoryError as error:
         raise ValueError(f"{what}: {error}") from error
     return path
 
 
 def results_of(config: pytest.Config, text: str, root: Path) -> Path | None:
-    return _output(config, text, root, "--results", "earlier results of busbw", report.is_results)
+    return _output(config, text, root, "--results", "earlier results of busbw", is_results)
 
 
 def page_of(config: pytest.Config, texts: Mapping[str, str], root: Path) -> Path | None:
     if not texts["page"]:
         return None
-    missing = report.missing_for_pages()
+    missing = missing_for_pages()
     if missing:
         raise ValueError(f"--page: {missing}")
-    path = _output(config, texts["page"], root, "--page", "an earlier page", report.is_page)
+    path = _output(config, texts["page"], root, "--page", "an earlier page", is_page)
     results = texts["results"]
     if path is not None and results and path == Path(results).absolute():
         raise ValueError(f"--page: {path} is the file of --results, too")

@@ -13,9 +13,14 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import driver, judge
 from busbw.agent.secret import SecretError
-from busbw.model import CompileSpec, Outcome, Spec
+from busbw.driver.agents import AgentGone, AgentsError, AgentsTransport, IncomparableHosts
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
+from busbw.driver.local import BusyError, LocalTransport, alone
+from busbw.judge.notes import injection_notes
+from busbw.model.case import CompileSpec, Spec
+from busbw.model.words import Outcome
 
 from . import checks, compilation, judgement, machine, measurement, resolution
 from .acceptance import accepted
@@ -50,7 +55,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _run(config: pytest.Config, specs: tuple[Spec, ...], compiled: tuple[CompileSpec, ...]) -> None:
-    bundle = driver.Bundle()
+    bundle = Bundle()
     display, asked = Display(config), collected_of(config).settings.agents
     try:
         with contextlib.ExitStack() as held:
@@ -75,15 +80,15 @@ class _Loop:
     def __init__(
         self,
         config: pytest.Config,
-        bundle: driver.Bundle,
-        transport: driver.LocalTransport | driver.AgentsTransport,
+        bundle: Bundle,
+        transport: LocalTransport | AgentsTransport,
         display: Display,
     ) -> None:
         self._asked = collected_of(config)
         self._config = config
         self._folder = bundle.path
         self._notes: list[str] = []
-        self._executor = driver.Executor(transport, self._notes.append)
+        self._executor = Executor(transport, self._notes.append)
         self._transport = transport
         self._display = display
         self._skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
@@ -97,22 +102,22 @@ class _Loop:
             else:
                 collected = checks.checked(self._asked, specs)
                 checks.check_tpu(settings, specs, self._executor)
-                with driver.alone(settings.device_wait_s, self._say_waiting):
+                with alone(settings.device_wait_s, self._say_waiting):
                     measured = self._measured(collected, specs)
                 judged = judgement.judged(measured, self._skip)
-        except (driver.ProbeCutShort, driver.AgentGone) as error:
+        except (ProbeCutShort, AgentGone) as error:
             judged = judgement.given_up(self._asked, specs, compiled, str(error))
-        except (driver.ProbesDiffer, driver.IncomparableHosts) as error:
+        except (ProbesDiffer, IncomparableHosts) as error:
             judged = judgement.given_up(
                 self._asked, specs, compiled, str(error), outcome=Outcome.INCOMPARABLE
             )
-        except (driver.BusyError, driver.AgentsError) as error:
+        except (BusyError, AgentsError) as error:
             raise pytest.UsageError(f"busbw: {error}") from error
         self._config.stash[SESSION] = replace(judged, notes=tuple(self._notes))
 
     def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:
         executor, transport = self._executor, self._transport
-        if isinstance(transport, driver.AgentsTransport):
+        if isinstance(transport, AgentsTransport):
             assert collected.settings.agents is not None
             transport.join(collected.settings.agents.wait_s)
             transport.lock(collected.settings.device_wait_s, self._display.line)
@@ -123,7 +128,7 @@ class _Loop:
         self._notes += resolved.notes
         self._display.header(resolved)
         measured = measurement.measured(resolved, executor, self._display, self._keep)
-        self._notes += [*measured.notes, *judge.injection_notes(measured.measurements)]
+        self._notes += [*measured.notes, *injection_notes(measured.measurements)]
         return measured
 
     def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:

@@ -8,12 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import stacks, writing
+from busbw import writing
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
-from busbw.model import Spec, plural, variables
-from busbw.stacks import Lock
-from busbw.workloads import Collective
+from busbw.model import variables
+from busbw.model.case import Spec
+from busbw.model.words import plural
+from busbw.stacks.build import built, check_buildable
+from busbw.stacks.interpreter import installed, unlockable
+from busbw.stacks.lock import Lock, StackError, path_of, paths_below, read
+from busbw.stacks.wheels import packages_of
+from busbw.workloads.collective import Collective
 
 from .forms import BASELINE
 from .session import Collected, Lockable, Measured
@@ -31,50 +36,50 @@ def with_stacks(
     locks: dict[str, Lock] = {}
     pythons: dict[str, str] = {}
     for framework in frameworks:
-        with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
+        with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
             locks[framework] = lock = _lock_at(lock_path(settings, target, framework), framework)
             say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
             ours = settings.pythons.get(framework, sys.executable)
-            pythons[framework] = stacks.built(settings.stack_cache, lock, [ours]).python
+            pythons[framework] = built(settings.stack_cache, lock, [ours]).python
     found = replace(against, pythons=pythons, locks=locks)
     return replace(collected, settings=replace(settings, against=found))
 
 
 def check_locked(settings: Settings, framework: str) -> None:
     """Which of several locks it is, only the devices say. Raises pytest.UsageError."""
-    with usage_error(stacks.StackError, where=f"--against={BASELINE}: {framework}: "):
-        paths = stacks.paths_below(settings.baselines, framework)
+    with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
+        paths = paths_below(settings.baselines, framework)
         if not paths:
-            raise stacks.StackError(
+            raise StackError(
                 f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
                 "that it accepts"
             )
         ours = settings.pythons.get(framework, sys.executable)
         problems = [_problem(settings, path, framework, ours) for path in paths]
         if all(problems):
-            raise stacks.StackError(problems[0])
+            raise StackError(problems[0])
 
 
 def _problem(settings: Settings, path: Path, framework: str, ours: str) -> str:
     try:
-        stacks.check_buildable(settings.stack_cache, stacks.read(path, framework), [ours])
-    except stacks.StackError as error:
+        check_buildable(settings.stack_cache, read(path, framework), [ours])
+    except StackError as error:
         return str(error)
     return ""
 
 
 def _lock_at(path: Path, framework: str) -> Lock:
     if not path.exists():
-        raise stacks.StackError(
+        raise StackError(
             f"no stack is locked: there is no {path}; "
             "--update-baselines locks the one that it accepts"
         )
-    return stacks.read(path, framework)
+    return read(path, framework)
 
 
 def lock_path(settings: Settings, target: Target, framework: str) -> Path:
     key = target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
-    return stacks.path_of(settings.baselines, key, framework)
+    return path_of(settings.baselines, key, framework)
 
 
 def lockable(collected: Collected, frameworks: Sequence[str]) -> dict[str, Lockable]:
@@ -95,7 +100,7 @@ def lockable_of(settings: Settings, framework: str) -> Lockable | None:
     """
     if not settings.update_baselines or not settings.locks_reference:
         return None
-    with usage_error(stacks.StackError, where="--update-baselines: "):
+    with usage_error(StackError, where="--update-baselines: "):
         found = _lockable(settings, framework)
     return found if found.stack else None
 
@@ -116,7 +121,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
             continue
         found = measured.resolved.lockable[framework]
         lock = _lock(framework, found, measured.resolved.collected.date)
-        if path.exists() and stacks.read(path, framework).digest == lock.digest:
+        if path.exists() and read(path, framework).digest == lock.digest:
             continue
         contents[path] = lock.text
         notes.append(
@@ -134,23 +139,23 @@ def _lock(framework: str, found: Lockable, date: str) -> Lock:
         platform=found.installed.platform,
         date=date,
         flags=variables.of_stack(os.environ, os.path.expanduser("~")),
-        packages=stacks.packages_of(found.stack, found.python),
+        packages=packages_of(found.stack, found.python),
     )
 
 
 def _lockable(settings: Settings, framework: str) -> Lockable:
     """The interpreter of `framework`, and its stack. Raises StackError if it cannot be locked."""
     python = settings.pythons.get(framework, sys.executable)
-    found = stacks.installed(python)
+    found = installed(python)
     stack = found.stack(FRAMEWORKS[framework].packages)
     if stack:
-        problem = _replaced() or stacks.unlockable(stack)
+        problem = _replaced() or unlockable(stack)
     elif not FRAMEWORKS[framework].scripted:
         problem = f"it is no package of {python}; give --no-reference-lock"
     else:
         problem = ""
     if problem:
-        raise stacks.StackError(f"{framework}: {problem}")
+        raise StackError(f"{framework}: {problem}")
     return Lockable(python=python, installed=found, stack=stack)
 
 

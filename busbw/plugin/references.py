@@ -11,22 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from busbw import baselines, driver, history, judge, stats
-from busbw.judge import Levels, StoredReference, Tonight
-from busbw.model import (
-    HOST,
-    OWN_CODE,
-    Answer,
-    Baseline,
-    Case,
-    Device,
-    EarlierSession,
-    EnvironmentKey,
-    Measurement,
-    Spec,
-    changes,
-    variables,
-)
+from busbw.baselines.store import all_at, frameworks_at
+from busbw.driver.bundle import worker_hash
+from busbw.history.acknowledged import Acknowledged, acknowledged
+from busbw.history.files import read
+from busbw.history.lines import Line
+from busbw.history.sessions import Series, earlier
+from busbw.judge.case import StoredReference
+from busbw.judge.drift import machine_answer
+from busbw.judge.levels import Known, Levels, levels_of
+from busbw.judge.policy import POLICIES
+from busbw.judge.rule import Tonight
+from busbw.model import variables
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import HOST, OWN_CODE, Baseline, EarlierSession, changes
+from busbw.model.verdict import Answer
+from busbw.model.words import Device
+from busbw.stats.launches import launch_time_s
 
 from .session import LevelKey, Measured, TimedJob
 from .settings import Settings
@@ -36,28 +39,25 @@ def levels_at(
     settings: Settings, keys: Iterable[EnvironmentKey], device: Device
 ) -> dict[EnvironmentKey, Levels]:
     """Raises BaselineError, HistoryError and OSError for files that cannot be read."""
-    found = {
-        key: judge.levels_of(_known(settings, key), judge.POLICIES[device])
-        for key in dict.fromkeys(keys)
-    }
+    found = {key: levels_of(_known(settings, key), POLICIES[device]) for key in dict.fromkeys(keys)}
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _known(settings: Settings, key: EnvironmentKey) -> dict[str, judge.Known]:
+def _known(settings: Settings, key: EnvironmentKey) -> dict[str, Known]:
     """Baselines by framework, and the history from the year of the oldest on."""
     stored = {
-        name: baselines.all_at(settings.baselines, key, name)
-        for name in sorted(baselines.frameworks_at(settings.baselines, key))
+        name: all_at(settings.baselines, key, name)
+        for name in sorted(frameworks_at(settings.baselines, key))
     }
     begins = [one.sessions[0].began for those in stored.values() for one in those if one.sessions]
-    lines: tuple[history.Line, ...] = ()
+    lines: tuple[Line, ...] = ()
     if settings.history is not None and begins:
-        lines = history.read(settings.history, key, min(begins).year).lines
-    accepted = history.acknowledged(settings.baselines)
+        lines = read(settings.history, key, min(begins).year).lines
+    accepted = acknowledged(settings.baselines)
     return {
-        name: judge.Known(
+        name: Known(
             baselines=those,
-            history=history.earlier(lines, history.Series(framework=name)),
+            history=earlier(lines, Series(framework=name)),
             since=_since(those, accepted, str(key.folder)),
         )
         for name, those in stored.items()
@@ -65,7 +65,7 @@ def _known(settings: Settings, key: EnvironmentKey) -> dict[str, judge.Known]:
 
 
 def _since(
-    stored: Sequence[Baseline], accepted: Sequence[history.Acknowledged], folder: str
+    stored: Sequence[Baseline], accepted: Sequence[Acknowledged], folder: str
 ) -> dict[Case, datetime]:
     """By case, the newest change that somebody acknowledged."""
     found: dict[Case, datetime] = {}
@@ -75,7 +75,7 @@ def _since(
 
 
 def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
-    policy = judge.POLICIES[measured.resolved.machine.target.device]
+    policy = POLICIES[measured.resolved.machine.target.device]
     return {
         key: measured.resolved.levels[key].tonight(times_s, policy)
         for key, times_s in times_of(measured).items()
@@ -98,7 +98,7 @@ def _times_s(
     for spec, job in measured.resolved.jobs.items():
         one = measurements[spec]
         if one.runs and not one.failures:
-            times_s = tuple(stats.launch_time_s(run) for run in one.runs)
+            times_s = tuple(launch_time_s(run) for run in one.runs)
             found.setdefault(level_key(job), {})[job.case] = times_s
     return found
 
@@ -126,7 +126,7 @@ def today(measured: Measured) -> dict[EnvironmentKey, EarlierSession]:
         **versions,
         **environment.flags,
         HOST: platform.node(),
-        OWN_CODE: driver.worker_hash(),
+        OWN_CODE: worker_hash(),
     }
     return {
         key: EarlierSession(
@@ -149,21 +149,17 @@ def nights_of(
     found: dict[LevelKey, Sequence[EarlierSession] | None] = {}
     for key, framework in dict.fromkeys(map(level_key, jobs)):
         if framework in locks:
-            series = history.Series(
-                framework=framework, stack=locks[framework].digest, is_reference=True
-            )
+            series = Series(framework=framework, stack=locks[framework].digest, is_reference=True)
             folder = settings.history
             found[key, framework] = None if folder is None else _own_nights(folder, key, series)
     return found
 
 
-def _own_nights(
-    folder: Path, key: EnvironmentKey, series: history.Series
-) -> Sequence[EarlierSession]:
+def _own_nights(folder: Path, key: EnvironmentKey, series: Series) -> Sequence[EarlierSession]:
     """Those measured by our code of today: a change of it is none of the machine."""
-    lines = history.read(folder, key).lines
-    own = (line for line in lines if line.worker == driver.worker_hash())
-    return history.earlier(own, series)
+    lines = read(folder, key).lines
+    own = (line for line in lines if line.worker == worker_hash())
+    return earlier(own, series)
 
 
 def stack_changes(measured: Measured) -> tuple[str, ...]:
@@ -188,15 +184,15 @@ def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
 def machine_answers(measured: Measured) -> tuple[Answer, ...]:
     resolved = measured.resolved
     found = _times_s(measured, measured.references) if resolved.nights else {}
-    policy = judge.POLICIES[resolved.machine.target.device]
+    policy = POLICIES[resolved.machine.target.device]
     return tuple(
-        judge.machine_answer(
+        machine_answer(
             key[1],
             resolved.nights[key],
             EarlierSession(
                 began=resolved.collected.began,
                 times_s=times_s,
-                surroundings={HOST: platform.node(), OWN_CODE: driver.worker_hash()},
+                surroundings={HOST: platform.node(), OWN_CODE: worker_hash()},
             ),
             policy,
         )

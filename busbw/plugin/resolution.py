@@ -14,22 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, driver, grid, history, judge, shipped
+from busbw import grid, shipped
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_writable
+from busbw.baselines.store import find, find_published, frameworks_at
+from busbw.driver.executor import Executor
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Case,
-    EarlierSession,
-    EnvironmentKey,
-    GridError,
-    NotHereError,
-    Outcome,
-    OwnProcesses,
-    Plan,
-    Probe,
-    Reference,
-    Spec,
-    Verdict,
-)
+from busbw.history.files import HistoryError
+from busbw.judge.levels import Levels
+from busbw.model.case import Case, GridError, NotHereError, Spec
+from busbw.model.launch import OwnProcesses, Plan
+from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.stored import EarlierSession
+from busbw.model.verdict import Reference, Verdict
+from busbw.model.words import Outcome
 
 from . import machine, reference_stack, references
 from .agents import SshSettings
@@ -44,7 +42,7 @@ def resolved(
     collected: Collected,
     found: Machine,
     specs: tuple[Spec, ...],
-    executor: driver.Executor,
+    executor: Executor,
     folder: Path,
     say: Callable[[str], None],
 ) -> Resolved:
@@ -84,12 +82,12 @@ def resolved(
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None
-        else baselines.frameworks_at(settings.baselines, environment.key),
+        else frameworks_at(settings.baselines, environment.key),
         notes=(*dict.fromkeys(nearest), *_joined(levels.values())),
     )
 
 
-def _joined(levels: Iterable[judge.Levels]) -> Iterator[str]:
+def _joined(levels: Iterable[Levels]) -> Iterator[str]:
     """That sessions of an hour count as one, where there are such."""
     sessions = (one for level in levels for one in level.sessions)
     moments = [len({part.began for part in one.parts}) for one in sessions]
@@ -187,41 +185,39 @@ def _jobs(
     if settings.against is not None:
         return jobs
     root, limit_bytes = settings.baselines, settings.memory_limit_bytes
-    with usage_error(baselines.BaselineError, OSError):
+    with usage_error(BaselineError, OSError):
         jobs = {
             spec: replace(
                 job,
-                stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
+                stored=find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
                 published=_published(root, job),
             )
             for spec, job in jobs.items()
         }
         if settings.writes_baselines:
-            baselines.check_writable(root, [(job.key, job.case) for job in jobs.values()])
+            check_writable(root, [(job.key, job.case) for job in jobs.values()])
     return jobs
 
 
 def _published(root: Path, job: TimedJob) -> Reference | None:
-    found = (
-        baselines.find_published(one, job.key, job.case) for one in (root, shipped.baselines())
-    )
+    found = (find_published(one, job.key, job.case) for one in (root, shipped.baselines()))
     return next((one for one in found if one is not None), None)
 
 
 def _levels(
     settings: Settings, jobs: Iterable[TimedJob], target: grid.Target
-) -> dict[EnvironmentKey, judge.Levels]:
+) -> dict[EnvironmentKey, Levels]:
     """What the cases are held against; nothing where two stacks are compared with each other."""
     if settings.against is not None:
         return {}
-    with usage_error(baselines.BaselineError, history.HistoryError, OSError):
+    with usage_error(BaselineError, HistoryError, OSError):
         return references.levels_at(settings, (job.key for job in jobs), target.device)
 
 
 def _nights(
     settings: Settings, jobs: Iterable[TimedJob]
 ) -> dict[LevelKey, Sequence[EarlierSession] | None]:
-    with usage_error(history.HistoryError, OSError):
+    with usage_error(HistoryError, OSError):
         return references.nights_of(settings, jobs)
 
 

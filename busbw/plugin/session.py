@@ -16,30 +16,18 @@ from datetime import datetime, timezone
 import pytest
 
 from busbw.agent.processes import SECRET
-from busbw.baselines import Change, CompiledChange, FoundBaseline
+from busbw.baselines.compiled import CompiledChange
+from busbw.baselines.store import FoundBaseline
+from busbw.baselines.updates import Change
 from busbw.grid import Target
-from busbw.judge import Levels, SizeGroup
-from busbw.model import (
-    Case,
-    Compiled,
-    CompiledBaseline,
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
-    EarlierSession,
-    Environment,
-    EnvironmentKey,
-    Failure,
-    Measurement,
-    Plan,
-    Probe,
-    Reference,
-    SessionVerdict,
-    Spec,
-    Topology,
-    Verdict,
-)
-from busbw.stacks import Distribution, Installed
+from busbw.judge.levels import Levels
+from busbw.judge.session import SizeGroup
+from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.launch import Compiled, Failure, Measurement, Plan
+from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe, Topology
+from busbw.model.stored import CompiledBaseline, EarlierSession
+from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Verdict
+from busbw.stacks.interpreter import Distribution, Installed
 
 from . import hints
 from .forms import updates_of

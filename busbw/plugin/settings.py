@@ -16,21 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from busbw import baselines, metrics, writing
-from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS
+from busbw import metrics, writing
+from busbw.baselines.store import frameworks_below
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model import (
-    Asked,
-    Device,
-    Injection,
-    Placement,
-    check_axes,
-    extents_of,
-    mesh_text,
-    names_of,
-    nearest,
-)
-from busbw.workloads import STEP_PAYLOADS, WORKLOADS
+from busbw.model.case import Asked
+from busbw.model.launch import Injection
+from busbw.model.mesh import check_axes, extents_of, mesh_text, names_of
+from busbw.model.words import Device, Placement, nearest
+from busbw.workloads import WORKLOADS
+from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
@@ -317,7 +313,7 @@ def _frameworks(
 
 def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ...]:
     """Those of any machine below `root`; none where options select frameworks (`others`)."""
-    stored = frozenset() if others else baselines.frameworks_below(root)
+    stored = frozenset() if others else frameworks_below(root)
     return tuple(name for name in USUAL if name in stored and name not in there)
 
 

@@ -14,9 +14,28 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from busbw import judge, report, stats
-from busbw.driver import Job, Progress
-from busbw.model import CompiledVerdict, Compiler, CompileSpec, Verdict, payload_text, plural
+from busbw.driver.schedules.base import Progress
+from busbw.driver.schedules.parallel import Job
+from busbw.judge.case import summary_of
+from busbw.model.case import CompileSpec
+from busbw.model.machine import Compiler
+from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.words import payload_text, plural
+from busbw.report.answer import answer_lines, failure_lines
+from busbw.report.renderers import RENDERERS
+from busbw.report.session import (
+    CurveGroup,
+    change_tables,
+    compiled_change_lines,
+    compiler_lines,
+    header_lines,
+    measured_table,
+    reference_lines,
+    session_tables,
+)
+from busbw.report.table import Table, TextLine, span_text
+from busbw.report.verdicts import compiled_tables, legend, release_lines
+from busbw.stats.launches import launch_time_s
 
 from . import hints
 from .compilers import FAMILIES, CompileSettings, missing
@@ -55,7 +74,7 @@ def _header(config: pytest.Config) -> str:
     if settings.compile is not None:
         return _compile_header(settings.compile, len(sizes))
     device = f", --device={settings.device.value}" if settings.device else ""
-    span = report.span_text(sizes) if sizes else "none"
+    span = span_text(sizes) if sizes else "none"
     return (
         f"busbw: {', '.join(settings.frameworks)}, "
         f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}, "
@@ -94,7 +113,7 @@ class Display:
 
     def header(self, resolved: Resolved) -> None:
         settings, environment = resolved.settings, resolved.environment
-        header = report.header_lines(
+        header = header_lines(
             environment,
             None if resolved.paired else settings.baselines,
             environment.key.folder,
@@ -104,7 +123,7 @@ class Display:
         home = os.path.expanduser("~")
         for text in (
             *header,
-            *report.reference_lines(resolved.machine.references, environment.flags, home),
+            *reference_lines(resolved.machine.references, environment.flags, home),
         ):
             self.line(text)
         if settings.injection is not None:
@@ -137,7 +156,7 @@ class Display:
             self._open = True
 
     def compilers(self, compilers: Sequence[Compiler]) -> None:
-        for text in report.compiler_lines(compilers):
+        for text in compiler_lines(compilers):
             self.line(text)
 
     def compiled(self, done: int, total: int, job: Job) -> None:
@@ -193,18 +212,18 @@ class _Section:
         self._reporter.section("busbw")
         verdicts = self._write_verdicts(judged)
         for note in (*judged.notes, *(written.notes if written else ())):
-            self._line(report.TextLine(f"note: {note}", {"yellow": True}))
-        for text in report.failure_lines(verdicts):
+            self._line(TextLine(f"note: {note}", {"yellow": True}))
+        for text in failure_lines(verdicts):
             # Logs stay as they were written.
             self._reporter.write_line(text)
         if written is not None:
             self._write_changes(written)
         if isinstance(judged, Judged):
             self._reporter.write_line("")
-            for line in report.answer_lines(verdicts, judged.session):
+            for line in answer_lines(verdicts, judged.session):
                 self._line(line)
         for error in written.errors if written else ():
-            self._line(report.TextLine(f"ERROR: {error}", {"red": True}))
+            self._line(TextLine(f"ERROR: {error}", {"red": True}))
 
     def _write_verdicts(
         self, judged: Measured | Programs | Judged
@@ -213,17 +232,17 @@ class _Section:
         if isinstance(observed, Measured):
             verdicts, tables = _timed_tables(judged, observed, verbose=self._verbose)
             self._tables(tables)
-            for text in report.legend(verdicts):
-                self._line(report.TextLine(text))
+            for text in legend(verdicts):
+                self._line(TextLine(text))
             return verdicts
         if isinstance(judged, Judged):
             programs, timed = tuple(judged.compiled.values()), tuple(judged.verdicts.values())
         else:
             assert isinstance(judged, Programs)
             programs, timed = tuple(judged.resolved.skipped.values()), ()
-        self._tables(report.compiled_tables(programs))
-        for text in report.release_lines(programs):
-            self._line(report.TextLine(text))
+        self._tables(compiled_tables(programs))
+        for text in release_lines(programs):
+            self._line(TextLine(text))
         return programs or timed
 
     def _write_changes(self, written: Written) -> None:
@@ -231,17 +250,17 @@ class _Section:
             (str(c.path), c.case, c.before, c.after, f"{c.why}, re-pinned" if c.lost else c.why)
             for c in written.changes
         ]
-        self._tables(report.change_tables(changes))
+        self._tables(change_tables(changes))
         compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
-        for text in report.compiled_change_lines(compiled):
-            self._line(report.TextLine(text))
+        for text in compiled_change_lines(compiled):
+            self._line(TextLine(text))
 
-    def _tables(self, tables: Sequence[report.Table]) -> None:
+    def _tables(self, tables: Sequence[Table]) -> None:
         for table in tables:
-            for line in report.RENDERERS["text"](table):
+            for line in RENDERERS["text"](table):
                 self._line(line)
 
-    def _line(self, line: report.TextLine) -> None:
+    def _line(self, line: TextLine) -> None:
         """Write a line; on a terminal it is broken between words, below where its text begins."""
         for text in _broken(line.text, self._width):
             self._reporter.write_line(text, **line.markup)
@@ -263,15 +282,15 @@ def _broken(text: str, width: int) -> Sequence[str]:
 
 def _timed_tables(
     judged: Judged | Measured | Programs, measured: Measured, *, verbose: bool
-) -> tuple[Sequence[Verdict], list[report.Table]]:
+) -> tuple[Sequence[Verdict], list[Table]]:
     found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
     verdicts = tuple(found.values())
     curves = [
-        report.CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
+        CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
         for group in (judged.groups if isinstance(judged, Judged) else ())
         if group.now is not None
     ]
-    tables = report.session_tables(
+    tables = session_tables(
         verdicts,
         measured.measurements,
         curves,
@@ -280,9 +299,9 @@ def _timed_tables(
     )
     if measured.interrupted:
         summaries = [
-            (one.case, judge.summary_of(one.case, [stats.launch_time_s(run) for run in one.runs]))
+            (one.case, summary_of(one.case, [launch_time_s(run) for run in one.runs]))
             for one in measured.measurements.values()
             if one.runs
         ]
-        tables.append(report.measured_table(summaries, measured.resolved.plan.launches))
+        tables.append(measured_table(summaries, measured.resolved.plan.launches))
     return verdicts, tables

@@ -9,15 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from busbw.model import (
-    CompiledVerdict,
-    Outcome,
-    SessionVerdict,
-    Spec,
-    Verdict,
-    payload_text,
-    plural,
-)
+from busbw.model.case import Spec
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import Outcome, payload_text, plural
 
 from .table import TextLine, ratio_text, span_text
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from busbw.model import Case, Outcome, plural
+from busbw.model.case import Case
+from busbw.model.words import Outcome, plural
 
 # A case's first nights, which its later ones are compared with.
 FIRST_NIGHTS = 20

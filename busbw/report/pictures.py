@@ -18,7 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from xml.etree import ElementTree as Tree
 
-from .drawing import DARK, LIGHT, ROLES, Size, Theme, plain, specification
+from .drawing import specification
+from .drawing.layout import Size, plain
+from .drawing.palette import DARK, LIGHT, ROLES, Theme
 from .heatmap import Picture
 
 MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"

@@ -12,23 +12,13 @@ from typing import TYPE_CHECKING
 
 import busbw
 from busbw import wire
-from busbw.model import (
-    Case,
-    CompiledVerdict,
-    Compiler,
-    Environment,
-    LaunchId,
-    Measurement,
-    Plan,
-    Protocol,
-    SessionVerdict,
-    Spec,
-    StoredCase,
-    StoredSpec,
-    Verdict,
-    payload_text,
-    variables,
-)
+from busbw.model import variables
+from busbw.model.case import Case, Spec
+from busbw.model.launch import LaunchId, Measurement, Plan
+from busbw.model.machine import Compiler, Environment, Protocol
+from busbw.model.stored import StoredCase, StoredSpec
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import payload_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -10,24 +10,13 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from busbw import metrics
-from busbw.model import (
-    Baseline,
-    Case,
-    CompiledBaseline,
-    Compiler,
-    Device,
-    Environment,
-    Measurement,
-    Probe,
-    Spec,
-    Summary,
-    Verdict,
-    payload_text,
-    plural,
-    rate_text,
-    seconds_text,
-    variables,
-)
+from busbw.model import variables
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Measurement
+from busbw.model.machine import Compiler, Environment, Probe
+from busbw.model.stored import Baseline, CompiledBaseline
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 
 from .table import Column, Table, TextLine, attributes, rows_of
 from .training import step_tables, strategy_tables

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from .drawing import LIGHT
+from .drawing.palette import LIGHT
 from .nights import CaseNights
 
 # Two units to a pixel, so that coordinates are whole numbers.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from busbw import metrics
 from busbw.collectives import COLLECTIVES
-from busbw.model import payload_text, seconds_text
-from busbw.traces import Iteration
+from busbw.model.words import payload_text, seconds_text
+from busbw.traces.iterations import Iteration
 
 from .renderers import rendered
 from .results import fields_of

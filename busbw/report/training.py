@@ -11,19 +11,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import (
-    Case,
-    CaseKey,
-    Measurement,
-    Run,
-    Spec,
-    TrainingRun,
-    TrainingStrategy,
-    Verdict,
-    payload_text,
-    seconds_text,
-)
-from busbw.workloads import Collective, DenseStep
+from busbw.model.case import Case, CaseKey, Spec
+from busbw.model.launch import Measurement, Run
+from busbw.model.training import TrainingRun, TrainingStrategy
+from busbw.model.verdict import Verdict
+from busbw.model.words import payload_text, seconds_text
+from busbw.workloads.collective import Collective
+from busbw.workloads.dense_step import DenseStep
 
 from .table import Column, Table, TextLine, explained, percent_text, rows_of
 

@@ -10,18 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import (
-    Ceiling,
-    Clock,
-    CompiledVerdict,
-    Outcome,
-    Reference,
-    Summary,
-    Verdict,
-    bytes_text,
-    payload_text,
-    rate_text,
-)
+from busbw.model.verdict import Ceiling, CompiledVerdict, Reference, Summary, Verdict
+from busbw.model.words import Clock, Outcome, bytes_text, payload_text, rate_text
 
 from .table import Column, Row, Table, TextLine, attributes, percent_text, ratio_text, span_text
 

@@ -17,7 +17,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from busbw import inputs, wire
-from busbw.model import EnvironmentKey, check_date, variables
+from busbw.model import variables
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import check_date
 
 SCHEMA = 1
 SUFFIX = ".reference.lock"

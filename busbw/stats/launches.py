@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Run
+from busbw.model.launch import Run
 
 from .t_distribution import t_quantile
 

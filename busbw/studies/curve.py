@@ -13,10 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import baselines, judge, report
+from busbw.baselines.document import BaselineError, read_json
+from busbw.baselines.store import contents_of
 from busbw.commands.command import UsageError, usage_error
-from busbw.model import Case, EnvironmentKey, Outcome, Protocol, Run, check_key, plural
-from busbw.workloads import Collective
+from busbw.judge.curve import fit
+from busbw.model.case import Case
+from busbw.model.launch import Run
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.stored import check_key
+from busbw.model.words import Outcome, plural
+from busbw.report.reading.documents import session_of
+from busbw.report.reading.fields import DocumentError
+from busbw.report.reading.values import CompiledSession, Session
+from busbw.workloads.collective import Collective
 
 # More names of curves do not fit into a sentence.
 _SHOWN_NAMES = 3
@@ -116,11 +125,11 @@ class TimedFile:
 
 def timed_in(path: Path) -> TimedFile:
     """Raises UsageError that names the location. Cases without a time or that failed are absent."""
-    with usage_error(baselines.BaselineError, report.DocumentError):
-        raw = baselines.read_json(path)
+    with usage_error(BaselineError, DocumentError):
+        raw = read_json(path)
         if isinstance(raw, dict) and "cases" in raw:
-            session = report.session_of(raw, str(path))
-            if isinstance(session, report.CompiledSession):
+            session = session_of(raw, str(path))
+            if isinstance(session, CompiledSession):
                 raise UsageError(f"{path}: holds no times, but what was compiled")
             key = session.environment.key
             with usage_error(ValueError, where=f"{path}: environment.key."):
@@ -130,13 +139,13 @@ def timed_in(path: Path) -> TimedFile:
             raise UsageError(
                 f"{path}: neither results of a session (cases) nor a baseline (entries)"
             )
-        stored = baselines.contents_of(path)
+        stored = contents_of(path)
     cases = [(one.case, one.level_s) for one in stored.baselines]
     times = tuple(TimedCase(case=case, seconds=time_s) for case, time_s in cases if time_s)
     return TimedFile(path=path, key=stored.key, cases=times)
 
 
-def _timed(session: report.Session) -> tuple[TimedCase, ...]:
+def _timed(session: Session) -> tuple[TimedCase, ...]:
     return tuple(
         TimedCase(
             case=one.case,
@@ -160,7 +169,7 @@ def kind_of(case: Case) -> Case:
 
 def _curve_of(group: Sequence[TimedCase]) -> MeasuredCurve:
     points = {one.case.payload_bytes: one.seconds for one in group}
-    fitted = judge.fit(points)
+    fitted = fit(points)
     line = None
     if fitted is not None:
         line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)

@@ -15,8 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from busbw import driver, model, report
 from busbw.commands import command
+from busbw.driver.executor import trained
+from busbw.driver.local import BusyError, alone
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun, TrainingStrategy
+from busbw.model.words import Capability, plural
+from busbw.report.renderers import rendered
+from busbw.report.renderers.markdown import filled
+from busbw.report.table import text_table
 from busbw.workloads.training import checked
 
 from .study import Study, add_framework
@@ -46,8 +53,8 @@ class Row:
     epoch: str
     first: str
     accuracy: str
-    training: model.TrainingRequest
-    answer: model.TrainingAnswer | None = None
+    training: TrainingRequest
+    answer: TrainingAnswer | None = None
 
     @property
     def published_s(self) -> float:
@@ -55,7 +62,7 @@ class Row:
         return statistics.fmean(map(float, self.epoch.split(", ")))
 
     @property
-    def run(self) -> model.TrainingRun:
+    def run(self) -> TrainingRun:
         """What training gave."""
         assert self.answer is not None
         return self.answer.run
@@ -77,10 +84,10 @@ def _row(
     epoch: str,
     first: str,
     accuracy: str,
-    strategy: model.TrainingStrategy | None = None,
+    strategy: TrainingStrategy | None = None,
 ) -> Row:
-    training = model.TrainingRequest(
-        net=model.Net.PERCEPTRON,
+    training = TrainingRequest(
+        net=Net.PERCEPTRON,
         strategy=strategy,
         ranks=workers,
         servers=servers,
@@ -93,7 +100,7 @@ def _row(
 
 
 # TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are synchronous.
-_asynchronous = functools.partial(_row, strategy=model.TrainingStrategy.PARAMETER_SERVER)
+_asynchronous = functools.partial(_row, strategy=TrainingStrategy.PARAMETER_SERVER)
 _ROWS = {
     "single": _row(0, 1, "1.3", "-", "72 %"),
     "1ps-1worker": _asynchronous(1, 1, "3.8", "-", "72 %"),
@@ -140,11 +147,11 @@ def _say_waiting(holder: str) -> None:
 
 def _sums(options: argparse.Namespace) -> list[Row]:
     """All rows; raises command.CommandError for the first that has none."""
-    worker = command.starter(options.framework, model.Capability.TRAIN, device="cpu")
+    worker = command.starter(options.framework, Capability.TRAIN, device="cpu")
     rows = []
     try:
         with (
-            driver.alone(options.device_wait, _say_waiting),
+            alone(options.device_wait, _say_waiting),
             command.local_executor(_say) as executor,
         ):
             for number, name in enumerate(options.rows, start=1):
@@ -152,14 +159,14 @@ def _sums(options: argparse.Namespace) -> list[Row]:
                     _say(f"{number}/{len(options.rows)} {name}")
                 row = _ROWS[name]
                 training = dataclasses.replace(row.training, epochs=options.epochs)
-                launch = model.LaunchId(name=name)
-                given = driver.trained(executor, worker, launch, training, options.timeout)
-                answer = given if isinstance(given, model.Failure) else checked(training, given)
-                if isinstance(answer, model.Failure):
+                launch = LaunchId(name=name)
+                given = trained(executor, worker, launch, training, options.timeout)
+                answer = given if isinstance(given, Failure) else checked(training, given)
+                if isinstance(answer, Failure):
                     what = f"{answer.kind.value}: {name}: {answer.message}"
                     raise command.CommandError("\n    ".join([what, *answer.log.splitlines()]))
                 rows.append(dataclasses.replace(row, training=training, answer=answer))
-    except driver.BusyError as error:
+    except BusyError as error:
         raise command.CommandError(str(error)) from error
     return rows
 
@@ -169,15 +176,15 @@ def parameter_server_page(rows: Sequence[Row]) -> list[str]:
     training, answer = rows[0].training, rows[0].answer
     assert answer is not None
     versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
-    machine = f"{answer.processor} ({model.plural(answer.cores, 'core')})"
-    epochs = model.plural(training.epochs, "epoch")
+    machine = f"{answer.processor} ({plural(answer.cores, 'core')})"
+    epochs = plural(training.epochs, "epoch")
     data = f"{training.examples} examples in batches of {training.batch}, {training.unseen} unseen"
     single = next((row for row in rows if not row.training.servers), None)
-    table = report.text_table(_HEAD, [_cells(row, single) for row in rows])
-    return report.filled(
+    table = text_table(_HEAD, [_cells(row, single) for row in rows])
+    return filled(
         resources.files(__package__) / "parameter_server.md",
         machine=[f"Measured on {machine} with {versions}.", "", f"{epochs} of {data}."],
-        times=report.rendered("markdown", table),
+        times=rendered("markdown", table),
     )
 
 

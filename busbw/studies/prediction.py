@@ -16,16 +16,13 @@ from typing import Any
 
 from busbw.commands.command import UsageError
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Case,
-    Clock,
-    Protocol,
-    payload_text,
-    plural,
-    seconds_text,
-)
-from busbw.report import attributes, filled, rendered, text_table
-from busbw.workloads import DenseStep
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
+from busbw.model.words import Clock, payload_text, plural, seconds_text
+from busbw.report.renderers import rendered
+from busbw.report.renderers.markdown import filled
+from busbw.report.table import attributes, text_table
+from busbw.workloads.dense_step import DenseStep
 
 from .curve import Line, MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
 from .study import Study

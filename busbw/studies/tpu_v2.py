@@ -17,10 +17,24 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from busbw import baselines, driver, grid, hardware, metrics, model, report, shipped, writing
+from busbw import grid, metrics, shipped, writing
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_folder
+from busbw.baselines.store import find_published
 from busbw.commands.command import CommandError, local_executor, starter, usage_error
+from busbw.driver.schedules.parallel import Job, Parallel, cache_folder
 from busbw.frameworks import COMPILED
-from busbw.workloads import Batch, Collective, DenseStep
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Compiler, Protocol
+from busbw.model.verdict import Reference
+from busbw.model.words import KIB, Capability, Clock, FailureKind, bytes_text, payload_text, plural
+from busbw.report.renderers import rendered
+from busbw.report.renderers.markdown import filled, item
+from busbw.report.table import Table, span_text, text_table
+from busbw.workloads.collective import Collective
+from busbw.workloads.dense_step import Batch, DenseStep
 
 from .study import Study, add_framework
 
@@ -32,7 +46,7 @@ _GIB = 2**30
 # A larger payload that takes less time by more than this is not explained by noise.
 _FALL = 0.9
 # From this payload on the source's layer has 1024 outputs, below 512; its weights are float32.
-_WIDE_BYTES, _ITEM_BYTES = 512 * model.KIB, 4
+_WIDE_BYTES, _ITEM_BYTES = 512 * KIB, 4
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _DESCRIPTION = """
 Compile all-reduce and a training step for the four slices of the published TPU v2 table, and write
@@ -56,7 +70,7 @@ class Way(str, enum.Enum):
     GIVEN = "whole, given"
 
 
-Found = model.Compiled | model.Failure
+Found = Compiled | Failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,16 +82,16 @@ class Cell:
 
     slice: str
     payload_bytes: int
-    published: model.Reference | None
+    published: Reference | None
     all_reduce: Found
     steps: Mapping[Way, Found]
 
     def __str__(self) -> str:
-        return f"{self.slice} {model.payload_text(self.payload_bytes)}"
+        return f"{self.slice} {payload_text(self.payload_bytes)}"
 
 
 # A cell's slice, published figure, all-reduce and steps.
-_Asked = tuple[str, model.Reference | None, driver.Job, dict[Way, driver.Job]]
+_Asked = tuple[str, Reference | None, Job, dict[Way, Job]]
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -90,32 +104,32 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(options: argparse.Namespace) -> argparse.Namespace:
-    with usage_error(baselines.BaselineError, where="--baselines: "):
-        baselines.check_folder(options.baselines)
-    options.cache = driver.cache_folder(options.compile_cache)
+    with usage_error(BaselineError, where="--baselines: "):
+        check_folder(options.baselines)
+    options.cache = cache_folder(options.compile_cache)
     if options.cache is not None:
         with usage_error(writing.Refused, where="--compile-cache: "):
             writing.check_folder(options.cache)
     return options
 
 
-def _sums(options: argparse.Namespace) -> tuple[model.Compiler, list[Cell]]:
+def _sums(options: argparse.Namespace) -> tuple[Compiler, list[Cell]]:
     """Compile and compare. Raises CommandError where there is no whole page."""
     with local_executor() as executor:
-        compiling = driver.Parallel(
+        compiling = Parallel(
             executor=executor,
-            starters={"": starter(options.framework, model.Capability.COMPILE)},
+            starters={"": starter(options.framework, Capability.COMPILE)},
             workers=len(os.sched_getaffinity(0)),
             timeout_s=_TIMEOUT_S,
             cache=options.cache,
             on_progress=_progress,
         )
-        topologies = [hardware.topology_of(topology) for topology, _ in SLICES.values()]
+        topologies = [topology_of(topology) for topology, _ in SLICES.values()]
         compilers = compiling.describe("", topologies)
         missing = next((one.missing for one in compilers if one.missing), "")
         if missing:
             raise _no_page(missing)
-        spec = model.Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
+        spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
         asked = [
             _asked(options.baselines, name, compiler, replace(spec, payload_bytes=size))
             for name, compiler in zip(SLICES, compilers, strict=True)
@@ -144,20 +158,20 @@ def _no_page(reasons: str) -> CommandError:
     return CommandError("\nbusbw tpu-v2: ".join(reasons.splitlines()))
 
 
-def _asked(folder: Path, name: str, compiler: model.Compiler, spec: model.Spec) -> _Asked:
+def _asked(folder: Path, name: str, compiler: Compiler, spec: Spec) -> _Asked:
     """A cell before it is compiled. Raises CommandError for published figures that are damaged."""
     assert compiler.devices is not None
     topology, batch = SLICES[name]
     case, key = grid.resolve_on(spec, compiler.devices)
     try:
-        published = baselines.find_published(folder, key, case)
-    except (baselines.BaselineError, OSError) as error:
+        published = find_published(folder, key, case)
+    except (BaselineError, OSError) as error:
         raise _no_page(str(error)) from error
-    job = driver.Job(case=case, topology=hardware.topology_of(topology))
+    job = Job(case=case, topology=topology_of(topology))
     return name, published, job, {way: replace(job, case=one) for way, one in _steps(case, batch)}
 
 
-def _steps(case: model.Case, batch: int) -> Iterator[tuple[Way, model.Case]]:
+def _steps(case: Case, batch: int) -> Iterator[tuple[Way, Case]]:
     """The source's training step in each way; none where no layer is so small."""
     outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
     for way in Way if case.payload_bytes >= outputs * _ITEM_BYTES else ():
@@ -166,41 +180,41 @@ def _steps(case: model.Case, batch: int) -> Iterator[tuple[Way, model.Case]]:
             rows=batch // case.ranks if way is Way.SHARED else batch,
             batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
         )
-        protocol = model.Protocol(clock=model.Clock.DISPATCH, program="step")
+        protocol = Protocol(clock=Clock.DISPATCH, program="step")
         yield way, replace(case, workload=step, mesh="", protocol=protocol)
 
 
-def _check(results: Mapping[driver.Job, Found]) -> None:
+def _check(results: Mapping[Job, Found]) -> None:
     """Out of memory is an answer; anything else that failed would leave a hole in the page."""
     failed = [
         f"{job.case.name} of {job.case.workload} for {job.topology.name}: "
         f"{one.kind.value}: {one.message}"
         for job, one in results.items()
-        if isinstance(one, model.Failure) and one.kind is not model.FailureKind.OUT_OF_MEMORY
+        if isinstance(one, Failure) and one.kind is not FailureKind.OUT_OF_MEMORY
     ]
     if failed:
         raise _no_page("\n".join(sorted(failed)))
 
 
-def _progress(done: int, total: int, job: driver.Job) -> None:
+def _progress(done: int, total: int, job: Job) -> None:
     """One line that is written over, on a terminal."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
         print(f"\rbusbw tpu-v2: compiled {done}/{total}", end=end, file=sys.stderr, flush=True)
 
 
-def tpu_v2_page(compiler: model.Compiler, cells: Sequence[Cell]) -> list[str]:
+def tpu_v2_page(compiler: Compiler, cells: Sequence[Cell]) -> list[str]:
     """Lines of Markdown."""
     built = _BUILT.search(compiler.build)
     when = f"built on {built[1]}" if built else compiler.build
     named = [f"{one} {text}" for one, text in compiler.versions.items() if one in _SHOWN]
     columns = [list(of) for _, of in itertools.groupby(cells, lambda one: one.slice)]
-    return report.filled(
+    return filled(
         resources.files(__package__) / "tpu_v2.md",
         compiler=[f"Compiled by {', '.join([f'{compiler.release} ({when})', *named])}."],
-        summary=[line for text in _summary(cells, columns) for line in report.item(text)],
-        published=report.rendered("markdown", _published(columns)),
-        memory=report.rendered("markdown", _memory(columns)),
+        summary=[line for text in _summary(cells, columns) for line in item(text)],
+        published=rendered("markdown", _published(columns)),
+        memory=rendered("markdown", _memory(columns)),
         doubts=_doubts(cells),
     )
 
@@ -209,11 +223,11 @@ def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterat
     """An report.item for each thing that was compared."""
     there = [one for one in cells if one.published is not None and one.steps]
     oom = [one for one in there if one.published and one.published.oom]
-    count = model.plural(len(there), "cell")
+    count = plural(len(there), "cell")
     where = " and ".join(map(str, oom)) or "no cell"
     yield f"OOM is published at {where}, of {count} that are compiled as a step."
     for way in Way:
-        refused = [one for one in there if isinstance(one.steps[way], model.Failure)]
+        refused = [one for one in there if isinstance(one.steps[way], Failure)]
         differing = [one for one in there if (one in refused) is not (one in oom)]
         agreeing = f"agrees at {len(there) - len(differing)}"
         names = " and ".join(f"{one} ({_compared(one, way)})" for one in differing or refused)
@@ -222,9 +236,7 @@ def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterat
     alike: dict[str, list[str]] = {}
     for column in columns:
         runs = [(text, list(of)) for text, of in itertools.groupby(column, _algorithm)]
-        spans = [
-            f"{report.span_text([one.payload_bytes for one in of])} {text}" for text, of in runs
-        ]
+        spans = [f"{span_text([one.payload_bytes for one in of])} {text}" for text, of in runs]
         alike.setdefault("; ".join(spans), []).append(column[0].slice)
     for text, slices in alike.items():
         yield f"Algorithm on {' and '.join(slices)}: {text}."
@@ -243,13 +255,11 @@ def _compared(cell: Cell, way: Way) -> str:
     rate = cell.published.algbw_gb_per_s if cell.published else None
     there = "OOM" if rate is None else f"{rate:.4g} GB/s"
     found = cell.steps[way]
-    fits = (
-        f"fits in {_gib(found.peak_bytes)}" if isinstance(found, model.Compiled) else _needs(found)
-    )
+    fits = f"fits in {_gib(found.peak_bytes)}" if isinstance(found, Compiled) else _needs(found)
     return f"{fits}; published: {there}"
 
 
-def _needs(found: model.Failure) -> str:
+def _needs(found: Failure) -> str:
     return f"needs {_gib(found.needed_bytes)} of {_gib(found.available_bytes)}"
 
 
@@ -257,12 +267,12 @@ def _gib(count: int | None) -> str:
     """Bytes with two decimals from 1 GiB on, as the limit of 7.48 GiB needs."""
     if count is None:
         return "not said"
-    return f"{count / _GIB:.2f} GiB" if count >= _GIB else model.bytes_text(count)
+    return f"{count / _GIB:.2f} GiB" if count >= _GIB else bytes_text(count)
 
 
 def _algorithm(cell: Cell) -> str:
     found = cell.all_reduce
-    if isinstance(found, model.Failure):
+    if isinstance(found, Failure):
         return "out of memory"
     return found.algorithm_text if found.algorithm else "not said by the compiler"
 
@@ -272,10 +282,10 @@ def _published_s(cell: Cell) -> float | None:
     return metrics.seconds_of_algbw(cell.payload_bytes, rate) if rate else None
 
 
-def _published(columns: Sequence[Sequence[Cell]]) -> report.Table:
+def _published(columns: Sequence[Sequence[Cell]]) -> Table:
     rows = zip(*columns, strict=True)
-    shown = [[model.payload_text(across[0].payload_bytes), *map(_rate, across)] for across in rows]
-    return report.text_table(["payload", *(column[0].slice for column in columns)], shown)
+    shown = [[payload_text(across[0].payload_bytes), *map(_rate, across)] for across in rows]
+    return text_table(["payload", *(column[0].slice for column in columns)], shown)
 
 
 def _rate(cell: Cell) -> str:
@@ -289,17 +299,17 @@ def _rate(cell: Cell) -> str:
     return f"{rate:.4g} ({metrics.gib_per_s_of_gb_per_s(rate):.4g}){mark}"
 
 
-def _memory(columns: Sequence[Sequence[Cell]]) -> report.Table:
+def _memory(columns: Sequence[Sequence[Cell]]) -> Table:
     """For each way and slice the largest payload that compiles, and the next one."""
     rows = [[way.value, *(_largest(way, column) for column in columns)] for way in Way]
-    return report.text_table(["batch", *(column[0].slice for column in columns)], rows)
+    return text_table(["batch", *(column[0].slice for column in columns)], rows)
 
 
 def _largest(way: Way, column: Sequence[Cell]) -> str:
     fits, refused = "none", ""
     for cell in column:
-        found, size = cell.steps.get(way), model.payload_text(cell.payload_bytes)
-        if isinstance(found, model.Compiled):
+        found, size = cell.steps.get(way), payload_text(cell.payload_bytes)
+        if isinstance(found, Compiled):
             fits = f"{size} in {_gib(found.peak_bytes)}"
         elif found is not None and not refused:
             refused = f"; {size} {_needs(found)}"
@@ -312,7 +322,7 @@ def _doubts(cells: Sequence[Cell]) -> list[str]:
         if one.published is not None and one.published.doubt:
             doubted.setdefault(one.published.doubt, []).append(str(one))
     texts = [f"(?) {', '.join(cells)}: {doubt}." for doubt, cells in doubted.items()]
-    return [line for text in texts for line in report.item(text)]
+    return [line for text in texts for line in item(text)]
 
 
 add_to = Study(

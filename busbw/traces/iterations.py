@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 from .event import RecordedCollective, TraceError
 

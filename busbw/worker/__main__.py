@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-    from busbw.model import Device
+    from busbw.model.words import Device
     from busbw.worker.serve import Channel
 
 
 def main() -> None:
     # What is imported is no garbage; it is enabled once the back end is there.
     gc.disable()
-    from busbw.model import Capability, Device
+    from busbw.model.words import Capability, Device
     from busbw.worker import process
 
     options = _parser().parse_args()
@@ -50,7 +50,9 @@ def without_garbage_collection() -> Iterator[None]:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     from busbw import wire
-    from busbw.model import Capability, ClusterMember, LaunchId
+    from busbw.model.launch import LaunchId
+    from busbw.model.training import ClusterMember
+    from busbw.model.words import Capability
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import serve, serve_compiler, serve_trainer

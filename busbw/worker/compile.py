@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import wire, writing
-from busbw.model import Case, Compiled, Compiler, Failure, FailureKind, LaunchId, Topology
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import Compiler, Topology
+from busbw.model.words import FailureKind
 from busbw.worker import process
 from busbw.worker.backends.base import (
     AbstractCompiler,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model import Case
+from busbw.model.case import Case
 from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, Trace, TraceError
 from busbw.traces.recognition import UNKNOWN

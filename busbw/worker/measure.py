@@ -8,18 +8,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from busbw.model import (
-    Case,
-    Clock,
-    EnvironmentKey,
-    Extra,
-    Failure,
-    FailureKind,
-    Injection,
-    LaunchId,
-    Plan,
-    Run,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s

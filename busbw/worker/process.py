@@ -15,7 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from busbw.model import Capability, Device, variables
+from busbw.model import variables
+from busbw.model.words import Capability, Device
 
 # numpy's BLAS keeps its threads spinning for tens of milliseconds after each product, on the cores
 # of the ranks: after the values of a training step were checked, the next steps took up to twice as

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.model import Plan
+from busbw.model.launch import Plan
 from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
 
 # Values of one process to those of all.

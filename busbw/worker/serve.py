@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from busbw import wire, workloads
-from busbw.model import (
-    Case,
-    EnvironmentKey,
-    Failure,
-    Injection,
-    LaunchId,
-    Plan,
-    Run,
-    Topology,
-    TrainingRequest,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
+from busbw.model.machine import EnvironmentKey, Topology
+from busbw.model.training import TrainingRequest
 from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,

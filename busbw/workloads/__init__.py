@@ -10,26 +10,9 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from busbw.model import Workload
-
-from .collective import Collective, check_blocks
-from .dense_step import LEARNING_RATE, STEP_PAYLOADS, Batch, DenseStep, Layer, layer_of
-from .training import Training
+from busbw.model.case import Workload
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")
 
 WORKLOADS: Mapping[str, type[Workload]] = {one.kind: one for one in Workload.__subclasses__()}
-
-__all__ = [
-    "LEARNING_RATE",
-    "STEP_PAYLOADS",
-    "WORKLOADS",
-    "Batch",
-    "Collective",
-    "DenseStep",
-    "Layer",
-    "Training",
-    "check_blocks",
-    "layer_of",
-]

@@ -5,21 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES, DTYPES
-from busbw.model import (
-    Asked,
-    Case,
-    Clock,
-    DeviceSet,
-    EnvironmentKey,
-    GridError,
-    Protocol,
-    Spec,
-    Workload,
-    extents_of,
-    groups_of,
-    payload_text,
-)
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
+from busbw.model.mesh import extents_of, groups_of
+from busbw.model.words import Clock, payload_text
 
 
 @dataclass(frozen=True, kw_only=True)

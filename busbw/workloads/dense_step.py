@@ -9,20 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from busbw.collectives import DTYPES
-from busbw.model import (
-    MIB,
-    Asked,
-    Case,
-    Clock,
-    DeviceSet,
-    EnvironmentKey,
-    GridError,
-    Protocol,
-    Spec,
-    Workload,
-    payload_text,
-)
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
+from busbw.model.words import MIB, Clock, payload_text
 
 from .collective import case_with
 

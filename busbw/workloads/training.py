@@ -9,34 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model import (
+from busbw.model.case import Asked, Case, GridError, NotHereError, Spec, Workload
+from busbw.model.launch import Failure, LaunchId, OwnProcesses, Proof, Run
+from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
+from busbw.model.training import (
     CNN,
     CNN_BATCH,
     CNN_BYTES,
-    Asked,
-    Case,
-    Clock,
-    Device,
-    DeviceSet,
-    EnvironmentKey,
-    Failure,
-    FailureKind,
-    GridError,
-    LaunchId,
     Net,
-    NotHereError,
-    OwnProcesses,
-    Proof,
-    Protocol,
-    Run,
-    Spec,
     TrainingAnswer,
     TrainingRequest,
     TrainingRun,
     TrainingStrategy,
-    Workload,
-    plural,
 )
+from busbw.model.words import Clock, Device, FailureKind, plural
 
 from .dense_step import check_sums_in_place
 

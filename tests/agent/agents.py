@@ -22,9 +22,9 @@ from busbw.agent import messages
 from busbw.agent.connection import Connection, Lost, SocketChannel
 from busbw.agent.frames import Direction, Frame, Sealer, Splitter, fresh_nonce, key_of
 from busbw.agent.rooms import parts_of
-from busbw.driver import Starter
 from busbw.driver.local import order_of
-from busbw.model import LaunchId
+from busbw.driver.transport import Starter
+from busbw.model.launch import LaunchId
 
 SECRET = b"a secret of tests"
 LONG_S = 60.0

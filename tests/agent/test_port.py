@@ -23,9 +23,11 @@ from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import Direction, Frame, Sealer, fresh_nonce, key_of
 from busbw.agent.handshake import JoinError, Place, joined
-from busbw.driver import AgentsTransport, Bundle, Group, Timing
-from busbw.driver.hub import MOST_UNPROVEN
-from busbw.model import LaunchId
+from busbw.driver.agents import AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.hub import MOST_UNPROVEN, Timing
+from busbw.model.launch import LaunchId
 from tests.driver.processes import wait_until
 from tests.driver.scripts import starter
 

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.agent.messages import Rooms
 from busbw.agent.rooms import RoomsError, Unpacking, hash_of, parts_of
-from busbw.driver import Bundle
+from busbw.driver.bundle import Bundle
 
 FILES = {"__main__.py": b"main()\n", "busbw/model/words.py": "\N{SNOWMAN}".encode()}
 

@@ -14,8 +14,8 @@ import pytest
 
 from busbw.agent import messages
 from busbw.agent.rooms import parts_of
-from busbw.driver import Bundle, Starter
-from busbw.driver.transport import request_line
+from busbw.driver.bundle import Bundle
+from busbw.driver.transport import Starter, request_line
 from tests.driver.processes import processes, wait_until
 from tests.driver.scripts import measure, starter
 from tests.sweep import sweep

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines import AcceptedCompiled, BaselineError, find_compiled, save_compiled
-from busbw.model import Compiled, Failure
+from busbw.baselines.compiled import AcceptedCompiled, find_compiled, save_compiled
+from busbw.baselines.document import BaselineError
+from busbw.model.launch import Compiled, Failure
 from tests import build
 
 KEY = build.key(device_kind="TPU v5 lite", ranks=8, mesh="2x4", cores=None)

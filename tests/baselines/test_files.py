@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from busbw import baselines
-from busbw.baselines import Accepted, AcceptedCompiled, BaselineError, Occasion, Rules, files
-from busbw.model import Case
+from busbw.baselines import compiled, files, updates
+from busbw.baselines.compiled import AcceptedCompiled
+from busbw.baselines.document import BaselineError
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.updates import Rules, prune, rebase
+from busbw.model.case import Case
 from tests import build
 
 from .written import written
@@ -38,14 +41,14 @@ def save(root: Path, *cases: Case) -> None:
         for case in cases
     ]
     accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
-    written(baselines.save, root, accepted, occasion=OCCASION, rules=RULES)
+    written(updates.save, root, accepted, occasion=OCCASION, rules=RULES)
 
 
 def save_compiled(root: Path, *cases: Case) -> None:
     accepted = [
         AcceptedCompiled(key=KEY, case=one, now=build.compiled(), release="1") for one in cases
     ]
-    baselines.save_compiled(root, accepted, date="2026-03-04")
+    compiled.save_compiled(root, accepted, date="2026-03-04")
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -99,7 +102,7 @@ def test_a_file_that_went_since_it_was_read_is_not_written_anew(
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
+@pytest.mark.parametrize("act", [prune, rebase])
 def test_upkeep_leaves_it_alone_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
 ) -> None:

@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
-from busbw import baselines, locks
-from busbw.baselines import Accepted, BaselineError, Change, Occasion, Rules, files, timed
-from busbw.model import Baseline, EnvironmentKey
+from busbw import locks
+from busbw.baselines import files, timed
+from busbw.baselines.document import BaselineError
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.store import find
+from busbw.baselines.updates import Change, Rules, save
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
 from tests import build
 
 from .written import written
@@ -53,11 +58,11 @@ def _save(
         Accepted(key=key or build.key(), measurement=measured, times_s=times_s, takes_loss=True)
     ]
     rules = replace(RULES, only_new=only_new)
-    return written(baselines.save, root, accepted, occasion=TODAY, rules=rules).changes
+    return written(save, root, accepted, occasion=TODAY, rules=rules).changes
 
 
 def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
-    return baselines.find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
+    return find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
 def test_what_was_saved_is_found(root: Path) -> None:
@@ -80,7 +85,7 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
     accepted = Accepted(key=build.key(), measurement=measured, times_s=())
-    written(baselines.save, root, [accepted], occasion=TODAY, rules=RULES)
+    written(save, root, [accepted], occasion=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
     assert (
@@ -119,7 +124,7 @@ def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
         )
         for size in (4, 8)
     ]
-    assert len(written(baselines.save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
+    assert len(written(save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
     assert tuple(e.payload_bytes for e in timed.read(root / FILE).entries) == (4, 8)
 
 
@@ -136,32 +141,32 @@ def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
     root: Path, case: dict[str, str]
 ) -> None:
     _save(root, 1e-3)
-    found = baselines.find(root, build.key(), build.case(**case))
+    found = find(root, build.key(), build.case(**case))
     assert found.baseline is None
 
 
 def test_without_any_baseline_there_is_no_nearest(root: Path) -> None:
-    found = baselines.find(root, build.key(), build.case())
+    found = find(root, build.key(), build.case())
     assert (found.baseline, found.nearest) == (None, "")
 
 
 def test_the_nearest_key_of_the_same_device_is_named(root: Path) -> None:
     _save(root, 1e-3, key=build.key(device_kind="Another CPU"))
     _save(root, 1e-3, key=build.key(ranks=8))
-    nearest = baselines.find(root, build.key(), build.case()).nearest
+    nearest = find(root, build.key(), build.case()).nearest
     assert nearest == "no baseline for amd-epyc-2c/4r, the nearest is for amd-epyc-2c/8r"
 
 
 def test_the_nearest_key_has_the_same_number_of_ranks_if_the_device_is_another(root: Path) -> None:
     for ranks in (2, 4, 8):
         _save(root, 1e-3, key=build.key(device_kind="Another CPU", ranks=ranks))
-    nearest = baselines.find(root, build.key(), build.case()).nearest
+    nearest = find(root, build.key(), build.case()).nearest
     assert nearest.endswith("the nearest is for another-cpu-2c/4r")
 
 
 def test_a_key_with_baselines_of_other_strategies_only_is_not_near(root: Path) -> None:
     _save(root, 1e-3, key=build.key(ranks=8), strategy="another")
-    assert baselines.find(root, build.key(), build.case()).nearest == ""
+    assert find(root, build.key(), build.case()).nearest == ""
 
 
 def test_a_file_in_another_place_than_it_says_is_refused(root: Path) -> None:
@@ -187,7 +192,7 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
         for key in (other, build.key())
     ]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
-        written(baselines.save, root, accepted, occasion=TODAY, rules=RULES)
+        written(save, root, accepted, occasion=TODAY, rules=RULES)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 

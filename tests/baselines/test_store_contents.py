@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.baselines import Accepted, BaselineError, Occasion, Rules, contents_of, save
-from busbw.workloads import DenseStep
+from busbw.baselines.document import BaselineError
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.store import contents_of
+from busbw.baselines.updates import Rules, save
+from busbw.workloads.dense_step import DenseStep
 from tests import build
 
 from .written import written

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines import BaselineError, find_published
-from busbw.model import EnvironmentKey, Reference
+from busbw.baselines.document import BaselineError
+from busbw.baselines.store import find_published
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Reference
 from tests import build
 
 KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")

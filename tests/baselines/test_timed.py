@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines import BaselineError
-from busbw.baselines.document import Status, dumps
+from busbw.baselines.document import BaselineError, Status, dumps
 from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
-from busbw.model import Protocol
+from busbw.model.machine import Protocol
 from tests import build
 
 SESSION = StoredSession(

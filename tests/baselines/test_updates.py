@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from busbw import baselines
-from busbw.baselines import Accepted, Occasion, Rules, Saved
-from busbw.baselines.updates import MOST_UPDATES
-from busbw.model import Baseline
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.store import find
+from busbw.baselines.updates import MOST_UPDATES, Rules, Saved
+from busbw.baselines.updates import save as baselines_save
+from busbw.model.stored import Baseline
 from tests import build
 
 from .written import written
@@ -31,11 +32,11 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     measured = build.measurement(*times_s, failures=failures)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s, **accepted)
     occasion = Occasion(at="2026-03-04T03:00:00Z", commit="abc", reason="a slower switch")
-    return written(baselines.save, root, [one], occasion=occasion, rules=rules)
+    return written(baselines_save, root, [one], occasion=occasion, rules=rules)
 
 
 def found(root: Path) -> Baseline:
-    baseline = baselines.find(root, build.key(), build.case()).baseline
+    baseline = find(root, build.key(), build.case()).baseline
     assert baseline is not None
     return baseline
 
@@ -118,7 +119,7 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
         for size in (4096, 8192)
     ]
     saved = written(
-        baselines.save, root, accepted, occasion=Occasion(at="2026-03-05T03:00:00Z"), rules=RULES
+        baselines_save, root, accepted, occasion=Occasion(at="2026-03-05T03:00:00Z"), rules=RULES
     )
     assert [change.case.payload_bytes for change in saved.changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]

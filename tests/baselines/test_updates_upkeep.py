@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from busbw import baselines
-from busbw.baselines import Accepted, BaselineError, Occasion, Rules, files
-from busbw.model import Baseline
+from busbw.baselines import files
+from busbw.baselines.document import BaselineError
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.store import find
+from busbw.baselines.updates import Rules, prune, rebase
+from busbw.baselines.updates import save as baselines_save
+from busbw.model.stored import Baseline
 from tests import build
 
 from .written import written
@@ -32,12 +36,12 @@ def save(root: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     one = Accepted(key=KEY, measurement=measured, times_s=(time_s,))
     occasion = Occasion(at="2026-01-01T03:00:00Z")
-    saved = written(baselines.save, root, [one], occasion=occasion, rules=Rules(budget=0.10))
+    saved = written(baselines_save, root, [one], occasion=occasion, rules=Rules(budget=0.10))
     assert not saved.refusals
 
 
 def found(root: Path, **case: Any) -> Baseline | None:
-    return baselines.find(root, KEY, build.case(**case)).baseline
+    return find(root, KEY, build.case(**case)).baseline
 
 
 def at(root: Path, **case: Any) -> Path:
@@ -51,7 +55,7 @@ def history(root: Path) -> list[dict[str, Any]]:
 
 
 def test_prune_removes_what_is_not_kept_and_says_what_went(root: Path) -> None:
-    (change,) = written(baselines.prune, root, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(prune, root, [(KEY, build.case())], occasion=TODAY)
     assert (change.case.payload_bytes, change.after) == (8192, None)
     assert change.before is not None and change.before.times_s == (1e-3,)
     assert found(root, payload_bytes=8192) is None
@@ -60,24 +64,24 @@ def test_prune_removes_what_is_not_kept_and_says_what_went(root: Path) -> None:
 
 
 def test_prune_leaves_files_that_no_kept_case_is_in(root: Path) -> None:
-    written(baselines.prune, root, [(KEY, build.case())], occasion=TODAY)
+    written(prune, root, [(KEY, build.case())], occasion=TODAY)
     assert found(root, strategy="ring") is not None
 
 
 def test_prune_writes_nothing_where_nothing_goes(root: Path) -> None:
     before = at(root).read_bytes()
     kept = [(KEY, build.case(payload_bytes=size)) for size in (4096, 8192)]
-    assert written(baselines.prune, root, kept, occasion=TODAY) == ()
+    assert written(prune, root, kept, occasion=TODAY) == ()
     assert at(root).read_bytes() == before
 
 
 def test_prune_removes_a_file_in_which_nothing_is_left(root: Path) -> None:
-    gone = written(baselines.prune, root, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
+    gone = written(prune, root, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
     assert len(gone) == 2
     assert not at(root).exists()
 
 
-@pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
+@pytest.mark.parametrize("act", [prune, rebase])
 def test_a_bad_file_is_an_error_and_no_file_is_touched(root: Path, act: Any) -> None:
     good = at(root)
     bad = at(root, strategy="ring")
@@ -89,7 +93,7 @@ def test_a_bad_file_is_an_error_and_no_file_is_touched(root: Path, act: Any) -> 
     assert good.read_bytes() == before
 
 
-@pytest.mark.parametrize("act", [baselines.prune, baselines.rebase])
+@pytest.mark.parametrize("act", [prune, rebase])
 def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path, act: Any) -> None:
     assert written(act, tmp_path / "nowhere", [(KEY, build.case())], occasion=TODAY) == ()
     assert not (tmp_path / "nowhere").exists()
@@ -98,7 +102,7 @@ def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path, act: Any) 
 def test_rebase_pins_the_cases_at_their_stored_levels(root: Path) -> None:
     for size in (4096, 8192):
         save(root, 1.05e-3, payload_bytes=size)
-    (change,) = written(baselines.rebase, root, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(rebase, root, [(KEY, build.case())], occasion=TODAY)
     assert change.before is not None and change.after is not None
     assert (change.before.pinned_s, change.after.pinned_s) == (1e-3, 1.05e-3)
     assert change.before.sessions == change.after.sessions
@@ -115,7 +119,7 @@ def test_rebase_pins_the_cases_at_their_stored_levels(root: Path) -> None:
 
 
 def test_rebase_leaves_a_pin_that_is_at_its_level_and_another_protocol(root: Path) -> None:
-    assert written(baselines.rebase, root, [(KEY, build.case())], occasion=TODAY) == ()
+    assert written(rebase, root, [(KEY, build.case())], occasion=TODAY) == ()
     save(root, 1.05e-3)
     other = build.case(protocol="host/another")
-    assert written(baselines.rebase, root, [(KEY, other)], occasion=TODAY) == ()
+    assert written(rebase, root, [(KEY, other)], occasion=TODAY) == ()

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from busbw import baselines
+from busbw.baselines.files import drafted
+from busbw.baselines.timed import TIMED
 
 T = TypeVar("T")
 
 
 def written(act: Callable[..., T], root: Path, *of: Any, **asked: Any) -> T:
     """What `act`, such as `baselines.save`, says of its change, which is written below `root`."""
-    with baselines.drafted(root, baselines.TIMED) as draft:
+    with drafted(root, TIMED) as draft:
         return act(draft, *of, **asked)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import history, locks
+from busbw import locks
+from busbw.history.files import append
 from tests.history import lines, year
 from tests.recorded.corpus import sessions
 
@@ -116,7 +117,7 @@ class Ground:
                     flags={"XLA_FLAGS": flag if late else ""},
                     host=host if late else "vm",
                 )
-                history.append(root, lines.KEY, [hostile])
+                append(root, lines.KEY, [hostile])
         reasons.mkdir()
         text = f"[[change]]\nsince = 2026-03-16\nreason = {json.dumps(reason)}\n"
         (reasons / "acknowledged.toml").write_text(text)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, Draw
-from busbw.collectives.base import Blocks
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES, AbstractCollective, Blocks, Draw
 
 from .known import KNOWN, Buffer, Reduce
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.collectives import COLLECTIVES, DTYPES, Draw
-from busbw.collectives.base import MOST_ROUNDS
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES, MOST_ROUNDS, Draw
 
 from .simulation import is_exact, kinds
 

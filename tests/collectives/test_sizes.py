@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.collectives import COLLECTIVES, DTYPES, REDUCE_OPS, Draw
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES, Draw
 
 from .known import KNOWN
 

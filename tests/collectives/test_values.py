@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from busbw.collectives import COLLECTIVES, DTYPES, Draw
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES, Draw
 
 from .known import KNOWN, Buffer
 from .simulation import afters, is_exact, kinds, simulated, starts

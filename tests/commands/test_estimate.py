@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 
 from .asked import ROOT, command
 from .estimates import estimate, rows

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from busbw import report, wire
+from busbw import wire
 from busbw.baselines.document import Status, dumps
 from busbw.baselines.timed import Document, Entry, StoredSession
-from busbw.model import MIB, EnvironmentKey, Protocol, payload_text
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.words import MIB, payload_text
+from busbw.report.results import results as report_results
 from tests import build
 
 from .estimates import estimate, refused, rows
@@ -31,7 +33,7 @@ def results(tmp_path: Path) -> Path:
         )
         for size, time_s in TIMES.items()
     ]
-    document = report.results(
+    document = report_results(
         began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw import history
+from busbw.history.files import append
 from tests import build
 from tests.history.lines import KEY, line
 from tests.report.programs import compiled_text, program
@@ -194,7 +194,7 @@ def nights(tmp_path: Path) -> Path:
     for key in (KEY, build.key()):
         for night in (1, 2, 3):
             at = f"2026-01-0{night}T03:00:00Z"
-            history.append(root, key, [line(session=f"{night:016x}", at=at)])
+            append(root, key, [line(session=f"{night:016x}", at=at)])
     return root
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw import history
-from busbw.model import EnvironmentKey, Outcome, StoredCase
+from busbw.history.files import append
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import StoredCase
+from busbw.model.words import Outcome
 from tests import build
 from tests.history.lines import KEY, line, session
 
@@ -23,7 +25,7 @@ OTHER = EnvironmentKey(device_kind="NVIDIA H200", ranks=8)
 def folder(tmp_path: Path) -> Path:
     """Three sessions of two cases on one machine."""
     for night in range(3):
-        history.append(tmp_path, KEY, session(f"{night:016x}"))
+        append(tmp_path, KEY, session(f"{night:016x}"))
     return tmp_path
 
 
@@ -53,7 +55,7 @@ def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
 
 
 def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: Path) -> None:
-    history.append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z")])
+    append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z")])
     path = folder / "nights.csv"
     assert command("history", str(folder), f"--csv={path}").code == 0
     rows = list(csv.DictReader(path.read_text().splitlines()))
@@ -66,13 +68,13 @@ def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: 
 
 def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
     other = StoredCase.of(build.case(protocol="host/chain2/malloc"))
-    history.append(tmp_path, KEY, [line(), line(case=other)])
+    append(tmp_path, KEY, [line(), line(case=other)])
     answer = command("history", str(tmp_path))
     assert "float32.4K (host/chain2/malloc)" in answer.out
 
 
 def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) -> None:
-    history.append(folder, OTHER, session("e" * 16))
+    append(folder, OTHER, session("e" * 16))
     assert "nvidia-h200/8r: 1 session (" in command("history", str(folder)).out
     chosen = command("history", str(folder), "--machine=tpu-v5-lite/4r").out
     assert "nvidia" not in chosen
@@ -126,7 +128,7 @@ def _changed(folder: Path) -> None:
         lines[2] = replace(lines[2], times_us=slow)
         moment = f"2026-03-{1 + night:02d}T03:00:00Z"
         versions = {"jax": "0.10.0" if night < 6 else "0.10.1"}
-        history.append(folder, KEY, [replace(one, at=moment, versions=versions) for one in lines])
+        append(folder, KEY, [replace(one, at=moment, versions=versions) for one in lines])
 
 
 CHANGE = "since 2026-03-07 10 % slower (6 sessions); what changed there: jax 0.10.0 -> 0.10.1"
@@ -186,7 +188,7 @@ def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path:
     stack = "0123456789abcdef"
     tonight = [replace(one, paired=True, stack=stack) for one in session("1" * 16)]
     theirs = [replace(one, outcome=Outcome.NO_BASELINE, is_reference=True) for one in tonight]
-    history.append(tmp_path, KEY, [*tonight, *theirs])
+    append(tmp_path, KEY, [*tonight, *theirs])
     lines = command("history", str(tmp_path)).out.splitlines()
     assert lines[0].startswith("tpu-v5-lite/4r: 1 session (1 FINE)")
     assert lines[2] == f"jax in turn with the reference {stack}:"

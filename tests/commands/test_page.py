@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw import history
+from busbw.history.files import append
 from tests import build
 from tests.history.lines import KEY, line
 from tests.report.written import document, verdict
@@ -120,7 +120,7 @@ def nights(tmp_path: Path) -> Path:
     """A history of one session of the machine of `results`, and of another machine."""
     root = tmp_path / "history"
     for key in (build.key(), KEY):
-        history.append(root, key, [line()])
+        append(root, key, [line()])
     return root
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import driver
+from busbw.driver.local import alone
 
 from .asked import Answer, command
 
@@ -67,7 +67,7 @@ def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
 def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
     scripted: pytest.MonkeyPatch,
 ) -> None:
-    with driver.alone(1.0):
+    with alone(1.0):
         said = page("--rows=single", "--device-wait=0.2")
     assert (said.code, said.out) == (1, "")
     assert "another session is measuring on this machine; waiting" in said.err

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from busbw import report
-from busbw.model import MIB, Case, Measurement, Spec, Verdict
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Verdict
+from busbw.model.words import MIB
+from busbw.report.results import results
 from tests import build
 
 from .asked import Answer, asked_here
@@ -49,7 +52,7 @@ def _inside(verdict: Verdict, last_s: float) -> Measurement:
 def _written(
     path: Path, verdicts: Sequence[Verdict], inside: Mapping[Spec, Measurement] | None = None
 ) -> Path:
-    document = report.results(
+    document = results(
         began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from busbw.commands.ranks import Options, Part, RankError, options_of, part_of, port_of
-from busbw.launchers import Finder, Launched
+from busbw.launchers import Finder
+from busbw.launchers.base import Launched
 
 ADDRESS = "--session=10.0.0.1:4000"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import stacks
-from busbw.model import EnvironmentKey
+from busbw.model.machine import EnvironmentKey
+from busbw.stacks.build import all_built
+from busbw.stacks.lock import Lock, path_of
 from tests.stacks.conftest import Machine, machine
 from tests.stacks.test_lock import LOCK
 
@@ -22,10 +23,10 @@ __all__ = ["machine"]
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 
 
-def _locked(machine: Machine, root: Path) -> stacks.Lock:
+def _locked(machine: Machine, root: Path) -> Lock:
     """The lock of what the machine has, below `root`."""
     lock = replace(machine.lock(), framework="jax")
-    path = stacks.path_of(root, KEY, "jax")
+    path = path_of(root, KEY, "jax")
     path.parent.mkdir(parents=True)
     path.write_text(lock.text)
     return lock
@@ -61,12 +62,12 @@ def test_what_no_lock_names_is_removed(machine: Machine, tmp_path: Path) -> None
     lock = _locked(machine, root)
     assert _stack(machine, root, "build").code == 0
     assert _stack(machine, root, "prune").out == "0 bytes freed\n"
-    stacks.path_of(root, KEY, "jax").write_text(replace(lock, python="3.10.1").text)
+    path_of(root, KEY, "jax").write_text(replace(lock, python="3.10.1").text)
     assert f"{lock.digest}  belongs to no lock here: " in _stack(machine, root, "list").out
     answer = _stack(machine, root, "prune")
     assert f"removed {machine.cache / 'stacks' / lock.digest}\n" in answer.out
     assert answer.out.endswith(" freed\n")
-    assert stacks.all_built(machine.cache) == ()
+    assert all_built(machine.cache) == ()
 
 
 def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_what_is_not_there_is_a_usage_error(options: list[str], said: str, tmp_p
 
 
 def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:
-    path = stacks.path_of(tmp_path, KEY, "jax")
+    path = path_of(tmp_path, KEY, "jax")
     path.parent.mkdir(parents=True)
     path.write_text(LOCK.text.replace("sha256", "sha512"))
     answer = command("stack", "list", f"--baselines={tmp_path}")

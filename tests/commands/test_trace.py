@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import KIB, MIB
+from busbw.model.words import KIB, MIB
 from tests.traces.written import Line, Made, plane, space
 
 from .asked import ROOT, of_2019, of_today, put, trace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.traces import MOST_BYTES
+from busbw.traces.chrome import MOST_BYTES
 from tests.fuzz.bounds import bounded
 from tests.sweep import sweep
 from tests.traces.written import complete, numbered, process, sized

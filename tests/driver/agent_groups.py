@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from busbw.driver import AgentsTransport, Bundle, Group, LocalAgents, Starter, Timing
-from busbw.model import Cluster, Failure, LaunchId
+from busbw.driver.agent_starters import LocalAgents
+from busbw.driver.agents import AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.hub import Timing
+from busbw.driver.transport import Starter
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import Cluster
 from tests.agent.agents import LONG_S, SECRET, agent, listening
 
 from .processes import processes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import select
 import time
 
-from busbw.driver import Ended, Reply, Request, Worker
+from busbw.driver.local import Worker
+from busbw.driver.transport import Ended, Reply, Request
 
 
 def answer_of(worker: Worker, request: Request | None, timeout_s: float) -> Reply | Ended:

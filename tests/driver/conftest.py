@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver import Bundle
+from busbw.driver.bundle import Bundle
 
 from .processes import processes, wait_until
 

@@ -6,8 +6,14 @@ import json
 import sys
 from collections.abc import Callable
 
-from busbw.driver import Bundle, Executor, LocalTransport, Request, Stack, Starter
-from busbw.model import Case, EnvironmentKey, Injection, Plan
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules.base import Stack
+from busbw.driver.transport import Request, Starter
+from busbw.model.case import Case
+from busbw.model.launch import Injection, Plan
+from busbw.model.machine import EnvironmentKey
 from tests import build
 
 PLAN = Plan(launches=1, samples=2)

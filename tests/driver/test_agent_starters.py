@@ -15,17 +15,13 @@ import pytest
 
 from busbw import locks
 from busbw.agent import remote
-from busbw.driver import (
-    AgentGone,
-    AgentsMissing,
-    AgentsTransport,
-    Bundle,
-    Group,
-    SshAgents,
-    SshHosts,
-)
-from busbw.driver.agent_starters import command_of
-from busbw.model import ALONE, Failure, FailureKind, Run
+from busbw.driver.agent_starters import SshAgents, SshHosts, command_of
+from busbw.driver.agents import AgentGone, AgentsMissing, AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.model.launch import Failure, Run
+from busbw.model.training import ALONE
+from busbw.model.words import FailureKind
 from tests.agent.agents import LONG_S, lock_of, machine_of
 
 from . import ssh

@@ -12,29 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver import (
-    AgentsError,
-    Bundle,
-    Executor,
-    Group,
-    Request,
-    Starter,
-    probe,
-)
 from busbw.driver.agent_worker import AgentWorker
-from busbw.driver.executor import trained
-from busbw.model import (
-    ALONE,
-    Capability,
-    Cluster,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Net,
-    Probe,
-    Run,
-    TrainingAnswer,
-)
+from busbw.driver.agents import AgentsError
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, probe, trained
+from busbw.driver.group import Group
+from busbw.driver.transport import Request, Starter
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import Probe
+from busbw.model.training import ALONE, Cluster, Net, TrainingAnswer
+from busbw.model.words import Capability, FailureKind
 from tests import build
 from tests.agent.agents import HOST, LONG_S
 from tests.sweep import sweep

@@ -14,18 +14,14 @@ import pytest
 
 import busbw
 from busbw import locks
-from busbw.driver import (
-    AgentGone,
-    Bundle,
-    BusyError,
-    Group,
-    Request,
-    Timing,
-)
-from busbw.model import (
-    ALONE,
-    FailureKind,
-)
+from busbw.driver.agents import AgentGone
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.hub import Timing
+from busbw.driver.local import BusyError
+from busbw.driver.transport import Request
+from busbw.model.training import ALONE
+from busbw.model.words import FailureKind
 from tests.agent.agents import LONG_S, lock_of
 from tests.sweep import sweep
 

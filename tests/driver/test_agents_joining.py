@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from busbw.driver import (
+from busbw.driver.agents import (
     AgentGone,
     AgentsError,
     AgentsMissing,
     AgentsTransport,
-    Bundle,
     IncomparableHosts,
 )
+from busbw.driver.bundle import Bundle
 from tests.agent import attack
 from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening
 from tests.sweep import sweep

@@ -21,8 +21,10 @@ import pytest
 
 import busbw
 from busbw import locks
-from busbw.driver import Bundle, Reply, Starter, Worker
-from busbw.model import LaunchId
+from busbw.driver.bundle import Bundle
+from busbw.driver.local import Worker
+from busbw.driver.transport import Reply, Starter
+from busbw.model.launch import LaunchId
 
 from .asking import answer_of, await_ready
 from .scripts import starter

@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Executor, ProbeCutShort, Side, Starter, Worker, probe, trained
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, ProbeCutShort, probe, trained
 from busbw.driver.group import Group
+from busbw.driver.local import Worker
+from busbw.driver.schedules.base import Side
 from busbw.driver.schedules.pairs import Pairs
 from busbw.driver.schedules.passes import Passes
-from busbw.model import Capability, Failure, FailureKind, LaunchId, Net, TrainingAnswer
+from busbw.driver.transport import Starter
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import Net, TrainingAnswer
+from busbw.model.words import Capability, FailureKind
 from tests import build
 
 from .dying import interpreter

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw import driver, locks
+from busbw import locks
+from busbw.driver.local import BusyError, alone
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +20,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_who_waits_is_told_for_whom_and_at_the_end_for_how_long() -> None:
     told: list[str] = []
-    with driver.alone(0), pytest.raises(driver.BusyError) as error:
-        driver.alone(0.1, told.append).__enter__()
+    with alone(0), pytest.raises(BusyError) as error:
+        alone(0.1, told.append).__enter__()
     (holder,) = told
     assert holder.startswith(f"pid {os.getpid()}, started ")
     said = f"another session has been measuring on this machine for 0.1 s ({holder})"
@@ -28,9 +29,9 @@ def test_who_waits_is_told_for_whom_and_at_the_end_for_how_long() -> None:
 
 
 def test_what_is_raised_while_measuring_gives_the_machine_back() -> None:
-    with pytest.raises(KeyboardInterrupt), driver.alone(0):
+    with pytest.raises(KeyboardInterrupt), alone(0):
         raise KeyboardInterrupt
-    with driver.alone(0):
+    with alone(0):
         pass
 
 
@@ -41,5 +42,5 @@ def test_where_the_machine_cannot_be_locked_nothing_is_measured(
         raise PermissionError("not in this sandbox")
 
     monkeypatch.setattr(socket.socket, "bind", refused)
-    with pytest.raises(driver.BusyError, match="the machine cannot be locked: not in this sandbox"):
-        driver.alone(0).__enter__()
+    with pytest.raises(BusyError, match="the machine cannot be locked: not in this sandbox"):
+        alone(0).__enter__()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver import Bundle, ProbeFailed, probe
-from busbw.model import Device
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import ProbeFailed, probe
+from busbw.model.words import Device
 
 from .processes import processes
 from .scripts import executor, starter

@@ -7,17 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.driver import Bundle, Executor, Starter, Worker, trained
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, trained
+from busbw.driver.local import Worker
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Capability,
-    Failure,
-    LaunchId,
-    Net,
-    TrainingAnswer,
-    TrainingRequest,
-    TrainingStrategy,
-)
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingStrategy
+from busbw.model.words import Capability
 from busbw.workloads.training import checked
 from tests import build
 from tests.sweep import sweep

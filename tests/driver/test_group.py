@@ -13,9 +13,13 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.driver import Bundle, Ended, LocalTransport, Reply, Request, Starter, Worker
+from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
-from busbw.model import ALONE, Cluster, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
+from busbw.driver.local import LocalTransport, Worker
+from busbw.driver.transport import Ended, Reply, Request, Starter
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.training import ALONE, Cluster, ClusterMember, Role
+from busbw.model.words import FailureKind
 
 from .processes import processes, state, wait_until
 from .scripts import KEY, measure, starter

@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver.group import merged
-from busbw.model import Failure, FailureKind, LaunchId, Probe, Role, Run
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import Probe
+from busbw.model.training import Role
+from busbw.model.words import FailureKind
 from tests import build
 
 LAUNCH = LaunchId.parse("1.jax")

@@ -8,13 +8,14 @@ from pathlib import Path
 import packaging
 import pytest
 
-from busbw import driver
+from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
+from busbw.driver.transport import Starter
 
 
-def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> driver.Interpreter:
+def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> Interpreter:
     """The answer of this test's own interpreter for a `framework` of any name."""
-    starter = driver.Starter(python=sys.executable, framework=framework, environment=values)
-    found = driver.interpreter(starter, packages)
+    starter = Starter(python=sys.executable, framework=framework, environment=values)
+    found = interpreter(starter, packages)
     assert found is not None
     return found
 
@@ -57,5 +58,5 @@ def test_what_lies_in_the_current_folder_is_not_found(
     ],
 )
 def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: str) -> None:
-    with pytest.raises(driver.ProbeFailed, match=said):
-        driver.interpreter(driver.Starter(python=program, framework="jax"), ("jax",))
+    with pytest.raises(ProbeFailed, match=said):
+        interpreter(Starter(python=program, framework="jax"), ("jax",))

@@ -15,9 +15,13 @@ import pytest
 
 from busbw import wire
 from busbw.agent.processes import SECRET, command_of
-from busbw.driver import Bundle, Ended, Reply, Starter, Worker, local
-from busbw.driver.transport import Answer, failure_of
-from busbw.model import Capability, ClusterMember, Failure, FailureKind, LaunchId, Role, Run
+from busbw.driver import local
+from busbw.driver.bundle import Bundle
+from busbw.driver.local import Worker
+from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.training import ClusterMember, Role
+from busbw.model.words import Capability, FailureKind
 
 from .asking import answer_of, await_ready
 from .processes import processes, state, wait_until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from busbw.driver.local import free_ports, local_members
-from busbw.model import Cluster, Role
+from busbw.model.training import Cluster, Role
 
 
 def test_a_member_has_its_role_and_the_addresses_of_all() -> None:

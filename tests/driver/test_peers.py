@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import busbw
-from busbw.driver import hand_over, handed_over, listening_at
-from busbw.driver.peers import DESCRIPTOR
+from busbw.driver.peers import DESCRIPTOR, hand_over, handed_over, listening_at
 
 _BECOMES = """
 import os, sys

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from busbw.agent.processes import LOG_CHARACTERS, log_end, oom_kill_count
-from busbw.driver import Ended
-from busbw.driver.transport import failure_of
-from busbw.model import Failure, FailureKind, FoundBy, LaunchId
+from busbw.driver.transport import Ended, failure_of
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.words import FailureKind, FoundBy
 from tests.fuzz.bounds import bounded
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from busbw.driver import Bundle, LocalTransport, Request, Starter, Worker
-from busbw.model import ClusterMember, LaunchId
+from busbw.driver.bundle import Bundle
+from busbw.driver.local import LocalTransport, Worker
+from busbw.driver.transport import Request, Starter
+from busbw.model.launch import LaunchId
+from busbw.model.training import ClusterMember
 
 # Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.
 OnEvent = Callable[[Worker, str], None]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 from evidence.corpus import Injection, RecordedLaunch, RecordedSession, Side
 from evidence.replay import Draw
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import history
-from busbw.model import Device, StoredCase
+from busbw.history.files import append
+from busbw.model.stored import StoredCase
+from busbw.model.words import Device
 from evidence import kept
 from tests import build
 from tests.history.lines import KEY, line
@@ -35,7 +36,7 @@ def _append(folder: Path, number: int, at: str, launches: int) -> None:
         )
         for power in range(10)
     ]
-    history.append(folder, KEY, lines)
+    append(folder, KEY, lines)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 from evidence.others import OTHERS, mann_whitney_p
 from evidence.replay import Draw, Outcome
 

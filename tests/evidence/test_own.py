@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 from evidence.own import stored
 from evidence.replay import Draw, Outcome
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw import frameworks, grid
-from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL, Framework
-from busbw.model import Asked, Device, GridError
+from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
+from busbw.model.case import Asked, Framework, GridError
+from busbw.model.words import Device
 from tests import build
 
 

@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from busbw import baselines, judge, report
-from busbw.baselines import BaselineError, files, store
-from busbw.baselines.document import Status, dumps
+from busbw.baselines import files, store
+from busbw.baselines.compiled import AcceptedCompiled, find_compiled, save_compiled
+from busbw.baselines.document import BaselineError, Status, dumps
+from busbw.baselines.store import contents_of, find, find_published
 from busbw.baselines.timed import Document, Entry, StoredSession, Update
-from busbw.model import Case, CompileSpec, Device
+from busbw.judge.case import Terms, judge_case
+from busbw.judge.compiled import CompileTerms, judge_compiled
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case, CompileSpec
+from busbw.model.words import Device
+from busbw.report.renderers import rendered
+from busbw.report.session import session_tables
 from tests import build
 from tests.judge.rules import held_against
 
@@ -26,7 +33,7 @@ from .damage import documents
 KEY = build.key(ranks=8, mesh="2x4")
 CASE = build.case(ranks=8, mesh="2x4")
 LARGE = replace(CASE, payload_bytes=2**20)
-TERMS = judge.Terms(policy=judge.POLICIES[Device.CPU], cases=1, launches=3)
+TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
 
 TIMED = Entry(
     dtype="float32",
@@ -76,10 +83,10 @@ FILE = json.loads(
 
 
 def _compiled() -> Any:
-    one = baselines.AcceptedCompiled(key=KEY, case=CASE, now=build.compiled(), release="libtpu 1")
+    one = AcceptedCompiled(key=KEY, case=CASE, now=build.compiled(), release="libtpu 1")
     full = replace(one, case=LARGE, now=build.out_of_memory())
     with tempfile.TemporaryDirectory() as folder:
-        first, _ = baselines.save_compiled(Path(folder), [one, full], date=build.DATE)
+        first, _ = save_compiled(Path(folder), [one, full], date=build.DATE)
         return json.loads(first.path.read_bytes())
 
 
@@ -108,16 +115,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _held_against(root: Path, case: Case) -> None:
     """Read as a session does it, judge and show."""
-    found = baselines.find(root, KEY, case)
-    reference = baselines.find_published(root, KEY, case)
+    found = find(root, KEY, case)
+    reference = find_published(root, KEY, case)
     runs = tuple(build.run(1e-3, launch=f"{n}.0") for n in range(3))
     measured = replace(build.measurement(1e-3), case=case, runs=runs)
     spec = build.spec(payload_bytes=case.payload_bytes)
     stored = held_against(found.baseline, measured, TERMS.policy) if found.baseline else None
-    one = judge.judge_case(spec, measured, stored, TERMS, reference=reference)
+    one = judge_case(spec, measured, stored, TERMS, reference=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
-    assert report.rendered("text", *report.session_tables([one.verdict], {}))
+    assert rendered("text", *session_tables([one.verdict], {}))
 
 
 def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
@@ -134,7 +141,7 @@ def test_what_is_not_damaged_is_held_against(root: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(FILE))
     for case in (CASE, build.workload_of(LARGE, axes="y")):
-        assert baselines.find(root, KEY, case).baseline is not None
+        assert find(root, KEY, case).baseline is not None
 
 
 @fuzzed
@@ -145,7 +152,7 @@ def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> 
     path.write_bytes(content)
     _or_refused(root, path, lambda: _held_against(root, CASE))
     _or_refused(root, path, lambda: _held_against(root, build.workload_of(LARGE, axes="y")))
-    _or_refused(root, path, lambda: baselines.contents_of(path))
+    _or_refused(root, path, lambda: contents_of(path))
 
 
 @fuzzed
@@ -157,10 +164,10 @@ def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root:
 
     def compare() -> None:
         for case in (CASE, LARGE):
-            before = baselines.find_compiled(root, KEY, case)
+            before = find_compiled(root, KEY, case)
             spec = CompileSpec(topology="v5e:2x4", spec=build.spec())
-            terms = judge.CompileTerms()
-            judge.judge_compiled(spec, case, build.compiled(), before, terms, release="now")
+            terms = CompileTerms()
+            judge_compiled(spec, case, build.compiled(), before, terms, release="now")
 
     _or_refused(root, path, compare)
 

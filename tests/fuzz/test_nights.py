@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import nights
-from busbw.history import Line, Read, parsed
-from busbw.model import Device, FailureKind, Outcome, StoredCase
-from busbw.report import (
-    MachineNights,
-    Picture,
-    Size,
-    case_history,
-    ratios,
-    sparkline,
-    specification,
-    table_of,
-)
+from busbw.history.files import Read
+from busbw.history.lines import Line, parsed
+from busbw.model.stored import StoredCase
+from busbw.model.words import Device, FailureKind, Outcome
+from busbw.report.charts.case_history import case_history
+from busbw.report.charts.ratios import ratios
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
+from busbw.report.heatmap import Picture, table_of
+from busbw.report.nights import MachineNights
+from busbw.report.sparkline import sparkline
 from tests import build
 from tests.history.lines import line
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from busbw.report import Chart, DocumentError, Size, page, read_results, specification
+from busbw.report.chart import Chart
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
+from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.fields import DocumentError
 from tests.recorded.corpus import Recorded, sessions
 
 from .bounds import bounded, fuzzed

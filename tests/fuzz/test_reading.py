@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from busbw.report import (
-    DocumentError,
-    Session,
-    Size,
-    bandwidth,
-    read_results,
-    specification,
-    table_of,
-)
+from busbw.report.charts.bandwidth import bandwidth
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
+from busbw.report.heatmap import table_of
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.fields import DocumentError
+from busbw.report.reading.values import Session
 from tests.report.written import document, verdict
 
 from .bounds import bounded, fuzzed

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw import report
 from busbw.collectives import COLLECTIVES
 from busbw.commands.cells import Gathering, Labels, Session
-from busbw.model import MIB
+from busbw.model.words import MIB
+from busbw.report.traces import RATES, trace_document, trace_lines
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.framework import read_files
@@ -101,10 +101,10 @@ def _shown(path: Path) -> None:
         gathering.add(Session(folder=path.parent, hosts={"a": [path]}))
         cells = gathering.cells()
         assert cells or gathering.problems
-        for rate in report.RATES:
-            assert bool(cells) is bool(report.trace_lines(cells, rate=rate))
+        for rate in RATES:
+            assert bool(cells) is bool(trace_lines(cells, rate=rate))
         problems, warnings = gathering.problems, gathering.warnings
-        document = report.trace_document(cells, files=[], problems=problems, warnings=warnings)
+        document = trace_document(cells, files=[], problems=problems, warnings=warnings)
         assert json.dumps(document, allow_nan=False)
         try:
             found = device_clock.read(

@@ -12,22 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw import judge, report, wire
-from busbw.driver import Reply, transport
-from busbw.driver.transport import Answer
-from busbw.model import (
-    EXAMPLE_BYTES,
-    Case,
-    Compiled,
-    Compiler,
-    Device,
-    Failure,
-    LaunchId,
-    Plan,
-    Probe,
-    Run,
-    TrainingAnswer,
-)
+from busbw import wire
+from busbw.driver import transport
+from busbw.driver.transport import Answer, Reply
+from busbw.judge.case import Terms, judge_case
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, LaunchId, Plan, Run
+from busbw.model.machine import Compiler, Probe
+from busbw.model.training import EXAMPLE_BYTES, TrainingAnswer
+from busbw.model.words import Device
+from busbw.report.renderers import rendered
+from busbw.report.results import results
+from busbw.report.session import session_tables
 from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.serve import Channel, part
@@ -39,7 +36,7 @@ from .bounds import bounded, fuzzed, unchanged
 from .damage import contents, documents
 
 CASE = build.case()
-TERMS = judge.Terms(policy=judge.POLICIES[Device.CPU], cases=1, launches=3)
+TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
 COUNTED = build.training_answer(global_step=20, server_bytes={"ps 0": 1024})
 RUN = build.run(
     *(1e-3, 1.1e-3),
@@ -90,10 +87,10 @@ def _judged(found: Run | Failure) -> None:
     measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
     for baseline in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
         stored = held_against(baseline, measured, TERMS.policy) if baseline else None
-        verdict = judge.judge_case(build.spec(), measured, stored, TERMS).verdict
+        verdict = judge_case(build.spec(), measured, stored, TERMS).verdict
         assert verdict.explain()
-        assert report.rendered("text", *report.session_tables([verdict], {}))
-        document = report.results(
+        assert rendered("text", *session_tables([verdict], {}))
+        document = results(
             began=build.BEGAN,
             environment=build.environment(),
             plan=build.plan(),

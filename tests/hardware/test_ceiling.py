@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.hardware import CHIPS, ceiling_of, chips
-from busbw.hardware.ceiling import directed_links
-from busbw.model import MIB, Case, EnvironmentKey
+from busbw.hardware import chips
+from busbw.hardware.ceiling import ceiling_of, directed_links
+from busbw.hardware.chips import CHIPS
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import MIB
 from tests.build import case as a_case
 
 GIB = 2**30

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.hardware import CHIPS
-from busbw.hardware.chips import Chip, Confidence, chip_of
+from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
 

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from busbw.hardware import GPUS, USUAL_TOPOLOGIES, topology_of
-from busbw.hardware.topologies import SLICES
-from busbw.model import Device
+from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, topology_of
+from busbw.model.words import Device
 
 KNOWN = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]
 KNOWN += [f"{name}:8" for name in GPUS]

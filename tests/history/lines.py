@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from busbw.history import Line
-from busbw.model import Device, EnvironmentKey, Outcome, SessionOutcome, StoredCase
+from busbw.history.lines import Line
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import StoredCase
+from busbw.model.words import Device, Outcome, SessionOutcome
 from tests import build
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.history import Acknowledged, HistoryError, acknowledged
+from busbw.history.acknowledged import Acknowledged, acknowledged
+from busbw.history.files import HistoryError
 
 WHOLE = """
 [[change]]

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import history
-from busbw.history import HistoryError
+from busbw.history.files import HistoryError, append, append_from, check, read, read_all
 
 from .lines import KEY, line, session
 
@@ -34,120 +33,120 @@ while True:
 
 
 def _names(root: Path) -> list[str]:
-    return [one.session for one in history.read(root, KEY).lines]
+    return [one.session for one in read(root, KEY).lines]
 
 
 def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
-    path, notes = history.append(tmp_path, KEY, session(_FIRST))
+    path, notes = append(tmp_path, KEY, session(_FIRST))
     assert path == tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
     assert notes == ()
-    assert history.read(tmp_path, KEY).lines == tuple(session(_FIRST))
-    assert history.read_all(tmp_path) == {"tpu-v5-lite/4r": history.read(tmp_path, KEY)}
+    assert read(tmp_path, KEY).lines == tuple(session(_FIRST))
+    assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
 
 
 def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     before = path.read_bytes()
-    history.append(tmp_path, KEY, session(_SECOND))
+    append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
-    history.append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
-    assert [one.began.year for one in history.read(tmp_path, KEY).lines] == [2025, *[2026] * 4]
+    append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
+    assert [one.began.year for one in read(tmp_path, KEY).lines] == [2025, *[2026] * 4]
 
 
 def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
     for year in (2024, 2025, 2026):
-        history.append(tmp_path, KEY, [line(at=f"{year}-12-31T03:00:00Z")])
+        append(tmp_path, KEY, [line(at=f"{year}-12-31T03:00:00Z")])
     (old,) = tmp_path.rglob("2024.jsonl")
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):
-        history.read(tmp_path, KEY)
-    assert [one.began.year for one in history.read(tmp_path, KEY, 2025).lines] == [2025, 2026]
-    assert [one.began.year for one in history.read(tmp_path, KEY, 2026).lines] == [2026]
-    assert history.read(tmp_path, KEY, 2027).lines == ()
+        read(tmp_path, KEY)
+    assert [one.began.year for one in read(tmp_path, KEY, 2025).lines] == [2025, 2026]
+    assert [one.began.year for one in read(tmp_path, KEY, 2026).lines] == [2026]
+    assert read(tmp_path, KEY, 2027).lines == ()
 
 
 def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
-    assert history.read(tmp_path, KEY).lines == ()
+    assert read(tmp_path, KEY).lines == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):
-        history.read_all(tmp_path / "missing")
+        read_all(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("cut", [2, 40, 300])
 def test_a_torn_last_line_is_said_and_moved_away_by_the_next_session(
     tmp_path: Path, cut: int
 ) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     os.truncate(path, path.stat().st_size - cut)
-    found = history.read(tmp_path, KEY)
+    found = read(tmp_path, KEY)
     assert [one.session for one in found.lines] == [_FIRST]
     assert found.notes == (
         f"{path}: the last line is torn; the next session that measures here moves it away",
     )
     torn = path.read_bytes().rpartition(b"\n")[2]
-    _, notes = history.append(tmp_path, KEY, session(_SECOND))
+    _, notes = append(tmp_path, KEY, session(_SECOND))
     assert notes == (
         f"{path}: a torn last line of {len(torn)} bytes, of a session that was killed, is moved to "
         f"{path.name}.torn",
     )
     assert path.with_name(f"{path.name}.torn").read_bytes() == torn + b"\n"
     assert _names(tmp_path) == [_FIRST, _SECOND, _SECOND]
-    assert history.read(tmp_path, KEY).notes == ()
+    assert read(tmp_path, KEY).notes == ()
 
 
 def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
-    assert history.read(tmp_path, KEY).lines == tuple(session(_FIRST))
-    assert history.read(tmp_path, KEY).notes == ()
-    _, notes = history.append(tmp_path, KEY, session(_SECOND))
+    assert read(tmp_path, KEY).lines == tuple(session(_FIRST))
+    assert read(tmp_path, KEY).notes == ()
+    _, notes = append(tmp_path, KEY, session(_SECOND))
     assert notes == () and path.read_bytes().startswith(whole)
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
 def test_lines_without_any_newline_are_refused_and_not_one_is_lost(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     joined = path.read_bytes().replace(b"\n", b" ")
     path.write_bytes(joined)
     with pytest.raises(HistoryError, match="which are no single line; give each"):
-        history.append(tmp_path, KEY, session(_SECOND))
+        append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes() == joined
 
 
 def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     lines = path.read_text().splitlines()
     document = json.loads(lines[1])
     document["times_us"] = []
     document["times_us"].append("fast")
     path.write_text("\n".join([lines[0], json.dumps(document), ""]))
     with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2\.times_us\[0\]: "):
-        history.read(tmp_path, KEY)
+        read(tmp_path, KEY)
 
 
 def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
-        history.read(tmp_path, KEY)
+        read(tmp_path, KEY)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HistoryError, match="is no folder"):
-        history.check(tmp_path / "file" / "history")
-    history.check(tmp_path / "new" / "history")
+        check(tmp_path / "file" / "history")
+    check(tmp_path / "new" / "history")
     assert not (tmp_path / "new").exists()
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST))
+    path, _ = append(tmp_path, KEY, session(_FIRST))
     other = tmp_path / "other"
     path.rename(other)
     path.symlink_to(other)
     before = other.read_bytes()
     with pytest.raises(HistoryError, match=r"2026\.jsonl: "):
-        history.append(tmp_path, KEY, session(_SECOND))
+        append(tmp_path, KEY, session(_SECOND))
     assert other.read_bytes() == before
 
 
@@ -170,7 +169,7 @@ def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path
             writer.kill()
             rest, _ = writer.communicate()
             said += rest.split()
-    history.append(tmp_path, KEY, session(_FIRST, cases=40))
+    append(tmp_path, KEY, session(_FIRST, cases=40))
     names = _names(tmp_path)
     assert len(said) == len(set(said))
     assert {name: names.count(name) for name in said} == dict.fromkeys(said, 40)
@@ -179,64 +178,64 @@ def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path
 
 def _appended(ours: Path, other: Path) -> dict[Path, int]:
     """How many lines of `other` were appended to each file of `ours`."""
-    return {one.path.relative_to(ours): one.lines for one in history.append_from(ours, other)}
+    return {one.path.relative_to(ours): one.lines for one in append_from(ours, other)}
 
 
 def test_a_torn_end_of_ours_is_repaired_and_said(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
-    path, _ = history.append(ours, KEY, session(_FIRST))
+    path, _ = append(ours, KEY, session(_FIRST))
     path.write_bytes(path.read_bytes() + b'{"torn')
-    history.append(other, KEY, session(_SECOND))
-    (found,) = history.append_from(ours, other)
+    append(other, KEY, session(_SECOND))
+    (found,) = append_from(ours, other)
     assert "a torn last line of 6 bytes" in found.notes[0]
-    assert len(history.read(ours, KEY).lines) == 4
+    assert len(read(ours, KEY).lines) == 4
 
 
 def test_what_another_history_has_is_appended_once(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
     for root in (ours, other):
-        history.append(root, KEY, session(_FIRST))
-    path, _ = history.append(other, KEY, session(_SECOND))
+        append(root, KEY, session(_FIRST))
+    path, _ = append(other, KEY, session(_SECOND))
     path.write_bytes(path.read_bytes() + b'{"torn')
     before = (ours / path.relative_to(other)).read_bytes()
     assert _appended(ours, other) == {path.relative_to(other): 2}
-    assert history.read(ours, KEY).lines == (*session(_FIRST), *session(_SECOND))
+    assert read(ours, KEY).lines == (*session(_FIRST), *session(_SECOND))
     assert (ours / path.relative_to(other)).read_bytes().startswith(before)
     assert _appended(ours, other) == {path.relative_to(other): 0}
-    assert len(history.read(ours, KEY).lines) == 4
+    assert len(read(ours, KEY).lines) == 4
 
 
 def test_the_rest_of_a_session_that_was_cut_short_is_appended(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
-    history.append(ours, KEY, session(_FIRST)[:1])
-    history.append(other, KEY, session(_FIRST))
+    append(ours, KEY, session(_FIRST)[:1])
+    append(other, KEY, session(_FIRST))
     assert list(_appended(ours, other).values()) == [1]
-    assert history.read(ours, KEY).lines == tuple(session(_FIRST))
+    assert read(ours, KEY).lines == tuple(session(_FIRST))
 
 
 def test_a_machine_that_is_new_gets_its_folder(tmp_path: Path) -> None:
-    history.append(tmp_path / "other", KEY, session(_FIRST))
-    history.append_from(tmp_path / "ours", tmp_path / "other")
-    assert history.read_all(tmp_path / "ours") == history.read_all(tmp_path / "other")
+    append(tmp_path / "other", KEY, session(_FIRST))
+    append_from(tmp_path / "ours", tmp_path / "other")
+    assert read_all(tmp_path / "ours") == read_all(tmp_path / "other")
 
 
 def test_nothing_is_appended_of_a_history_that_is_damaged(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
-    history.append(other, KEY, session(_FIRST))
+    append(other, KEY, session(_FIRST))
     late = other / KEY.folder / "2027.jsonl"
     late.write_text("{}\n")
     with pytest.raises(HistoryError, match=r"2027\.jsonl: line 1: this does not say what it is"):
-        history.append_from(ours, other)
+        append_from(ours, other)
     assert not ours.exists()
     with pytest.raises(HistoryError, match="there is no folder"):
-        history.append_from(ours, tmp_path / "nowhere")
+        append_from(ours, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     tmp_path: Path, end: bytes
 ) -> None:
-    path, _ = history.append(tmp_path, KEY, session(_FIRST)[:1])
+    path, _ = append(tmp_path, KEY, session(_FIRST)[:1])
     document = json.loads(path.read_bytes())
     del document["document"], document["version"]
     earlier = json.dumps({"schema": 4, **document}).encode() + end
@@ -246,9 +245,9 @@ def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
         "'busbw history' of version 1: move the file away, and the next session begins a new one"
     )
     for use in (
-        lambda: history.read(tmp_path, KEY),
-        lambda: history.append(tmp_path, KEY, session(_SECOND)),
-        lambda: history.append_from(tmp_path / "other", tmp_path),
+        lambda: read(tmp_path, KEY),
+        lambda: append(tmp_path, KEY, session(_SECOND)),
+        lambda: append_from(tmp_path / "other", tmp_path),
     ):
         with pytest.raises(HistoryError, match=said):
             use()

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from busbw.history import Acknowledged, Line, MachineHistory, Series, machine_history
-from busbw.model import Outcome, SessionOutcome, StoredCase
+from busbw.history.acknowledged import Acknowledged
+from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.lines import Line
+from busbw.history.sessions import Series
+from busbw.model.stored import StoredCase
+from busbw.model.words import Outcome, SessionOutcome
 from tests import build
 
 from .lines import line

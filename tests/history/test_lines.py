@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.history import new_session, parsed
-from busbw.model import FailureKind, Outcome
+from busbw.history.lines import new_session, parsed
+from busbw.model.words import FailureKind, Outcome
 
 from .lines import line
 

@@ -10,8 +10,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from busbw.history import Line, MachineHistory, machine_history
-from busbw.model import MIB, Case, StoredCase, moment_text
+from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.lines import Line
+from busbw.model.case import Case
+from busbw.model.stored import StoredCase, moment_text
+from busbw.model.words import MIB
 from evidence.simulated import grid
 from tests.sweep import sweep
 

@@ -19,22 +19,13 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from busbw import history
-from busbw.history import Line
-from busbw.model import (
-    KIB,
-    MIB,
-    Case,
-    Device,
-    EnvironmentKey,
-    FailureKind,
-    Outcome,
-    Protocol,
-    SessionOutcome,
-    StoredCase,
-    moment_text,
-)
-from busbw.workloads import Collective
+from busbw.history.files import append
+from busbw.history.lines import Line
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.stored import StoredCase, moment_text
+from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
+from busbw.workloads.collective import Collective
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 FOLDER = "tpu-v5-lite/4r"
@@ -114,7 +105,7 @@ PLANTED = (
 def write(root: Path, nights: int = NIGHTS) -> None:
     """Append the first `nights` to the history `root`."""
     for _, lines in itertools.groupby(year(nights), key=lambda line: line.began.year):
-        history.append(root, KEY, list(lines))
+        append(root, KEY, list(lines))
 
 
 def year(nights: int = NIGHTS) -> Iterator[Line]:

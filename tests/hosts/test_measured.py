@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.judge import curve as judged
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 from .link import CABLE, all_reduce_s, curve
 from .network import Network, network

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from busbw import judge
-from busbw.judge import Known, Levels, Policy, rule
+from busbw.judge import rule
+from busbw.judge.levels import Known, Levels, levels_of
+from busbw.judge.policy import Policy
 from busbw.judge.rule import Call
-from busbw.model import Baseline, BaselineSession, Case, EarlierSession, moment_text
+from busbw.model.case import Case
+from busbw.model.stored import Baseline, BaselineSession, EarlierSession, moment_text
 from tests import build
 
 FIRST = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
@@ -89,7 +91,7 @@ def _own(case: Case) -> dict[str, Any]:
 def levels(sessions: Sequence[EarlierSession], policy: Policy, **known: Any) -> Levels:
     """The first session became the baseline, and the others are the history."""
     found = Known(baselines=accepted(sessions[0]), history=sessions[1:], **known)
-    levels = judge.levels_of({"jax": found}, policy)
+    levels = levels_of({"jax": found}, policy)
     assert levels is not None
     return levels
 

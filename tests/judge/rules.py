@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw import judge, stats
-from busbw.judge import Known, Policy, Ruling, StoredReference, Terms
-from busbw.judge.policy import Looks, Rule
-from busbw.model import Baseline, BaselineSession, Measurement
+from busbw.judge.case import Ruling, StoredReference, Terms, judge_case
+from busbw.judge.levels import Known, levels_of
+from busbw.judge.policy import Looks, Policy, Rule
+from busbw.model.launch import Measurement
+from busbw.model.stored import Baseline, BaselineSession
+from busbw.stats.launches import launch_time_s
 from tests import build
 
 LOOKS = Looks(
@@ -56,16 +58,16 @@ def judged(
     """What the rules make of `measurement`; `given` are other Terms."""
     terms = Terms(policy=policy, **given)
     stored = held_against(baseline, measurement, policy) if baseline is not None else None
-    return judge.judge_case(build.spec(), measurement, stored, terms, nearest=nearest)
+    return judge_case(build.spec(), measurement, stored, terms, nearest=nearest)
 
 
 def held_against(baseline: Baseline, measurement: Measurement, policy: Policy) -> StoredReference:
     """`baseline` as the only one of its framework, and `measurement` as the only one today."""
     case = baseline.case
-    levels = judge.levels_of({case.framework: Known(baselines=[baseline])}, policy)
+    levels = levels_of({case.framework: Known(baselines=[baseline])}, policy)
     if levels is None or not measurement.runs:
         return StoredReference(baseline=baseline)
-    times_s = {case: [stats.launch_time_s(run) for run in measurement.runs]}
+    times_s = {case: [launch_time_s(run) for run in measurement.runs]}
     tonight = levels.tonight(times_s, policy)
     return StoredReference(baseline=baseline, limit=tonight.limits.get(case), launch=tonight.launch)
 

@@ -6,9 +6,8 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from busbw.judge import Curve
-from busbw.judge.curve import SizeShift
-from busbw.model import KIB
+from busbw.judge.curve import Curve, SizeShift
+from busbw.model.words import KIB
 
 # Half of the time is latency at 166K: between the fourth and the fifth size.
 CURVE = Curve(latency_s=50e-6, bandwidth_bytes_per_s=3.4e9, rms_log_error=0.0)

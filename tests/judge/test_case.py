@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw import judge
-from busbw.model import Baseline, Measurement, Outcome, Reference
+from busbw.judge.case import Terms, judge_case, summary_of
+from busbw.model.launch import Measurement
+from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference
+from busbw.model.words import Outcome
 from tests import build
 
 from .rules import OOM, POLICY, STEADY, held_against, judged, nights, six
@@ -25,7 +28,7 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
 
 
 def test_a_summary_takes_its_rates_from_the_median_launch() -> None:
-    summary = judge.summary_of(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
+    summary = summary_of(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
     assert (summary.median_s, summary.best_s, summary.worst_s) == (2e-3, 1e-3, 4e-3)
     assert pytest.approx(0.5) == summary.algbw_gb_per_s
     assert pytest.approx(0.75) == summary.busbw_gb_per_s
@@ -226,8 +229,8 @@ def test_what_fits_now_and_did_not_has_improved() -> None:
 
 def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     reference = Reference(source="a paper", oom=True)
-    terms = judge.Terms(policy=POLICY)
+    terms = Terms(policy=POLICY)
     now = build.measurement(1e-3)
     stored = held_against(STEADY, now, POLICY)
-    found = judge.judge_case(build.spec(), now, stored, terms, reference=reference)
+    found = judge_case(build.spec(), now, stored, terms, reference=reference)
     assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.reference)

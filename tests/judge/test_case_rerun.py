@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge import Ruling, rerun
-from busbw.judge.case import Rerun
-from busbw.model import Outcome, Spec
+from busbw.judge.case import Rerun, Ruling, rerun
+from busbw.model.case import Spec
+from busbw.model.words import Outcome
 from tests import build
 
 SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]

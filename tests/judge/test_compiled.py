@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
-from busbw.judge import CompileTerms, judge_compiled, judge_compiled_session
-from busbw.model import (
-    MIB,
-    Compiled,
-    CompiledBaseline,
-    CompiledVerdict,
-    CompileSpec,
-    Failure,
-    FailureKind,
-    FoundBy,
-    Outcome,
-    SessionOutcome,
-)
+from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
+from busbw.model.case import CompileSpec
+from busbw.model.launch import Compiled, Failure
+from busbw.model.stored import CompiledBaseline
+from busbw.model.verdict import CompiledVerdict
+from busbw.model.words import MIB, FailureKind, FoundBy, Outcome, SessionOutcome
 from tests import build
 
 SPEC = CompileSpec(topology="v5e:2x4", spec=build.spec())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge import Curve, fit
+from busbw.judge.curve import Curve, fit
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
 SIZES = tuple(1024 * 4**step for step in range(9))

@@ -8,16 +8,15 @@ from datetime import timedelta
 
 import pytest
 
-from busbw import judge
-from busbw.judge import Policy, drift_text, drifts
-from busbw.judge.drift import Drift
-from busbw.model import Device as Class
-from busbw.model import EarlierSession
+from busbw.judge.drift import Drift, drift_text, drifts
+from busbw.judge.policy import POLICIES, Policy
+from busbw.model.stored import EarlierSession
+from busbw.model.words import Device as Class
 from tests import build
 
 from .nightly import FIRST, Device, called, levels, session
 
-POLICY = judge.POLICIES[Class.TPU]
+POLICY = POLICIES[Class.TPU]
 STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
 NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 

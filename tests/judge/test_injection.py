@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import injected_ratio, injection_notes, with_injections
-from busbw.model import MIB, Measurement, Spec
+from busbw.judge.notes import injected_ratio, injection_notes, with_injections
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.words import MIB
 from tests import build
 
 ASKED = "delay:3%@16M"

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from busbw.judge import Known, Levels, levels_of, rule
-from busbw.model import Baseline, Case, EarlierSession
+from busbw.judge import rule
+from busbw.judge.levels import Known, Levels, levels_of
+from busbw.model.case import Case
+from busbw.model.stored import Baseline, EarlierSession
 from tests import build
 
 from .nightly import FIRST, Device, accepted, cases, levels, session

@@ -6,17 +6,19 @@ from datetime import timedelta
 
 import pytest
 
-from busbw import judge
-from busbw.model import Answer, EarlierSession
-from busbw.model import Device as Class
+from busbw.judge.drift import all_answers, machine_answer
+from busbw.judge.policy import POLICIES
+from busbw.model.stored import EarlierSession
+from busbw.model.verdict import Answer
+from busbw.model.words import Device as Class
 
 from .nightly import FIRST, Device, cases
 
-POLICY = judge.POLICIES[Class.TPU]
+POLICY = POLICIES[Class.TPU]
 
 
 def _answer(nights: list[EarlierSession] | None, today: EarlierSession) -> Answer:
-    return judge.machine_answer("jax", nights, today, POLICY)
+    return machine_answer("jax", nights, today, POLICY)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,9 +88,9 @@ def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
     told: list[bool | None], whole: bool | None
 ) -> None:
     answers = [Answer(text=str(one), is_slower=one) for one in told]
-    found = judge.all_answers(answers)
+    found = all_answers(answers)
     assert found == Answer(text="; ".join(map(str, told)), is_slower=whole)
 
 
 def test_without_a_reference_there_is_no_answer() -> None:
-    assert judge.all_answers([]) is None
+    assert all_answers([]) is None

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import Ruling, Terms, judge_pair, prior_of_pairs
-from busbw.judge.paired import pairs_of
-from busbw.model import Clock, FoundBy, Measurement, Outcome, Protocol, Run
-from busbw.stats import Variance
+from busbw.judge.case import Ruling, Terms
+from busbw.judge.paired import judge_pair, pairs_of, prior_of_pairs
+from busbw.model.launch import Measurement, Run
+from busbw.model.machine import Protocol
+from busbw.model.words import Clock, FoundBy, Outcome
+from busbw.stats.variance import Variance
 from tests import build
 
 from .rules import POLICY

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from busbw.judge import POLICIES
 from busbw.judge.paired import decide, prior_of
-from busbw.model import Device, Outcome
-from busbw.stats import Variance
+from busbw.judge.policy import POLICIES
+from busbw.model.words import Device, Outcome
+from busbw.stats.variance import Variance
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 

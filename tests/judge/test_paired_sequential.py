@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import POLICIES
 from busbw.judge.paired import Decision, decide, prior_of
-from busbw.judge.policy import Looks
-from busbw.model import Device, Outcome
-from busbw.stats import Variance
+from busbw.judge.policy import POLICIES, Looks
+from busbw.model.words import Device, Outcome
+from busbw.stats.variance import Variance
 
 from .rules import LOOKS
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from busbw.judge import POLICIES
-from busbw.model import Clock, Device
+from busbw.judge.policy import POLICIES
+from busbw.model.words import Clock, Device
 
 OWN_MACHINE = (Device.GPU, Device.TPU)
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import judge
 from busbw.judge import rule
+from busbw.judge.policy import POLICIES
 from busbw.judge.rule import Launches, Night
-from busbw.model import Case
-from busbw.model import Device as Class
+from busbw.model.case import Case
+from busbw.model.words import Device as Class
 from tests import build
 
 from .nightly import Device, called, cases, levels
 
-TPU = judge.POLICIES[Class.TPU]
-CPU = judge.POLICIES[Class.CPU]
+TPU = POLICIES[Class.TPU]
+CPU = POLICIES[Class.CPU]
 
 
 def _night(times_s: Mapping[Case, Sequence[float]], **said: int) -> Night:

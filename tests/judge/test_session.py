@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
-from busbw.judge import (
+from busbw.judge.rule import Shared
+from busbw.judge.session import (
     Circumstances,
     SizeGroup,
     groups_of_cases,
     judge_session,
+    limits_text,
     slower_text,
+    within_text,
 )
-from busbw.judge.rule import Shared
-from busbw.judge.session import limits_text, within_text
-from busbw.model import Answer, Measurement, Outcome, SessionOutcome, SessionVerdict, Verdict
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Answer, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome
 from tests import build
 
 from .nightly import SIZES

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.judge import Curve, fit
-from busbw.judge.curve import Shape, SizeShift, locate, shift_of_curve
-from busbw.model import KIB, MIB, RegressionShape
+from busbw.judge.curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
+from busbw.model.words import KIB, MIB, RegressionShape
 from tests.judge.simulated import CURVE, SIZES, Ratio, at, bandwidth, latency, shifts
 
 THREE = (MIB, 4 * MIB, 16 * MIB)

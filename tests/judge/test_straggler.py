@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.judge import straggler_of
-from busbw.model import Run
+from busbw.judge.notes import straggler_of
+from busbw.model.launch import Run
 from tests import build
 
 OF_CPU = build.key(ranks=4, processes=4, cores=2)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from busbw import judge
+from busbw.judge.case import may_become_baseline
 from busbw.judge.validity import broken, memory_text, only_at_the_moment
-from busbw.model import Baseline, Failure, FailureKind, FoundBy, Measurement, Outcome
+from busbw.model.launch import Failure, Measurement
+from busbw.model.stored import Baseline
+from busbw.model.words import FailureKind, FoundBy, Outcome
 from tests import build
 
 from .rules import OOM, STEADY, judged
@@ -137,5 +139,5 @@ def test_out_of_memory_says_how_it_was_found(found: FoundBy | None, words: str) 
 def test_what_was_measured_may_be_stored_and_no_failure_but_memory_lacking_for_good(
     measurement: Measurement, baseline: Baseline | None, may: bool
 ) -> None:
-    assert may == judge.may_become_baseline(_verdict(measurement, baseline))
-    assert not judge.may_become_baseline(build.verdict(Outcome.SKIPPED))
+    assert may == may_become_baseline(_verdict(measurement, baseline))
+    assert not may_become_baseline(build.verdict(Outcome.SKIPPED))

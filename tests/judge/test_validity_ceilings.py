@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from busbw import judge
+from busbw.judge.case import may_become_baseline, summary_of
 from busbw.judge.policy import ABOVE_HARDWARE
-from busbw.model import MIB, Case, EnvironmentKey, Outcome, Reference, Run, Summary, Verdict
+from busbw.judge.validity import with_ceiling
+from busbw.model.case import Case
+from busbw.model.launch import Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Reference, Summary, Verdict
+from busbw.model.words import MIB, Outcome
 from tests import build
 
 A100 = EnvironmentKey(device_kind="NVIDIA A100-SXM4-80GB", ranks=8)
@@ -37,7 +42,7 @@ def _case(key: EnvironmentKey) -> Case:
 def _at(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
     """A launch of this busbw, and others that take so much longer."""
     best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
-    return judge.summary_of(_case(key), [best_s, *(one * best_s for one in slower)])
+    return summary_of(_case(key), [best_s, *(one * best_s for one in slower)])
 
 
 def _measured(
@@ -52,7 +57,7 @@ def _runs(*chosen: dict[str, str]) -> list[Run]:
 
 
 def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
-    return judge.with_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
+    return with_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
 
 
 def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
@@ -77,7 +82,7 @@ def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
-    found = judge.with_ceiling(before, key, _runs({}))
+    found = with_ceiling(before, key, _runs({}))
     assert found == before
     assert found.ceiling_share is None
 
@@ -89,7 +94,7 @@ def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
 ) -> None:
     found = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
     assert (found.outcome, found.failed) == (Outcome.FAILED, True)
-    assert not judge.may_become_baseline(found)
+    assert not may_become_baseline(found)
     assert found.text == (
         "busbw 315 GB/s in the best launch is above 300 GB/s, the most that the hardware allows "
         "by any algorithm (links: 12 of 25.0 GB/s): an error of measurement, not a record"
@@ -116,13 +121,13 @@ def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
 def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
     verdict = _measured(A100, 330.0, now=_at(A100, 330.0, 2.0, 2.0))
     assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
-    assert judge.with_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
+    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
 
 
 def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
     found = _held(V100, 200.0)
     assert (found.outcome, found.failed) == (Outcome.PASS, False)
-    assert judge.may_become_baseline(found)
+    assert may_become_baseline(found)
     (note,) = found.notes
     assert note.startswith("busbw 200 GB/s in the best launch is above 150 GB/s")
     assert note.endswith("an error of measurement, or the chip's figures are wrong")
@@ -162,21 +167,21 @@ def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
 def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
     before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
-    found = judge.with_ceiling(before, A100, [])
+    found = with_ceiling(before, A100, [])
     assert found.ceiling is not None
     assert replace(found, ceiling=None) == before
 
 
 def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
     verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
-    found = judge.with_ceiling(verdict, A100, _runs({}), paired=True)
+    found = with_ceiling(verdict, A100, _runs({}), paired=True)
     assert (found.outcome, found.now) == (Outcome.FAILED, None)
     assert found.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
 def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
     verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
-    found = judge.with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    found = with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
     assert (found.outcome, found.notes) == (Outcome.PASS, ())
 
 
@@ -207,16 +212,16 @@ def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
 
 def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
     before = _measured(replace(POD, mesh=""), 150.0)
-    assert judge.with_ceiling(before, replace(POD, mesh=""), _runs({})) == before
+    assert with_ceiling(before, replace(POD, mesh=""), _runs({})) == before
 
 
 @pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
 def test_no_collective_exceeds_all_links_together(collective: str) -> None:
     case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
-    verdict = build.verdict(case=case, now=judge.summary_of(case, [1e-9]))
-    assert judge.with_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
+    verdict = build.verdict(case=case, now=summary_of(case, [1e-9]))
+    assert with_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
 
 
 def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
     verdict = _measured(A100, 200.0, baseline=_at(A100, 600.0))
-    assert judge.with_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
+    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS

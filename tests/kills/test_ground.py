@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import history
+from busbw.history.files import append
 from kills.ground import PAYLOADS, Ground
 from tests.history import lines
 
@@ -18,12 +18,12 @@ WHOLE = len(PAYLOADS)
 def ground(tmp_path: Path) -> Ground:
     found = Ground(tmp_path)
     for root in (tmp_path / "before" / "history", found.history):
-        history.append(root, lines.KEY, lines.session(lines.SESSION))
+        append(root, lines.KEY, lines.session(lines.SESSION))
     return found
 
 
 def appended(ground: Ground, cases: int) -> Path:
-    return history.append(ground.history, lines.KEY, lines.session(OURS, cases))[0]
+    return append(ground.history, lines.KEY, lines.session(OURS, cases))[0]
 
 
 def damage(ground: Ground, *, ended: bool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.launchers import LauncherError
+from busbw.launchers.base import LauncherError
 from busbw.launchers.kubernetes import launched
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.launchers import FINDERS, Launched, launched
+from busbw.launchers import FINDERS, launched
+from busbw.launchers.base import Launched
 
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",

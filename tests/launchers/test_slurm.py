@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from busbw.launchers import LauncherError
+from busbw.launchers.base import LauncherError
 from busbw.launchers.slurm import launched, nodes
 
 # What srun sets for a task, of which most is not read.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.launchers import LauncherError
+from busbw.launchers.base import LauncherError
 from busbw.launchers.tpu import has_chips, hosts_of_slice, launched
 
 ENDPOINTS = "unused:8470:10.0.0.2,unused:8470:10.0.0.3,unused:8470:10.0.0.4"

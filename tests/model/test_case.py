@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import MIB, Clock, Extra, Injection
+from busbw.model.launch import Injection
+from busbw.model.words import MIB, Clock, Extra
 from tests import build
 
 

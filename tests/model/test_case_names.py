@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from busbw import wire
-from busbw.model import CaseKey, Clock, LaunchId, Protocol
+from busbw.model.case import CaseKey
+from busbw.model.launch import LaunchId
+from busbw.model.machine import Protocol
+from busbw.model.words import Clock
 from tests import build
 
 PROTOCOLS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import EnvironmentKey, slug
+from busbw.model.machine import EnvironmentKey, slug
 
 
 @pytest.mark.parametrize(

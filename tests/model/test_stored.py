@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import (
+from busbw.model.stored import (
     check_case,
     check_date,
     check_key,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
-from busbw.model import KIB, EarlierSession, merged
+from busbw.model.stored import EarlierSession, merged
+from busbw.model.words import KIB
 from tests import build
 
 BEGAN = datetime(2026, 1, 31, 3, tzinfo=timezone.utc)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import CNN_BYTES, CNN_SHAPES, Net, TrainingStrategy, Updates
+from busbw.model.training import CNN_BYTES, CNN_SHAPES, Net, TrainingStrategy, Updates
 from tests import build
 
 SERVED = TrainingStrategy.PARAMETER_SERVER

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Ceiling, Outcome, SessionOutcome, SessionVerdict
+from busbw.model.verdict import Ceiling, SessionVerdict
+from busbw.model.words import Outcome, SessionOutcome
 from tests import build
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import listed, nearest, refusal
+from busbw.model.words import listed, nearest, refusal
 
 MANY = tuple(f"strategy_{number}" for number in range(20))
 

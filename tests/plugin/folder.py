@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import pytest
 
 from busbw import locks
-from busbw.model import payload_text
+from busbw.model.words import payload_text
 
 from .forked import Forked, Session
 from .written import Written

@@ -8,19 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from busbw import baselines, history, wire
-from busbw.history import Line
-from busbw.model import (
-    Baseline,
-    Case,
-    Clock,
-    Device,
-    EnvironmentKey,
-    Outcome,
-    SessionOutcome,
-    StoredCase,
-    moment_text,
-)
+from busbw import wire
+from busbw.baselines.store import contents_of
+from busbw.history.files import append
+from busbw.history.lines import Line, new_session
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, StoredCase, moment_text
+from busbw.model.words import Clock, Device, Outcome, SessionOutcome
 
 from .folder import Folder
 
@@ -59,13 +54,13 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         key = wire.from_json(
             EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
         )
-        stored = baselines.contents_of(path).baselines
+        stored = contents_of(path).baselines
         for at, factor in enumerate(factors):
             own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - at + until)
-            common = {"session": history.new_session(), "at": began, **own}
+            common = {"session": new_session(), "at": began, **own}
             lines = [_line(one, factor, noise, common) for one in stored]
-            history.append(folder.path / "history", key, lines)
+            append(folder.path / "history", key, lines)
 
 
 def _line(one: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:

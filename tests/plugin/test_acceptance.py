@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import baselines, grid
-from busbw.judge import summary_of
-from busbw.model import Device, Outcome, SessionOutcome, SessionVerdict
+from busbw import grid
+from busbw.baselines.store import find
+from busbw.judge.case import summary_of
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.plugin.acceptance import accepted, takes_slower
 from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
 from busbw.plugin.settings import Settings
@@ -44,7 +46,7 @@ def judged(
 ) -> Judged:
     """A session that measured one case, at its end."""
     spec, asked, key = build.spec(), settings(root, **changes), build.key()
-    stored = baselines.find(root, key, build.case())
+    stored = find(root, key, build.case())
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
@@ -187,7 +189,7 @@ def test_a_loss_beyond_the_budget_never_joins_however_many_sessions_there_are(
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
-    found = baselines.find(root, build.key(), build.case()).baseline
+    found = find(root, build.key(), build.case()).baseline
     assert found is not None
     return [one.times_s for one in found.sessions]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import driver
+from busbw.driver.local import alone
 
 from . import standing_in
 from .folder import Folder, Ran
@@ -22,7 +22,7 @@ _HAS = "#!/bin/sh\necho '{}'\n"
 @pytest.fixture
 def busy(folder: Folder) -> Iterator[Folder]:
     """A folder whose machine another session has; a session that waits for it fails."""
-    with driver.alone(0):
+    with alone(0):
         yield folder
 
 
@@ -43,7 +43,7 @@ def having(folder: Folder, name: str, **found: object) -> str:
 
 
 def test_a_session_that_is_fine_waits(folder: Folder) -> None:
-    with driver.alone(0):
+    with alone(0):
         ran = folder.run("--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine" in ran.sentence
 
@@ -54,7 +54,7 @@ def test_a_tpu_that_is_not_there(busy: Folder) -> None:
 
 def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
-    with driver.alone(0):
+    with alone(0):
         ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine" in ran.sentence
     assert folder.run("--device=tpu", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Device, Topology
+from busbw.model.machine import Topology
+from busbw.model.words import Device
 from busbw.plugin import compilers
 
 

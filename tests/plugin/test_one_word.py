@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw import report
-from busbw.history import read_all
+from busbw.history.files import read_all
+from busbw.report.page import page
 from busbw.report.page.content import Answer
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.values import Session
 from tests.commands.asked import command
 from tests.sweep import sweep
 
@@ -102,7 +104,7 @@ def assert_said_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     )
     shown = command("history", folder.path / "history").out.splitlines()[0]
     assert f"1 {words[0]}" in shown
-    read = report.read_results(json.dumps(found), "night.json")
-    assert isinstance(read, report.Session)
-    answer = next(one for one in report.page([read]).parts if isinstance(one, Answer))
+    read = read_results(json.dumps(found), "night.json")
+    assert isinstance(read, Session)
+    answer = next(one for one in page([read]).parts if isinstance(one, Answer))
     assert (answer.word, answer.is_good) == (said, said == "FINE")

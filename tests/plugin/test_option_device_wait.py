@@ -8,21 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from busbw import driver, locks
+from busbw import locks
+from busbw.driver.local import alone
 from tests.driver.processes import wait_until
 
 from .folder import Folder
 
 
 def test_after_so_long_it_is_a_usage_error_that_says_who_has_the_device(folder: Folder) -> None:
-    with driver.alone(0):
+    with alone(0):
         ran = folder.run("--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
     assert f"(pid {os.getpid()}, started " in ran.sentence
 
 
 def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder) -> None:
-    with driver.alone(0):
+    with alone(0):
         session = folder.start()
         assert wait_until(lambda: "another busbw session is measuring" in folder.output)
         assert f"waiting for its end (pid {os.getpid()}, started " in folder.output
@@ -65,7 +66,7 @@ def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
     folder.with_baselines()
     assert not folder.left_over()
     assert [path.suffix for path in folder.baseline_files] == [".json"]
-    with driver.alone(0), locks.folder(folder.path / "baselines", 0):
+    with alone(0), locks.folder(folder.path / "baselines", 0):
         pass
 
 

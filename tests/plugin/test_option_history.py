@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from busbw.history import Line, read_all
-from busbw.model import Outcome, SessionOutcome
+from busbw.history.files import read_all
+from busbw.history.lines import Line
+from busbw.model.words import Outcome, SessionOutcome
 
 from . import nightly
 from .folder import FAKE, SLOW, WITHOUT_CACHE, Folder

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import KIB, MIB, moment_text
+from busbw.model.stored import moment_text
+from busbw.model.words import KIB, MIB
 from tests.sweep import sweep
 
 from .folder import Folder

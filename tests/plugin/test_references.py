@@ -10,16 +10,20 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import baselines, grid, history
-from busbw.model import (
-    Baseline,
-    Case,
-    Device,
-    EnvironmentKey,
-    Measurement,
-    SessionOutcome,
-    SessionVerdict,
-)
+from busbw import grid
+from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.files import drafted
+from busbw.baselines.store import FoundBaseline, find
+from busbw.baselines.timed import TIMED
+from busbw.baselines.updates import Rules, save
+from busbw.history.files import read
+from busbw.history.sessions import Series, earlier
+from busbw.model.case import Case
+from busbw.model.launch import Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import Device, SessionOutcome
 from busbw.plugin import judgement, references
 from busbw.plugin.outputs import appended
 from busbw.plugin.session import (
@@ -43,19 +47,19 @@ def _stored(
     root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
 ) -> None:
     """A baseline of a millisecond for each of `cases`."""
-    with baselines.drafted(root, baselines.TIMED) as draft:
-        baselines.save(
+    with drafted(root, TIMED) as draft:
+        save(
             draft,
             [
-                baselines.Accepted(
+                Accepted(
                     key=key,
                     measurement=Measurement(case=case, runs=(build.run(1e-3),)),
                     times_s=(1e-3,),
                 )
                 for case in cases
             ],
-            occasion=baselines.Occasion(at=at),
-            rules=baselines.Rules(budget=0.1),
+            occasion=Occasion(at=at),
+            rules=Rules(budget=0.1),
         )
 
 
@@ -85,7 +89,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
             case=one.case,
             key=KEY,
             slice_key=KEY,
-            stored=baselines.find(settings.baselines, KEY, one.case),
+            stored=find(settings.baselines, KEY, one.case),
         )
         for one in measurements
     }
@@ -151,8 +155,8 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         observed=measured,
     )
     assert not appended(Written(judged=judged)).errors
-    lines = history.read(tmp_path / "history", KEY).lines
-    (later,) = history.earlier(lines, history.Series(framework="jax"))
+    lines = read(tmp_path / "history", KEY).lines
+    (later,) = earlier(lines, Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
     assert key == KEY
     assert later.began == today.began == BEGAN
@@ -169,12 +173,12 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     )
     ((_, job),) = measured.resolved.jobs.items()
     times_s = references_times(measured)
-    with baselines.drafted(tmp_path / "baselines", baselines.TIMED) as draft:
-        accepted = baselines.Accepted(
+    with drafted(tmp_path / "baselines", TIMED) as draft:
+        accepted = Accepted(
             key=KEY, measurement=next(iter(measured.measurements.values())), times_s=times_s
         )
-        occasion = baselines.Occasion(at="2026-03-04T03:05:07Z")
-        baselines.save(draft, [accepted], occasion=occasion, rules=baselines.Rules(budget=0.1))
+        occasion = Occasion(at="2026-03-04T03:05:07Z")
+        save(draft, [accepted], occasion=occasion, rules=Rules(budget=0.1))
     judged = Judged(
         collected=measured.resolved.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
@@ -229,7 +233,7 @@ def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None
     _stored(tmp_path / "baselines", *_cases(2))
     measured = _measured(tmp_path, _each(_cases(2)))
     job = next(iter(measured.resolved.jobs.values()))
-    oom = baselines.FoundBaseline(baseline=_oom(job.case))
+    oom = FoundBaseline(baseline=_oom(job.case))
     found = references.reference_of(replace(job, stored=oom), references.tonight(measured))
     assert found is not None and found.limit is None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import CNN, EXAMPLE_BYTES
+from busbw.model.training import CNN, EXAMPLE_BYTES
 from busbw.plugin import resolution
 from tests import build
 

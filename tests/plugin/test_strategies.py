@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Outcome
+from busbw.model.words import Outcome
 
 from .folder import Folder, Ran
 

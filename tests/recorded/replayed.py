@@ -12,26 +12,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from busbw import baselines, report, wire
-from busbw.model import (
-    Compiled,
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
-    Device,
-    Environment,
-    EnvironmentKey,
-    Failure,
-    Measurement,
-    Outcome,
-    Plan,
-    Run,
-    Spec,
-    StoredCase,
-    StoredSpec,
-    Topology,
-    Verdict,
-)
+from busbw import wire
+from busbw.baselines.compiled import find_compiled
+from busbw.baselines.store import find, find_published, frameworks_at
+from busbw.model.case import CompileSpec, Spec
+from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
+from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
+from busbw.model.stored import StoredCase, StoredSpec
+from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.words import Device, Outcome
 from busbw.plugin import compilation, judgement, references
 from busbw.plugin.session import (
     Collected,
@@ -43,6 +32,8 @@ from busbw.plugin.session import (
     TimedJob,
 )
 from busbw.plugin.settings import Settings
+from busbw.report.results import compiled_document
+from busbw.report.results import results as report_results
 
 from .corpus import Recorded
 
@@ -86,7 +77,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         environment=environment,
         plan=_plan(given["plan"]),
         levels={} if paired else references.levels_at(settings, keys, device),
-        stored_frameworks=frozenset() if paired else baselines.frameworks_at(root, environment.key),
+        stored_frameworks=frozenset() if paired else frameworks_at(root, environment.key),
     )
     measured = Measured(
         resolved=resolved,
@@ -104,7 +95,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
     )
     judged = judgement.judged(measured, given["skip"])
-    return report.results(
+    return report_results(
         began=BEGAN,
         environment=environment,
         plan=resolved.plan,
@@ -131,8 +122,8 @@ def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[S
     return {
         spec: replace(
             job,
-            stored=baselines.find(root, job.key, job.case, memory_limit_bytes=limit),
-            published=baselines.find_published(root, job.key, job.case),
+            stored=find(root, job.key, job.case, memory_limit_bytes=limit),
+            published=find_published(root, job.key, job.case),
         )
         for spec, job in jobs.items()
     }
@@ -178,7 +169,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
             case=wire.from_json(StoredCase, case).case,
             key=wire.from_json(EnvironmentKey, key),
         )
-        jobs[spec] = replace(job, stored=baselines.find_compiled(root, job.key, job.case))
+        jobs[spec] = replace(job, stored=find_compiled(root, job.key, job.case))
         found[spec] = (
             wire.from_json(Compiled, answer)
             if kind == "Compiled"
@@ -201,7 +192,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         skipped=skipped,
     )
     judged = compilation.judged(Programs(resolved=resolved, results=found), given["skip"])
-    return report.compiled_document(
+    return compiled_document(
         tuple(judged.compiled.values()), judged.session, compilers, began=COMPILED, host="here"
     )
 

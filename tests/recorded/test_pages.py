@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from busbw import report
-from busbw.report import Section
-from busbw.report.page.content import Figure, Listing
+from busbw.report.chart import Chart
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
+from busbw.report.page import page as report_page
+from busbw.report.page.content import Figure, Listing, Section
+from busbw.report.reading.documents import session_of
 
 from .corpus import Recorded, sessions
 
@@ -17,16 +20,16 @@ def _parts(sections: tuple[Section, ...]) -> list[object]:
 
 @pytest.mark.parametrize("recorded", sessions(), ids=lambda one: one.name)
 def test_a_recorded_session_has_a_page_with_all_its_cases(recorded: Recorded) -> None:
-    found = report.session_of(recorded.results, recorded.name)
+    found = session_of(recorded.results, recorded.name)
     rows = recorded.results["cases"]
     assert [one.outcome.value for one in found.verdicts] == [row["outcome"] for row in rows]
     assert [one.spec.id for one in found.verdicts] == [row["id"] for row in rows]
     assert [one.text for one in found.verdicts] == [row["text"] for row in rows]
-    page = report.page([found])
+    page = report_page([found])
     parts = _parts(page.sections)
     listed = sum(len(one.table.rows) for one in parts if isinstance(one, Listing))
     assert listed >= len(rows)
     for one in parts:
-        if isinstance(one, Figure) and isinstance(one.picture, report.Chart):
-            assert report.specification(one.picture, report.Size())["layer"]
+        if isinstance(one, Figure) and isinstance(one.picture, Chart):
+            assert specification(one.picture, Size())["layer"]
             assert one.table.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from busbw.report import Axis, Band, Chart, Direction, Mark, Rule, Scale, Series, Style
+from busbw.report.chart import Axis, Band, Chart, Direction, Mark, Rule, Scale, Series, Style
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)

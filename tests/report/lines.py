@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from busbw.model import Verdict
-from busbw.report import RENDERERS, Table, TextLine
+from busbw.model.verdict import Verdict
+from busbw.report.renderers import RENDERERS
+from busbw.report.table import Table, TextLine
 from busbw.report.verdicts import verdict_tables
 
 

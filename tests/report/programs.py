@@ -6,16 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from busbw import report
-from busbw.model import (
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Spec,
-)
+from busbw.model.case import CompileSpec, Spec
+from busbw.model.machine import Compiler
+from busbw.model.verdict import CompiledVerdict, SessionVerdict
+from busbw.model.words import Outcome, SessionOutcome
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.values import CompiledSession
+from busbw.report.results import compiled_document
 from tests import build
 
 RELEASE = "libtpu 0.0.42"
@@ -47,14 +44,12 @@ def compiled_text(
     compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
     answer = SessionVerdict(outcomes=(outcome,), text="because")
-    document = report.compiled_document(
-        verdicts, answer, compilers, began=build.BEGAN, host="laptop"
-    )
+    document = compiled_document(verdicts, answer, compilers, began=build.BEGAN, host="laptop")
     return json.dumps(document)
 
 
-def compiled_session(*verdicts: CompiledVerdict, **changes: Any) -> report.CompiledSession:
+def compiled_session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSession:
     """The same, read back."""
-    found = report.read_results(compiled_text(*verdicts, **changes), "compiled.json")
-    assert isinstance(found, report.CompiledSession)
+    found = read_results(compiled_text(*verdicts, **changes), "compiled.json")
+    assert isinstance(found, CompiledSession)
     return found

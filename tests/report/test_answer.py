@@ -6,16 +6,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import (
-    CompiledVerdict,
-    CompileSpec,
-    FailureKind,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Verdict,
-)
-from busbw.report import answer_lines, failure_lines
+from busbw.model.case import CompileSpec
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.report.answer import answer_lines, failure_lines
 from tests import build
 
 KIB = 1024

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from busbw.report import Axis, Chart, Mark, Rule, Scale, Series, rendered, table_of
+from busbw.report.chart import Axis, Chart, Mark, Rule, Scale, Series
+from busbw.report.heatmap import table_of
+from busbw.report.renderers import rendered
 
 from .charted import BUSBW, PAYLOAD, chart
 

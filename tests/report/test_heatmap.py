@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from busbw.report import Gap, Heatmap, HeatmapMark, HeatmapRow, rendered, table_of
+from busbw.report.heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow, table_of
+from busbw.report.renderers import rendered
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
 EDGES = (0.03, 0.06, 0.12, 0.25)

@@ -13,25 +13,10 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.report import (
-    LIGHT,
-    Axis,
-    Band,
-    Chart,
-    Mark,
-    PictureError,
-    Rule,
-    Scale,
-    Series,
-    Size,
-    Style,
-    is_picture,
-    png,
-    style_sheet,
-    svg,
-    variables,
-)
-from busbw.report.drawing import DARK, ROLES
+from busbw.report.chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
+from busbw.report.drawing.layout import Size
+from busbw.report.drawing.palette import DARK, LIGHT, ROLES
+from busbw.report.pictures import PictureError, is_picture, png, style_sheet, svg, variables
 
 from .charted import chart
 

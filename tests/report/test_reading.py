@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Outcome
-from busbw.report import DocumentError, read_results
+from busbw.model.words import Outcome
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.fields import DocumentError
 from tests import build
 
 from .written import document, session, verdict

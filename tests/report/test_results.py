@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 
-from busbw import report
-from busbw.model import (
-    Answer,
-    Ceiling,
-    Device,
-    FoundBy,
-    Measurement,
-    Outcome,
-    Reference,
-    SessionOutcome,
-    SessionVerdict,
-    Spec,
-    Verdict,
-)
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
+from busbw.model.words import Device, FoundBy, Outcome, SessionOutcome
+from busbw.report.results import results
 from tests import build
 
 FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="1 cases measured")
@@ -51,7 +42,7 @@ def _document(
     session: SessionVerdict | None = FINE,
     quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] | None = None,
 ) -> dict[str, Any]:
-    return report.results(
+    return results(
         began=build.BEGAN,
         environment=build.environment(flags={"XLA_FLAGS": "--x"}, clock_mhz=2400.0),
         plan=build.plan(),

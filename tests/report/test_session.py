@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from busbw.judge import Curve
-from busbw.model import Case, Summary
-from busbw.report import CurveGroup, change_tables, measured_table, rendered, session_tables
+from busbw.judge.curve import Curve
+from busbw.model.case import Case
+from busbw.model.verdict import Summary
+from busbw.report.renderers import rendered
+from busbw.report.session import CurveGroup, change_tables, measured_table, session_tables
 from tests import build
 
 

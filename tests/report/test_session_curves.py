@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from busbw.judge import Curve
-from busbw.report import CurveGroup, rendered
-from busbw.report.session import curve_tables
+from busbw.judge.curve import Curve
+from busbw.report.renderers import rendered
+from busbw.report.session import CurveGroup, curve_tables
 
 BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
 NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Device, Environment
-from busbw.report import header_lines
+from busbw.model.machine import Environment
+from busbw.model.words import Device
+from busbw.report.session import header_lines
 from tests import build
 
 FOLDER = PurePosixPath("amd-epyc-2c/4r")

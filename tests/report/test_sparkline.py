@@ -8,9 +8,13 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw import nights
-from busbw.history import Line, Read
-from busbw.model import Outcome
-from busbw.report import LIGHT, CaseNights, MachineNights, sparkline, style_sheet
+from busbw.history.files import Read
+from busbw.history.lines import Line
+from busbw.model.words import Outcome
+from busbw.report.drawing.palette import LIGHT
+from busbw.report.nights import CaseNights, MachineNights
+from busbw.report.pictures import style_sheet
+from busbw.report.sparkline import sparkline
 from tests.history.lines import line
 from tests.history.year import FOLDER, year
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.report import Column, Row, Table
-from busbw.report.table import attributes, explained, percent_text, rows_of, text_table
+from busbw.report.table import (
+    Column,
+    Row,
+    Table,
+    attributes,
+    explained,
+    percent_text,
+    rows_of,
+    text_table,
+)
 
 
 def test_a_cell_is_the_value_as_its_column_writes_it_and_nothing_for_none() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from busbw.model import MIB
-from busbw.report import Times, TraceCell, trace_lines
-from busbw.traces import Iteration
+from busbw.model.words import MIB
+from busbw.report.traces import Times, TraceCell, trace_lines
+from busbw.traces.iterations import Iteration
 
 
 def _cell(payload_bytes: int, name: str, time_s: float = 1e-3, *, counted: int = 1) -> TraceCell:

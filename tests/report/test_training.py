@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Measurement, Spec, Verdict
-from busbw.report import rendered
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Verdict
+from busbw.report.renderers import rendered
 from busbw.report.training import step_tables
 from tests import build
 

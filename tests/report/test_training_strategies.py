@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from busbw.model import CNN, CNN_BYTES, Measurement, Spec, Verdict
-from busbw.report import rendered
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.training import CNN, CNN_BYTES
+from busbw.model.verdict import Verdict
+from busbw.report.renderers import rendered
 from busbw.report.training import strategy_tables
 from tests import build
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Ceiling, Outcome, Reference, Verdict
-from busbw.report import TextLine, legend
+from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.words import Outcome
+from busbw.report.table import TextLine
+from busbw.report.verdicts import legend
 from tests import build
 
 from .lines import verdict_lines

@@ -7,8 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from busbw import report
-from busbw.model import Ceiling, Outcome, Reference, Spec, Verdict
+from busbw.model.case import Spec
+from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.words import Outcome
+from busbw.report.reading.documents import read_results
+from busbw.report.reading.values import Session
+from busbw.report.results import results
 from tests import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -48,7 +52,7 @@ def document(
     *verdicts: Verdict, began: datetime = build.BEGAN, **environment: Any
 ) -> dict[str, Any]:
     """The document of a session with these verdicts, as its text holds it."""
-    written = report.results(
+    written = results(
         began=began,
         environment=build.environment(**environment),
         plan=build.plan(),
@@ -63,8 +67,8 @@ def document(
     return read
 
 
-def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> report.Session:
+def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Session:
     """The same, read back."""
-    found = report.read_results(json.dumps(document(*verdicts, **changes)), name)
-    assert isinstance(found, report.Session)
+    found = read_results(json.dumps(document(*verdicts, **changes)), name)
+    assert isinstance(found, Session)
     return found

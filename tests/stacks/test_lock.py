@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model import EnvironmentKey
+from busbw.model.machine import EnvironmentKey
 from busbw.stacks import lock as locks
 from busbw.stacks.lock import Lock, Package, StackError
 

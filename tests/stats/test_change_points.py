@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from busbw.stats import Change, Variance, changes_of
+from busbw.stats.change_points import Change, changes_of
+from busbw.stats.variance import Variance
 
 
 def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from busbw.stats import Estimate, of_launches, shift_of_samples
+from busbw.stats.launches import Estimate, of_launches, shift_of_samples
 
 
 def test_the_estimate_of_launches_is_student_s_own() -> None:

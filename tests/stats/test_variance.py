@@ -8,14 +8,15 @@ import statistics
 
 import pytest
 
-from busbw.stats import (
+from busbw.stats.variance import (
     Variance,
+    digamma,
     moderated,
     prior_variance,
     successive_variance,
+    trigamma,
     variance_of,
 )
-from busbw.stats.variance import digamma, trigamma
 
 
 # scipy.special.digamma, scipy.special.polygamma(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model import Net, TrainingStrategy
+from busbw.model.training import Net, TrainingStrategy
 from busbw.studies.parameter_server import Row, parameter_server_page
 from tests import build
 

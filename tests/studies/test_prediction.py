@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 from busbw.studies.curve import Line
 from busbw.studies.prediction import AGREEMENT, PredictedStep, agrees, document, prediction_page
 from tests import build

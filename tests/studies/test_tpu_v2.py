@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from busbw.model import Compiled, Compiler, Failure, FailureKind, LaunchId, Reference
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import Compiler
+from busbw.model.verdict import Reference
+from busbw.model.words import FailureKind
 from busbw.studies.tpu_v2 import Cell, Way, tpu_v2_page
 
 GIB = 2**30

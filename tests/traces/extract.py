@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from busbw.traces import Event, Trace, read_chrome, read_xplane
+from busbw.traces.chrome import read_chrome
+from busbw.traces.event import Event, Trace
+from busbw.traces.xplane import read_xplane
 
 DATA = Path(__file__).with_name("data")
 # A folder with the whole recordings, where there is one.

@@ -7,8 +7,10 @@ import json
 
 import pytest
 
-from busbw.traces import TraceError, read_chrome, read_xplane
 from busbw.traces.attribution import reached
+from busbw.traces.chrome import read_chrome
+from busbw.traces.event import TraceError
+from busbw.traces.xplane import read_xplane
 
 from .written import Line, Made, complete, numbered, plane, process, space
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from busbw import traces
-from busbw.traces import TraceError, read_chrome
+from busbw.traces.chrome import read_chrome
+from busbw.traces.event import MOST_EVENTS, TraceError
 
 from .written import complete, packed, process
 
@@ -59,7 +59,7 @@ def test_a_recording_with_as_many_events_as_profilers_write_is_cut(
 
 
 def test_profilers_write_a_million_events() -> None:
-    assert traces.MOST_EVENTS == 1_000_000
+    assert MOST_EVENTS == 1_000_000
 
 
 def _document(rows: Any) -> bytes:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.traces import Event, RecordedCollective, Trace, collectives
+from busbw.traces.collectives import collectives
+from busbw.traces.event import Event, RecordedCollective, Trace
 
 OPS = "XLA Ops"
 

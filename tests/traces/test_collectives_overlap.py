@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.traces import Event, Trace, collectives
-from busbw.traces.collectives import Overlap, is_work_or_wanted
+from busbw.traces.collectives import Overlap, collectives, is_work_or_wanted
+from busbw.traces.event import Event, Trace
 
 GPU, TPU, HOST = "/device:GPU:0", "/device:TPU:0", "/host:CPU"
 OPS = "XLA Ops"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.traces import Iteration, RecordedCollective, TraceError, iterations
+from busbw.traces.event import RecordedCollective, TraceError
+from busbw.traces.iterations import Iteration, iterations
 
 
 def _of(

@@ -17,17 +17,11 @@ from typing import Any
 import pytest
 
 from busbw.collectives.replica_groups import GroupSize
-from busbw.traces import (
-    RecordedCollective,
-    Trace,
-    WantedEvents,
-    collectives,
-    iterations,
-    only_enqueued,
-    ranks_of,
-    read_chrome,
-    read_xplane,
-)
+from busbw.traces.chrome import read_chrome
+from busbw.traces.collectives import WantedEvents, collectives, only_enqueued, ranks_of
+from busbw.traces.event import RecordedCollective, Trace
+from busbw.traces.iterations import iterations
+from busbw.traces.xplane import read_xplane
 from tests.commands.asked import asked_here
 from tests.worker.backends.real import needs
 

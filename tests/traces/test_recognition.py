@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from busbw.collectives.replica_groups import GroupSize
-from busbw.traces import UNKNOWN, Event, Trace, WantedEvents, collectives, read_xplane
-from busbw.traces.event import Stats
-from busbw.traces.recognition import Phase, Recognized, Recognizer
+from busbw.traces.collectives import WantedEvents, collectives
+from busbw.traces.event import Event, Stats, Trace
+from busbw.traces.recognition import UNKNOWN, Phase, Recognized, Recognizer
+from busbw.traces.xplane import read_xplane
 
 from .written import Line, Made, plane, space
 

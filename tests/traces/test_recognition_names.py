@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.traces import WantedEvents
+from busbw.traces.collectives import WantedEvents
 from busbw.traces.recognition import Phase, Source, parse_name
 
 COLLECTIVES = {

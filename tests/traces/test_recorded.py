@@ -7,7 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.traces import Trace, WantedEvents, collectives, iterations, read_chrome, read_xplane
+from busbw.traces.chrome import read_chrome
+from busbw.traces.collectives import WantedEvents, collectives
+from busbw.traces.event import Trace
+from busbw.traces.iterations import iterations
+from busbw.traces.xplane import read_xplane
 from tests.worker.backends.real import needs
 
 from . import recorded

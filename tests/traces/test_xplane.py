@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.traces import Event, TraceError, read_xplane
+from busbw.traces.event import Event, TraceError
+from busbw.traces.xplane import read_xplane
 
 from .written import Line, Made, Reference, numbered, plane, sized, space
 

@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.model import Case, FailureKind, Injection, Probe
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.machine import Probe
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import (
     AbstractBackend,
     AbstractProgram,

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from busbw import hardware
-from busbw.model import Case, Compiled, Failure, FailureKind, FoundBy, LaunchId
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
 from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
 from busbw.worker.backends.fake.compiler import FakeCompiler, FakeLowered
 from busbw.worker.compile import CompileSession
-from busbw.workloads import Batch
+from busbw.workloads.dense_step import Batch
 from tests import build
 
-V5E = hardware.topology_of("v5e:2x4")
-H100 = hardware.topology_of("h100:8")
+V5E = topology_of("v5e:2x4")
+H100 = topology_of("h100:8")
 CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/fake")
 
 LAUNCH = LaunchId.parse("1")
@@ -86,7 +88,7 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
 ) -> None:
     compiler = Counting()
     bench(tmp_path, compiler).compile(CASE, V5E)
-    bench(tmp_path, compiler).compile(CASE, hardware.topology_of("v6e:2x4"))
+    bench(tmp_path, compiler).compile(CASE, topology_of("v6e:2x4"))
     compiler.program = "another"
     bench(tmp_path, compiler).compile(CASE, V5E)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import FailureKind
+from busbw.model.words import FailureKind
 from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError

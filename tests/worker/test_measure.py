@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Case, EnvironmentKey, Failure, FailureKind, FoundBy, LaunchId, Run
+from busbw.model.case import Case
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.host import Headroom

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw.model import Failure, FailureKind, LaunchId, Run
+from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.words import FailureKind
 from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock
 from busbw.worker.backends.base import Reader

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Extra, Failure, FailureKind, FoundBy, Injection, LaunchId, Run
+from busbw.model.launch import Failure, Injection, LaunchId, Run
+from busbw.model.words import Extra, FailureKind, FoundBy
 from busbw.worker import host
 from busbw.worker.backends.base import MemoryNeed
 from busbw.worker.measure import MeasureSession

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from busbw.model import Capability, Device, variables
+from busbw.model import variables
+from busbw.model.words import Capability, Device
 from busbw.worker import process
 
 

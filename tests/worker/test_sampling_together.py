@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import FailureKind
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.sampling import Gathered, Sampled
 

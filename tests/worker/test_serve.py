@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model import Extra, Failure, FailureKind, Injection, LaunchId, Probe, Run
+from busbw.model.launch import Failure, Injection, LaunchId, Run
+from busbw.model.machine import Probe
+from busbw.model.words import Extra, FailureKind
 from busbw.worker.serve import Channel, serve
 from tests import build
 

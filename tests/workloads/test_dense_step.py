@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.model import Asked, Clock, Device, DeviceSet, GridError, Spec
-from busbw.workloads import DenseStep, layer_of
+from busbw.model.case import Asked, GridError, Spec
+from busbw.model.machine import DeviceSet
+from busbw.model.words import Clock, Device
+from busbw.workloads.dense_step import DenseStep, layer_of
 from tests import build
 
 ASKED = Asked(frameworks=("jax",), named=True, payloads=(2048, 2**20))

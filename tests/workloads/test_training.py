@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.model import (
-    CNN_BYTES,
-    Asked,
-    Case,
-    Device,
-    EnvironmentKey,
-    GridError,
-    NotHereError,
-    Spec,
-)
-from busbw.workloads import Training
+from busbw.model.case import Asked, Case, GridError, NotHereError, Spec
+from busbw.model.machine import EnvironmentKey
+from busbw.model.training import CNN_BYTES
+from busbw.model.words import Device
+from busbw.workloads.training import Training
 from tests import build
 
 ASKED = Asked(frameworks=("jax", "tensorflow"), named=False, payloads=(2**20,))

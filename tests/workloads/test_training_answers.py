@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import (
-    CNN,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Net,
-    TrainingAnswer,
-    TrainingRequest,
-    TrainingStrategy,
-)
-from busbw.workloads import Training
-from busbw.workloads.training import checked, run_of
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import CNN, Net, TrainingAnswer, TrainingRequest, TrainingStrategy
+from busbw.model.words import FailureKind
+from busbw.workloads.training import Training, checked, run_of
 from tests import build
 
 MIRRORED = TrainingStrategy.MIRRORED

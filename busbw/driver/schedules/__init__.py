@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from .base import AbstractSchedule, Progress, Side, Stack
+from .base import AbstractSchedule
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")
@@ -17,5 +17,3 @@ for _one in pkgutil.iter_modules(__path__):
 SCHEDULES: Mapping[str, type[AbstractSchedule]] = {
     one.name: one for one in AbstractSchedule.__subclasses__()
 }
-
-__all__ = ["SCHEDULES", "AbstractSchedule", "Progress", "Side", "Stack"]

@@ -17,18 +17,10 @@ from typing import ClassVar
 from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
 from busbw.driver.transport import Answer, Request, Starter
-from busbw.model import (
-    Capability,
-    Case,
-    EnvironmentKey,
-    Failure,
-    Injection,
-    LaunchId,
-    Measurement,
-    OwnProcesses,
-    Plan,
-    Run,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, LaunchId, Measurement, OwnProcesses, Plan, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import Capability
 
 
 class Side(str, enum.Enum):

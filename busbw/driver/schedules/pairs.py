@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 from .base import AbstractSchedule, Side, shuffled
 

@@ -17,7 +17,9 @@ from pathlib import Path
 from busbw.driver.executor import Executor, ProbeCutShort, started_again, stopped
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
-from busbw.model import Case, Compiled, Compiler, Failure, LaunchId, Topology
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import Compiler, Topology
 
 
 @dataclass(frozen=True, kw_only=True)

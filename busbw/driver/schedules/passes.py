@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Case, OwnProcesses
+from busbw.model.case import Case
+from busbw.model.launch import OwnProcesses
 
 from .base import AbstractSchedule, shuffled
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw import metrics
-from busbw.model import Outcome
+from busbw.model.words import Outcome
 
 from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
-from ..reading import Session
+from ..reading.values import Session
 from .curves import (
     BUSBW,
     PAYLOAD,

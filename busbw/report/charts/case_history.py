@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from busbw.model import Outcome, payload_text, plural, seconds_text
+from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
 from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Rule, Scale, Series, Style
 from ..nights import CaseNights, MachineNights, StackChange

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from busbw import metrics
-from busbw.model import Case, Verdict, moment_text, plural
+from busbw.model.case import Case
+from busbw.model.stored import moment_text
+from busbw.model.verdict import Verdict
+from busbw.model.words import plural
 
 from ..chart import Axis, Mark, Scale, Series
-from ..reading import Session
+from ..reading.values import Session
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)

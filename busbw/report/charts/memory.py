@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from busbw.model import CompiledVerdict, Outcome
+from busbw.model.verdict import CompiledVerdict
+from busbw.model.words import Outcome
 
 from ..chart import Axis, Chart, Mark, Series
-from ..reading import CompiledSession
+from ..reading.values import CompiledSession
 from .curves import PAYLOAD, sentence
 
 _PEAK = Axis(name="memory at most over payload")

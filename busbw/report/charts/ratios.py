@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from busbw.model import Outcome, payload_text, plural
+from busbw.model.words import Outcome, payload_text, plural
 
 from ..heatmap import Gap, Heatmap, HeatmapCell, HeatmapMark, HeatmapRow
 from ..nights import FIRST_NIGHTS, CaseNight, CaseNights, MachineNights

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from busbw.model import Measurement, Run, Spec, seconds_text
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement, Run
+from busbw.model.words import seconds_text
 
 from ..chart import Axis, Chart, Rule, Scale, Series, Style
-from ..reading import Session
+from ..reading.values import Session
 from ..table import Column, Row, Table, TextLine
 from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
 

@@ -10,11 +10,8 @@ from typing import Any
 
 from ..heatmap import Heatmap, Picture
 from .heat import heatmap_specification
-from .layout import Size, plain
-from .palette import DARK, LIGHT, ROLES, Theme
+from .layout import Size
 from .vega import chart_specification
-
-__all__ = ["DARK", "LIGHT", "ROLES", "Size", "Theme", "plain", "specification"]
 
 
 def specification(picture: Picture, size: Size) -> dict[str, Any]:

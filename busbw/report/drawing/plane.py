@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from busbw.model import moment_text
+from busbw.model.stored import moment_text
 
 from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale
 from .layout import Range, Size, categories, number, plain, text_px, ticks, unlike, x_range

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from busbw.model import plural
+from busbw.model.words import plural
+from busbw.report.charts.bandwidth import bandwidth
 
-from .. import charts
 from ..heatmap import table_of
 from ..nights import MachineNights
-from ..reading import CompiledSession, Session
+from ..reading.values import CompiledSession, Session
 from .content import Figure, Page, Part, Section
 from .history import machine_sections
-from .html import html, is_page, missing_for_pages
 from .session import compiled_parts, compiled_sections, session_parts, session_sections
-
-__all__ = ["Figure", "Page", "Section", "html", "is_page", "missing_for_pages", "page"]
-
 
 AnySession = Session | CompiledSession
 
@@ -73,7 +69,7 @@ def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
     if len(measured) < 2:
         return ()
     try:
-        chart = charts.bandwidth(measured)
+        chart = bandwidth(measured)
     except ValueError:
         # Nothing to draw, or more than a reader can follow: each session has its own charts.
         return ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from busbw.model import plural, seconds_text
+from busbw.model.words import plural, seconds_text
+from busbw.report.charts.case_history import case_history
+from busbw.report.charts.ratios import ratios as charts_ratios
 
-from .. import charts
 from ..heatmap import table_of
 from ..nights import CaseNights, MachineNights
 from ..table import Column, Row, Table, TextLine, ratio_text
@@ -52,7 +53,7 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
             )
     yield from _lost(machine)
     yield from _changes(machine)
-    heatmap = charts.ratios(machine)
+    heatmap = charts_ratios(machine)
     yield Figure(picture=heatmap, table=table_of(heatmap))
 
 
@@ -114,7 +115,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _changed(machine: MachineNights) -> Iterator[Part]:
     changed = _ordered(machine.cases)
-    drawn = [charts.case_history(machine, one) for one in changed[:_MOST_CHARTS]]
+    drawn = [case_history(machine, one) for one in changed[:_MOST_CHARTS]]
     if drawn:
         yield Gallery(figures=tuple(Figure(picture=one, table=table_of(one)) for one in drawn))
     left_out = len(changed) - _MOST_CHARTS

@@ -12,7 +12,8 @@ from types import ModuleType
 import busbw
 from busbw import wire
 
-from ..drawing import DARK, LIGHT, Size
+from ..drawing.layout import Size
+from ..drawing.palette import DARK, LIGHT
 from ..heatmap import Picture
 from ..nights import CaseNights
 from ..pictures import PictureError, style_sheet, svg, variables

@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from busbw.model import CompiledVerdict, Outcome, SessionVerdict, Verdict, bytes_text, plural
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.words import Outcome, bytes_text, plural
+from busbw.report.charts import spread
+from busbw.report.charts.bandwidth import bandwidth, comparison
+from busbw.report.charts.curves import bare_curves
+from busbw.report.charts.durations import steps, strategies
+from busbw.report.charts.memory import memory
+from busbw.report.charts.spread import launch_table, member_table, processes, ranks
 
-from .. import charts
 from ..answer import answer_lines, failure_lines
 from ..chart import Chart
 from ..heatmap import table_of
-from ..reading import CompiledSession, Session
+from ..reading.values import CompiledSession, Session
 from ..session import compiler_lines, session_tables, versions_text
 from ..table import ratio_text, span_text
 from ..verdicts import compiled_tables, legend, release_lines
@@ -96,7 +102,7 @@ def session_sections(session: Session, history: Sequence[Section] = ()) -> tuple
         Section(heading="What changed", parts=tuple(_changed(session))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
         Section(heading="Training", parts=tuple(_training(session))),
-        Section(heading="Ratios", parts=tuple(_figures([charts.comparison(session)]))),
+        Section(heading="Ratios", parts=tuple(_figures([comparison(session)]))),
         *history,
         Section(heading="Spread", parts=tuple(_spread(session))),
         Section(heading="Cases", parts=tuple(_cases(session))),
@@ -147,36 +153,36 @@ def _figures(found: Sequence[Chart | None]) -> Iterator[Figure]:
 
 
 def _bandwidth(session: Session) -> Iterator[Part]:
-    curves = [one for one in charts.bare_curves(session) if any(c.measured for c in one.cells)]
+    curves = [one for one in bare_curves(session) if any(c.measured for c in one.cells)]
     if not curves:
         return
     if len(curves) <= _MOST_TOGETHER:
-        yield from _figures([charts.bandwidth([session])])
+        yield from _figures([bandwidth([session])])
     if len(curves) > _FEW or len(curves) > _MOST_TOGETHER:
         ordered = sorted(curves, key=lambda one: not any(c.verdict.failed for c in one.cells))
         for one in ordered[:_MOST_SINGLE]:
             alone = replace(session, verdicts=tuple(cell.verdict for cell in one.cells))
-            yield from _figures([charts.bandwidth([alone])])
+            yield from _figures([bandwidth([alone])])
         if len(curves) > _MOST_SINGLE:
             left_out = len(curves) - _MOST_SINGLE
             yield Text(text=f"{plural(left_out, 'curve')} more: the tables of cases have them.")
 
 
 def _training(session: Session) -> Iterator[Part]:
-    yield from _figures([charts.steps(session)])
-    chart = charts.strategies(session)
+    yield from _figures([steps(session)])
+    chart = strategies(session)
     if chart is not None:
-        yield Figure(picture=chart, table=charts.launch_table(session))
+        yield Figure(picture=chart, table=launch_table(session))
 
 
 def _spread(session: Session) -> Iterator[Part]:
-    launches = charts.launches(session)
+    launches = spread.launches(session)
     if launches is not None:
-        yield Figure(picture=launches, table=charts.launch_table(session))
-    members: tuple[Callable[[Session], Chart | None], ...] = (charts.processes, charts.ranks)
+        yield Figure(picture=launches, table=launch_table(session))
+    members: tuple[Callable[[Session], Chart | None], ...] = (processes, ranks)
     for chart in (one(session) for one in members):
         if chart is not None:
-            yield Figure(picture=chart, table=charts.member_table(chart))
+            yield Figure(picture=chart, table=member_table(chart))
 
 
 def _cases(session: Session) -> Iterator[Part]:
@@ -251,7 +257,7 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
 
 
 def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
-    chart = charts.memory(session)
+    chart = memory(session)
     figures = () if chart is None else (Figure(picture=chart, table=table_of(chart)),)
     tables = (Listing(table=one) for one in compiled_tables(session.verdicts))
     return (

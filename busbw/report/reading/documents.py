@@ -7,25 +7,11 @@ from typing import Any
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.model import (
-    Case,
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
-    Environment,
-    Failure,
-    Measurement,
-    Plan,
-    Reference,
-    Run,
-    SessionVerdict,
-    Spec,
-    StoredCase,
-    StoredSpec,
-    Summary,
-    Verdict,
-    check_case,
-)
+from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.launch import Failure, Measurement, Plan, Run
+from busbw.model.machine import Compiler, Environment
+from busbw.model.stored import StoredCase, StoredSpec, check_case
+from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Summary, Verdict
 
 from ..results import COMPILED_RESULTS, RESULTS
 from .fields import DocumentError, check_number, get, list_at, moment_at, object_at, read

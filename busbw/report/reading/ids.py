@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Spec, Workload, file_name_of, payload_text
-from busbw.workloads import WORKLOADS, Collective
+from busbw.model.case import Case, Spec, Workload
+from busbw.model.mesh import file_name_of
+from busbw.model.words import payload_text
+from busbw.workloads import WORKLOADS
+from busbw.workloads.collective import Collective
 
 from .fields import DocumentError
 

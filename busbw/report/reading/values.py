@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from busbw.model import (
-    CompiledVerdict,
-    Compiler,
-    Environment,
-    Measurement,
-    Plan,
-    SessionVerdict,
-    Spec,
-    Verdict,
-)
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement, Plan
+from busbw.model.machine import Compiler, Environment
+from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

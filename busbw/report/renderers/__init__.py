@@ -25,6 +25,3 @@ RENDERERS: Mapping[str, Renderer] = _found()
 
 def rendered(form: str, *tables: Table) -> list[str]:
     return [line.text for table in tables for line in RENDERERS[form](table)]
-
-
-__all__ = ["RENDERERS", "Renderer", "rendered"]

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from busbw.commands.command import name_of, parsed, shown
-from busbw.model import plural, seconds_text
-from busbw.report import Column, Table, attributes, rendered, rows_of
+from busbw.model.words import plural, seconds_text
+from busbw.report.renderers import rendered
+from busbw.report.table import Column, Table, attributes, rows_of
 from busbw.studies.study import Study
 
 from . import catalog

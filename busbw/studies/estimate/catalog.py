@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from busbw import hardware
+from busbw.hardware.chips import CHIPS
 
 # Bytes of one gradient.
 DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -82,5 +82,5 @@ LINKS: Mapping[str, float] = {
 
 def known_links() -> dict[str, tuple[str, float]]:
     """Name and bytes per second of all links, by name in lower case; chips are links too."""
-    chips = {one.device_kind: one.link_bytes_per_s or 0.0 for one in hardware.CHIPS}
+    chips = {one.device_kind: one.link_bytes_per_s or 0.0 for one in CHIPS}
     return {name.lower(): (name, rate) for name, rate in {**LINKS, **chips}.items() if rate}

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import baselines
+from busbw.baselines.document import BaselineError, read_json
 from busbw.commands.command import UsageError, usage_error
-from busbw.model import MOST_BYTES, MOST_S, listed, nearest, refusal
+from busbw.model.stored import MOST_BYTES, MOST_S
+from busbw.model.words import listed, nearest, refusal
 from busbw.studies.curve import Line, timed_in
 
 from . import catalog
@@ -210,8 +211,8 @@ def _gradients(options: argparse.Namespace) -> Question:
 
 def _counted(path: Path) -> list[int]:
     """How many values each tensor has: the product of its extents, 1 for a scalar."""
-    with usage_error(baselines.BaselineError):
-        shapes = baselines.read_json(path)
+    with usage_error(BaselineError):
+        shapes = read_json(path)
     if not isinstance(shapes, dict) or not shapes:
         raise UsageError(f'{path}: expected an object of shapes such as {{"w": [512, 512]}}')
     for name, shape in shapes.items():

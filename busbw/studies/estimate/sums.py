@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.commands.command import UsageError, usage_error
-from busbw.model import plural
+from busbw.model.words import plural
 from busbw.studies.curve import MeasuredCurve
 
 from . import methods

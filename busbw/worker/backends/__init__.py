@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from busbw.model import ClusterMember, Device
+    from busbw.model.training import ClusterMember
+    from busbw.model.words import Device
 
     from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
 

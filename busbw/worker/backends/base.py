@@ -13,26 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.model import (
-    Case,
-    Compiler,
-    EnvironmentKey,
-    Failure,
-    FailureKind,
-    FoundBy,
-    Injection,
-    LaunchId,
-    Probe,
-    Proof,
-    Topology,
-    TrainingAnswer,
-    TrainingRequest,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, LaunchId, Proof
+from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
+from busbw.model.training import TrainingAnswer, TrainingRequest
+from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
 
 if TYPE_CHECKING:
     # Imported only when a recording is read: most workers read none.
-    from busbw.traces import Keep, Trace
+    from busbw.traces.event import Keep, Trace
 
 # What was recorded, of every host: the events that are kept. Raises TraceError.
 Reader = Callable[["Keep"], "Sequence[Trace]"]

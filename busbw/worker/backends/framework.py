@@ -19,17 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from busbw.model import (
-    Case,
-    Clock,
-    ClusterMember,
-    Device,
-    DeviceSet,
-    FailureKind,
-    Injection,
-    Probe,
-)
-from busbw.traces import Keep, Trace, read_chrome, read_xplane
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.machine import DeviceSet, Probe
+from busbw.model.training import ClusterMember
+from busbw.model.words import Clock, Device, FailureKind
+from busbw.traces.chrome import read_chrome
+from busbw.traces.event import Keep, Trace
+from busbw.traces.xplane import read_xplane
 from busbw.worker import host, process
 
 from .base import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from busbw.model import (
+from busbw.model.training import (
     CNN_BYTES,
     CNN_SHAPES,
     EXAMPLE_BYTES,

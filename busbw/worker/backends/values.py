@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from busbw.collectives import COLLECTIVES, AbstractCollective, Draw
-from busbw.model import Case, Placement
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import AbstractCollective, Draw
+from busbw.model.case import Case
+from busbw.model.words import Placement
 from busbw.worker import host
-from busbw.workloads import LEARNING_RATE, Layer
+from busbw.workloads.dense_step import LEARNING_RATE, Layer
 
 from .base import unavailable, wrong_result
 from .framework import AbstractValues

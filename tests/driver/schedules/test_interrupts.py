@@ -7,19 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import hardware
-from busbw.driver import (
-    SCHEDULES,
-    AbstractSchedule,
-    Bundle,
-    Executor,
-    Job,
-    Parallel,
-    Side,
-    Stack,
-    Worker,
-)
-from busbw.model import CNN, Capability, Case, Protocol
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import Worker
+from busbw.driver.schedules import SCHEDULES
+from busbw.driver.schedules.base import AbstractSchedule, Side, Stack
+from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
+from busbw.model.training import CNN
+from busbw.model.words import Capability
 from tests import build
 from tests.driver.processes import processes
 from tests.driver.scripts import PLAN, case, keyed, stack, starter
@@ -101,7 +99,7 @@ def compiling(bundle: Bundle, event: str) -> Parallel:
 
 @pytest.mark.parametrize("event", ["listen", "compile"])
 def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event: str) -> None:
-    topology = hardware.topology_of("v5e:2x4")
+    topology = topology_of("v5e:2x4")
     cases = [
         replace(case(1024 * count), ranks=8, protocol=Protocol.parse("device/fake"))
         for count in (1, 2, 3)
@@ -116,5 +114,5 @@ def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
     bundle: Bundle, event: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        compiling(bundle, event).describe("", [hardware.topology_of("v5e:2x4")])
+        compiling(bundle, event).describe("", [topology_of("v5e:2x4")])
     assert not processes(bundle.path)

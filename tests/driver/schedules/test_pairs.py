@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Executor, Side, Starter, Worker
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import Worker
+from busbw.driver.schedules.base import Side
 from busbw.driver.schedules.pairs import Pairs
-from busbw.model import Case, FailureKind, Measurement, Plan
+from busbw.driver.transport import Starter
+from busbw.model.case import Case
+from busbw.model.launch import Measurement, Plan
+from busbw.model.words import FailureKind
 from tests.driver.processes import processes
 from tests.driver.scripts import KEY, PLAN, case, keyed, stack, starter
 from tests.driver.watched import Watched

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Progress, Side, Stack, Starter
+from busbw.driver.bundle import Bundle
+from busbw.driver.schedules.base import Progress, Side, Stack
 from busbw.driver.schedules.pairs import Pairs
-from busbw.model import Case, Extra, FailureKind, Injection
+from busbw.driver.transport import Starter
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.words import Extra, FailureKind
 from tests.driver.processes import processes
 from tests.driver.scripts import PLAN, case, executor, keyed, stack, starter
 

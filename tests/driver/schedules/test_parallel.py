@@ -8,15 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import hardware
-from busbw.driver import Bundle, Job, Parallel
-from busbw.model import Capability, Case, Compiled, Failure, FailureKind, Protocol
+from busbw.driver.bundle import Bundle
+from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Protocol
+from busbw.model.words import Capability, FailureKind
 from tests import build
 from tests.driver.processes import processes
 from tests.driver.scripts import case, executor, starter
 from tests.sweep import sweep
 
-V5E = hardware.topology_of("v5e:2x4")
+V5E = topology_of("v5e:2x4")
 
 
 def compiling(
@@ -91,7 +95,7 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_there(
 
 def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:
     running = compiling(bundle)
-    found = running.describe("", [V5E, hardware.topology_of("h100:8")])
+    found = running.describe("", [V5E, topology_of("h100:8")])
     assert [one.topology for one in found] == ["v5e:2x4", "h100:8"]
     assert {one.release for one in found} == {"fake 1"}
     assert [one.devices.ranks for one in found if one.devices] == [8, 8]

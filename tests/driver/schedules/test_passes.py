@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from busbw.driver import Bundle, Executor, Progress, Side, Stack, Starter, Worker
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import Worker
+from busbw.driver.schedules.base import Progress, Side, Stack
 from busbw.driver.schedules.passes import Passes
-from busbw.model import (
-    CNN,
-    Case,
-    EnvironmentKey,
-    Extra,
-    FailureKind,
-    Injection,
-    Measurement,
-)
+from busbw.driver.transport import Starter
+from busbw.model.case import Case
+from busbw.model.launch import Injection, Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.training import CNN
+from busbw.model.words import Extra, FailureKind
 from tests import build
 from tests.driver.processes import processes
 from tests.driver.scripts import KEY, PLAN, case, executor, keyed, stack, starter

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import busbw
-from busbw.driver import SCHEDULES, AbstractSchedule, schedules
+from busbw.driver import schedules
+from busbw.driver.schedules import SCHEDULES
+from busbw.driver.schedules.base import AbstractSchedule
 
 _NEW = '''
 """Nothing is measured."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Ceiling, Outcome
-from busbw.report import Series, Style, bandwidth
+from busbw.model.verdict import Ceiling
+from busbw.model.words import Outcome
+from busbw.report.chart import Series, Style
+from busbw.report.charts.bandwidth import bandwidth
 from tests import build
 
 from ..written import SOURCE, session, verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.report import PublishedCurve, PublishedPoint, published
+from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, published
 
 
 def _curve(ranks: int, *points: PublishedPoint) -> PublishedCurve:

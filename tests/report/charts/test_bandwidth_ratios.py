@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from busbw.model import Outcome
-from busbw.report import Scale
-from busbw.report.charts import comparison
+from busbw.model.words import Outcome
+from busbw.report.chart import Scale
+from busbw.report.charts.bandwidth import comparison
 from tests.report.written import session, verdict
 
 

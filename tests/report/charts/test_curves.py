@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.report import Mark, Series
+from busbw.report.chart import Mark, Series
 from busbw.report.charts.curves import collectives_text, sentence
 
 

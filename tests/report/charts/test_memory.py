@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import Outcome
-from busbw.report.charts import memory
+from busbw.model.words import Outcome
+from busbw.report.charts.memory import memory
 from tests.report.programs import compiled_session, program
 
 

@@ -9,9 +9,13 @@ from dataclasses import replace
 import pytest
 
 from busbw import nights
-from busbw.history import Line, Read
-from busbw.model import FailureKind, Outcome, StoredCase
-from busbw.report import Gap, Heatmap, MachineNights, ratios, table_of
+from busbw.history.files import Read
+from busbw.history.lines import Line
+from busbw.model.stored import StoredCase
+from busbw.model.words import FailureKind, Outcome
+from busbw.report.charts.ratios import ratios
+from busbw.report.heatmap import Gap, Heatmap, table_of
+from busbw.report.nights import MachineNights
 from tests import build
 from tests.history.lines import line
 from tests.history.year import FOLDER, LIBTPU, year

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Measurement
-from busbw.report import Session
-from busbw.report.charts import launch_table, launches, member_table, processes, ranks
+from busbw.model.launch import Measurement
+from busbw.report.charts.spread import launch_table, launches, member_table, processes, ranks
+from busbw.report.reading.values import Session
 from tests import build
 from tests.report.written import session, verdict
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from busbw.report.drawing import DARK, LIGHT, ROLES, Theme
+from busbw.report.drawing.palette import DARK, LIGHT, ROLES, Theme
 
 each_theme = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 

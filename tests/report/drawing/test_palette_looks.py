@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.report import LIGHT, Series
-from busbw.report.drawing.palette import looks_of
+from busbw.report.chart import Series
+from busbw.report.drawing.palette import LIGHT, looks_of
 
 from ..charted import chart
 

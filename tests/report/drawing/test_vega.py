@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from busbw.report import Axis, Chart, Edge, Mark, Scale, Series, Size, specification
+from busbw.report.chart import Axis, Chart, Edge, Mark, Scale, Series
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
 
 from ..charted import BUSBW, chart
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from busbw.model import Difference, Outcome, SessionOutcome
-from busbw.report import CompiledSession, page
+from busbw.model.verdict import Difference
+from busbw.model.words import Outcome, SessionOutcome
+from busbw.report.page import page
 from busbw.report.page.content import Answer, Facts, Figure, Listing, Part, Points, Text
+from busbw.report.reading.values import CompiledSession
 from tests.report.programs import RELEASE, compiled_session, program
 
 

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from busbw import nights
-from busbw.history import Line, Read
-from busbw.model import Outcome, StoredCase
-from busbw.report import MachineNights, html, page
+from busbw.history.files import Read
+from busbw.history.lines import Line
+from busbw.model.stored import StoredCase
+from busbw.model.words import Outcome
+from busbw.report.nights import MachineNights
+from busbw.report.page import page
 from busbw.report.page.content import Figure, Gallery, Points, Text, Trends
 from busbw.report.page.history import machine_sections
+from busbw.report.page.html import html
 from tests import build
 from tests.history.lines import line
 from tests.history.year import FOLDER, year

@@ -9,10 +9,13 @@ from itertools import pairwise
 
 import pytest
 
-from busbw import report
-from busbw.model import SessionOutcome, SessionVerdict
-from busbw.report import Page, html, is_page
-from busbw.report.page.content import Answer, Facts, Listing, Log, Points, Section, Text
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import SessionOutcome
+from busbw.report.page import page as report_page
+from busbw.report.page.content import Answer, Facts, Listing, Log, Page, Points, Section, Text
+from busbw.report.page.html import html, is_page
+from busbw.report.reading.values import Session
+from busbw.report.table import text_table
 from tests.report.written import session, verdict
 
 from .read import Element, read
@@ -31,12 +34,12 @@ def pages() -> None:
     pytest.importorskip("vl_convert")
 
 
-def _page(*sessions: report.Session) -> Element:
-    return read(html(report.page(sessions)))
+def _page(*sessions: Session) -> Element:
+    return read(html(report_page(sessions)))
 
 
 def test_every_text_of_every_part_is_text() -> None:
-    table = report.text_table((HOSTILE, "b"), [(HOSTILE, "1")])
+    table = text_table((HOSTILE, "b"), [(HOSTILE, "1")])
     parts = (
         Answer(word=HOSTILE, text=HOSTILE, is_good=False),
         Text(text=HOSTILE),
@@ -72,7 +75,7 @@ def test_hostile_names_of_a_session_do_no_harm() -> None:
 
 
 def test_nothing_is_loaded_and_the_policy_says_so() -> None:
-    text = html(report.page([session(verdict(4096, 6.0), verdict(8192, 7.0))]))
+    text = html(report_page([session(verdict(4096, 6.0), verdict(8192, 7.0))]))
     found = read(text)
     assert not found.all(*ACTIVE)
     links = {

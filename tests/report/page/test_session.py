@@ -7,21 +7,13 @@ from typing import Any
 
 import pytest
 
-from busbw.model import (
-    Answer as ModelAnswer,
-)
-from busbw.model import (
-    Failure,
-    FailureKind,
-    LaunchId,
-    Measurement,
-    Outcome,
-    SessionOutcome,
-    SessionVerdict,
-    Straggler,
-)
-from busbw.report import Session, page
+from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.verdict import Answer as ModelAnswer
+from busbw.model.verdict import SessionVerdict, Straggler
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.report.page import page
 from busbw.report.page.content import Answer, Facts, Figure, Listing, Log, Part, Points, Text
+from busbw.report.reading.values import Session
 from tests import build
 from tests.report.written import session, verdict
 

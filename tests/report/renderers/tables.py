@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import payload_text, seconds_text
-from busbw.report import Column, Row, Table, TextLine
+from busbw.model.words import payload_text, seconds_text
+from busbw.report.table import Column, Row, Table, TextLine
 
 RED = {"red": True}
 TABLE = Table(

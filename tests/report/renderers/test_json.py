@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from busbw.report import rendered, session_tables
+from busbw.report.renderers import rendered
+from busbw.report.session import session_tables
 from tests import build
 
 from .tables import TABLE

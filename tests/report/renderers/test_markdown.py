@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.report import rendered
+from busbw.report.renderers import rendered
 
 from .tables import TABLE
 

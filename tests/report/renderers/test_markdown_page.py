@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.report import filled, item
+from busbw.report.renderers.markdown import filled, item
 
 LONG = "a-word-with-hyphens " * 8
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from busbw import locks
-from busbw.report import RENDERERS
+from busbw.report.renderers import RENDERERS
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.report import Column, Table, TextLine
 from busbw.report.renderers.text import render
-from busbw.report.table import rows_of
+from busbw.report.table import Column, Table, TextLine, rows_of
 
 from .tables import RED, TABLE
 

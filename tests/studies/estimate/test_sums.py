@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.model import MIB
+from busbw.model.words import MIB
 from busbw.studies.estimate.methods import METHODS, Layout, Level, Link
 from busbw.studies.estimate.sums import TrainingStep, buckets_of, efficiency, least_factor
 

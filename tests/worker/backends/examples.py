@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from busbw.model import EXAMPLE_CLASSES, EXAMPLE_SIDE
+from busbw.model.training import EXAMPLE_CLASSES, EXAMPLE_SIDE
 
 
 def written(path: Path, count: int) -> Path:

@@ -18,20 +18,18 @@ from typing import Any
 
 import pytest
 
-from busbw import driver, grid, wire
+from busbw import grid, wire
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, probe
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules import SCHEDULES
+from busbw.driver.schedules.base import Side, Stack
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    Capability,
-    Case,
-    Device,
-    Failure,
-    Injection,
-    Measurement,
-    Plan,
-    Probe,
-    Run,
-    Spec,
-)
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import Probe
+from busbw.model.words import Capability, Device
 from busbw.worker import process
 from tests import build
 
@@ -55,9 +53,9 @@ def is_there(module: str) -> bool:
     return bool(found and importlib.util.find_spec(module))
 
 
-def starter(framework: str, ranks: int) -> driver.Starter:
+def starter(framework: str, ranks: int) -> Starter:
     """The framework of this interpreter on that number of virtual CPU devices."""
-    return driver.Starter(
+    return Starter(
         python=sys.executable,
         framework=framework,
         device="cpu",
@@ -81,20 +79,20 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     A case in which the machine stalled is launched once more, twice at most.
     """
     framework = specs[0].framework
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
         start = starter(framework, ranks)
-        executor = driver.Executor(driver.LocalTransport(bundle))
+        executor = Executor(LocalTransport(bundle))
         target = grid.choose_target(
             device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
         )
-        stacks = {driver.Side.CANDIDATE: driver.Stack(starters={framework: start})}
+        stacks = {Side.CANDIDATE: Stack(starters={framework: start})}
         keys = {grid.resolve(spec, target): target.key(spec) for spec in specs}
         found: dict[Case, Run | Failure] = {}
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
-                passes = driver.SCHEDULES["passes"](executor, again, plan, stacks)
+                passes = SCHEDULES["passes"](executor, again, plan, stacks)
                 passes.run()
                 found |= {one.case: _only(one) for one in passes.measurements()}
         return [found[case] for case in keys]
@@ -105,10 +103,10 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
 @functools.cache
 def _probe(framework: str, ranks: int) -> Probe:
     """What a framework finds here, which is the same for all tests."""
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
-        executor = driver.Executor(driver.LocalTransport(bundle))
-        return driver.probe(starter(framework, ranks), executor)
+        executor = Executor(LocalTransport(bundle))
+        return probe(starter(framework, ranks), executor)
     finally:
         bundle.remove()
 

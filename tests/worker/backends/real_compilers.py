@@ -7,9 +7,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from busbw import driver, grid, hardware
+from busbw import grid
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Case, Compiled, Compiler, Failure
+from busbw.hardware.topologies import topology_of as hardware_topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Compiler
+from busbw.model.words import Capability
 from tests import build
 
 TIMEOUT_S = 120.0
@@ -18,9 +27,9 @@ TIMEOUT_S = 120.0
 Wanted = tuple[str, Mapping[str, object]]
 
 
-def compiling_starter() -> driver.Starter:
+def compiling_starter() -> Starter:
     """XLA's compilers, as JAX has them here."""
-    return driver.Starter(
+    return Starter(
         python=sys.executable,
         framework="jax",
         capability=Capability.COMPILE,
@@ -30,9 +39,9 @@ def compiling_starter() -> driver.Starter:
 
 def described(topologies: Iterable[str]) -> dict[str, Compiler]:
     """What the compiler is for each of the topologies."""
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
-        topology_of = hardware.topology_of
+        topology_of = hardware_topology_of
         found = _compiling(bundle).describe("", [topology_of(name) for name in topologies])
         return {one.topology: one for one in found}
     finally:
@@ -43,12 +52,12 @@ def answers(
     wanted: Mapping[str, Wanted], compilers: Mapping[str, Compiler]
 ) -> dict[str, Compiled | Failure]:
     """What becomes of each that is wanted, by its name."""
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
         compiling = _compiling(bundle)
         jobs = {
-            name: driver.Job(
-                case=_case(compilers[topology], changes), topology=hardware.topology_of(topology)
+            name: Job(
+                case=_case(compilers[topology], changes), topology=hardware_topology_of(topology)
             )
             for name, (topology, changes) in wanted.items()
         }
@@ -58,9 +67,9 @@ def answers(
         bundle.remove()
 
 
-def _compiling(bundle: driver.Bundle) -> driver.Parallel:
-    executor = driver.Executor(driver.LocalTransport(bundle))
-    return driver.Parallel(executor, {"": compiling_starter()}, workers=2, timeout_s=TIMEOUT_S)
+def _compiling(bundle: Bundle) -> Parallel:
+    executor = Executor(LocalTransport(bundle))
+    return Parallel(executor, {"": compiling_starter()}, workers=2, timeout_s=TIMEOUT_S)
 
 
 def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.traces import WantedEvents, collectives
-from busbw.traces.collectives import Overlap, is_work_or_wanted
+from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.worker.backends.base import Reader
 from busbw.worker.backends.framework import read_files
 from tests.sweep import sweep

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from busbw.hardware import USUAL_TOPOLOGIES
+from busbw.hardware.topologies import USUAL_TOPOLOGIES
 from busbw.traces.event import Event
 from busbw.traces.recognition import Phase, Recognized, Recognizer, parse_name
 from busbw.worker.backends.hlo import text as hlo

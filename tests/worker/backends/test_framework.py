@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Case, Clock, ClusterMember, Device, DeviceSet, FailureKind, Injection, Role
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.machine import DeviceSet
+from busbw.model.training import ClusterMember, Role
+from busbw.model.words import Clock, Device, FailureKind
 from busbw.worker.backends import load, load_compiler, load_trainer
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.backends.framework import AbstractChain, AbstractFramework, clocks

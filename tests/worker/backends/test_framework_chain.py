@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Case, FailureKind
+from busbw.model.case import Case
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.framework import AbstractChain, AbstractValues
 from tests import build

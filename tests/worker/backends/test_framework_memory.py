@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import FailureKind
+from busbw.model.words import FailureKind
 from busbw.worker.backends.framework import is_out_of_memory, out_of_memory
 
 GIB = 2**30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import FailureKind
+from busbw.model.words import FailureKind
 from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw.model import CNN_BYTES, FailureKind, Net
+from busbw.model.training import CNN_BYTES, Net
+from busbw.model.words import FailureKind
 from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
 from tests import build

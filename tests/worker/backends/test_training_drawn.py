@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from busbw.model import EXAMPLE_CLASSES
+from busbw.model.training import EXAMPLE_CLASSES
 from busbw.worker.backends.training import DRAWN_SIDE, drawn
 
 

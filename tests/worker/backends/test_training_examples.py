@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from busbw.model import EXAMPLE_BYTES, FailureKind, Net, TrainingRequest
+from busbw.model.training import EXAMPLE_BYTES, Net, TrainingRequest
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.training import course as course_of
 from tests import build

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw.collectives import COLLECTIVES, Draw
-from busbw.model import Case, FailureKind
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import Draw
+from busbw.model.case import Case
+from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.values import Values, tiled

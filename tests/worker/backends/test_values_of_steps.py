@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw.model import FailureKind
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.values import DRAWS, PERIOD, StepValues
-from busbw.workloads import Layer
+from busbw.workloads.dense_step import Layer
 from tests import build
 
 RATE = 0.05

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model import ClusterMember, Device
+from busbw.model.training import ClusterMember
+from busbw.model.words import Device
 
 from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
 

@@ -34,21 +34,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import (
-    VIRTUAL_RANKS,
-    Case,
-    Clock,
-    ClusterMember,
-    Device,
-    DeviceSet,
-    Extra,
-    FailureKind,
-    Injection,
-    LaunchId,
-    Probe,
-    Proof,
-    StoredCase,
-)
+from busbw.model.case import Case
+from busbw.model.launch import Injection, LaunchId, Proof
+from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
+from busbw.model.stored import StoredCase
+from busbw.model.training import ClusterMember
+from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
 from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World

@@ -19,9 +19,11 @@ import os
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Clock, Compiler, Device, DeviceSet, Topology
+from busbw.model.case import Case
+from busbw.model.machine import Compiler, DeviceSet, Topology
+from busbw.model.words import Clock, Device
 from busbw.worker import process
-from busbw.workloads import layer_of
+from busbw.workloads.dense_step import layer_of
 
 from ..base import AbstractCompiler, AbstractLowered, CompileError, Optimized
 from .backend import happen

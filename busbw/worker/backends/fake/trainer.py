@@ -18,7 +18,7 @@ import json
 import os
 from typing import Any
 
-from busbw.model import (
+from busbw.model.training import (
     CNN_BYTES,
     ClusterMember,
     Net,

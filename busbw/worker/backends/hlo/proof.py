@@ -10,8 +10,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES, DTYPES, AbstractCollective, replica_groups
-from busbw.model import Case, Clock, Compiled, Device, FailureKind, Placement, Proof
+from busbw.collectives import COLLECTIVES, replica_groups
+from busbw.collectives.base import DTYPES, AbstractCollective
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Proof
+from busbw.model.words import Clock, Device, FailureKind, Placement
 
 from ..base import MeasuringError, Optimized, not_a_collective
 from .text import COLLECTIVES as KINDS

@@ -18,7 +18,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import MIB, Case, Clock, Device, Placement, Proof, names_of
+from busbw.model.case import Case
+from busbw.model.launch import Proof
+from busbw.model.mesh import names_of
+from busbw.model.words import MIB, Clock, Device, Placement
 
 from ..base import unavailable, wrong_world
 from ..hlo import proof

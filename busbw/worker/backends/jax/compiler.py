@@ -14,9 +14,12 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from busbw.model import Case, Compiler, Device, Topology, check_layout
+from busbw.model.case import Case
+from busbw.model.machine import Compiler, Topology
+from busbw.model.mesh import check_layout
+from busbw.model.words import Device
 from busbw.worker import process
-from busbw.workloads import layer_of
+from busbw.workloads.dense_step import layer_of
 
 from ..base import (
     AbstractCompiler,

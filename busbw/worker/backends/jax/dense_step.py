@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.model import Case, Proof
-from busbw.workloads import LEARNING_RATE, Batch, Layer, layer_of
+from busbw.model.case import Case
+from busbw.model.launch import Proof
+from busbw.workloads.dense_step import LEARNING_RATE, Batch, Layer, layer_of
 
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues

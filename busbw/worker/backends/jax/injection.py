@@ -19,7 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from busbw.model import Case, Clock, Extra, Injection
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.words import Clock, Extra
 
 from ..base import unavailable
 from .program import JaxProgram

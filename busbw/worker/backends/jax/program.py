@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case
+from busbw.model.case import Case
 
 from ..base import wrong_world
 from ..framework import AbstractChain, AbstractValues

@@ -19,7 +19,8 @@ from typing import Any
 
 import jax
 
-from busbw.model import ClusterMember, Device
+from busbw.model.training import ClusterMember
+from busbw.model.words import Device
 
 from ..base import unavailable
 from ..framework import check_version

@@ -6,7 +6,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from busbw.model import ClusterMember, Device
+from busbw.model.training import ClusterMember
+from busbw.model.words import Device
 
 from ..base import AbstractBackend, AbstractTrainer
 

@@ -16,7 +16,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import VIRTUAL_RANKS, Case, ClusterMember, Device, DeviceSet, Extra, Injection
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
+from busbw.model.training import ClusterMember
+from busbw.model.words import Device, Extra
 from busbw.traces.attribution import INSTRUCTION, is_of_gpu
 from busbw.traces.event import Event, Keep, Stats, Trace
 from busbw.traces.xplane import own_times

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import Net
+from busbw.model.training import Net
 
 from .. import training
 from ..training import Examples

@@ -9,7 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import ClusterMember, Device
+from busbw.model.training import ClusterMember
+from busbw.model.words import Device
 
 from ..base import unavailable
 

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import tensorflow as tf
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 from ..base import wrong_world
 from ..framework import AbstractChain, AbstractValues

@@ -14,8 +14,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.collectives import DTYPES
-from busbw.model import Case, Clock, Proof, TrainingRequest, TrainingStrategy
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Case
+from busbw.model.launch import Proof
+from busbw.model.training import TrainingRequest, TrainingStrategy
+from busbw.model.words import Clock
 
 from ..base import not_a_collective, wrong_world
 from ..training import GRADIENT_BYTES

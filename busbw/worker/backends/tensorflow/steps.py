@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import Net, TrainingRequest
+from busbw.model.training import Net, TrainingRequest
 
 from .. import training
 from ..training import Course, Examples

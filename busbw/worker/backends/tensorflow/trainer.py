@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from busbw.model import (
+from busbw.model.training import (
     ClusterMember,
     TrainingAnswer,
     TrainingRequest,

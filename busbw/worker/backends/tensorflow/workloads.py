@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from busbw.model import Case, Clock, Placement
-from busbw.workloads import LEARNING_RATE, layer_of
+from busbw.model.case import Case
+from busbw.model.words import Clock, Placement
+from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 
 from ..base import unavailable
 from ..values import MOST_STEPS, PERIOD, StepValues, Values, tiled

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from busbw import hardware
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case, Compiled, LaunchId, Topology
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, LaunchId
+from busbw.model.machine import Topology
 from busbw.worker.backends.fake.compiler import FakeCompiler
 from busbw.worker.compile import CompileSession
 from tests import build
 
-V5E = hardware.topology_of("v5e:2x4")
-H100 = hardware.topology_of("h100:8")
+V5E = topology_of("v5e:2x4")
+H100 = topology_of("h100:8")
 
 
 def _case(name: str, clock: str, **changes: str) -> Case:

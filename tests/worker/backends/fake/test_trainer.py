@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from busbw.model import ClusterMember, FailureKind, Net, Role, TrainingRun, TrainingStrategy
+from busbw.model.training import ClusterMember, Net, Role, TrainingRun, TrainingStrategy
+from busbw.model.words import FailureKind
 from busbw.worker.backends import load_trainer
 from busbw.worker.backends.base import MeasuringError
 from tests import build

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import FailureKind, Proof
+from busbw.model.launch import Proof
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.proof import Wanted

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Device, FailureKind
+from busbw.model.words import Device, FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo import text as hlo

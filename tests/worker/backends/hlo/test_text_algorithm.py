@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from busbw.model import Device
+from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo import text as hlo

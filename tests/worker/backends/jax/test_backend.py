@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Failure, FailureKind, Run, Spec
+from busbw.model.case import Spec
+from busbw.model.launch import Failure, Run
+from busbw.model.words import FailureKind
 from tests import build
 from tests.sweep import sweep
 from tests.worker.backends import real

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import GIB, Compiled, Compiler, Failure, FailureKind
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Compiler
+from busbw.model.words import GIB, FailureKind
 from tests.worker.backends import real, real_compilers
 
 pytestmark = [real.needs("jax"), real.needs("libtpu")]

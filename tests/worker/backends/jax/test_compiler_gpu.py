@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw import hardware
-from busbw.model import GIB, Compiled, Compiler, Device, Failure, FailureKind, FoundBy
+from busbw.hardware.topologies import GPUS, topology_of
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Compiler
+from busbw.model.words import GIB, Device, FailureKind, FoundBy
 from tests.worker.backends import real, real_compilers
 
 pytestmark = [real.needs("jax"), real.needs("jax_plugins.xla_cuda13")]
@@ -24,7 +26,7 @@ OTHERS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "all_to_all": ("all-to-all", APART),
     "permute": ("collective-permute", APART),
 }
-CHIPS = [f"{name}:8" for name in hardware.GPUS]
+CHIPS = [f"{name}:8" for name in GPUS]
 
 # A name, a topology, and what is asked for beside a JAX all-reduce of 1M.
 WANTED: Mapping[str, real_compilers.Wanted] = {
@@ -67,7 +69,7 @@ def test_a_topology_is_what_jax_would_see_on_it(compilers: dict[str, Compiler], 
     one = compilers[chip]
     assert one.devices is not None, one.missing
     assert one.devices.device is Device.GPU
-    assert one.devices.device_kind == hardware.topology_of(chip).device_kind
+    assert one.devices.device_kind == topology_of(chip).device_kind
     assert (one.devices.ranks, one.devices.hosts, one.devices.mesh) == (8, 1, "")
     assert one.release.startswith("jax-cuda13-pjrt 0.")
 
@@ -133,7 +135,7 @@ def test_what_is_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
         assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
         assert found.needed_bytes is not None
         assert 0 <= found.needed_bytes - 128 * GIB < 4096
-        assert found.available_bytes == hardware.GPUS["h100"].memory_bytes
+        assert found.available_bytes == GPUS["h100"].memory_bytes
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import Failure, FailureKind, Injection, Run
-from busbw.model.words import Extra
+from busbw.model.launch import Failure, Injection, Run
+from busbw.model.words import Extra, FailureKind
 from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage

@@ -11,10 +11,18 @@ from typing import Any
 
 import pytest
 
-from busbw import driver, hardware, wire
+from busbw import wire
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import Capability, Case, Compiled, Failure, FailureKind
-from busbw.workloads import Batch
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure
+from busbw.model.words import Capability, FailureKind
+from busbw.workloads.dense_step import Batch
 from tests import build
 from tests.sweep import sweep
 
@@ -24,7 +32,7 @@ pytestmark = needs("jax")
 
 needs_libtpu = needs("libtpu")
 
-V2_8 = hardware.topology_of("v2:2x2")
+V2_8 = topology_of("v2:2x2")
 STEP = build.step(payload_bytes=4 * 6 * 5, outputs=5, rows=3, ranks=4)
 
 _ON_THE_CPU = """
@@ -105,17 +113,17 @@ def test_each_rank_draws_rows_of_its_own() -> None:
 @functools.cache
 def _compiled(*steps: Case) -> dict[Case, Compiled | Failure]:
     """What libtpu makes of these for a v2-8."""
-    bundle = driver.Bundle()
+    bundle = Bundle()
     try:
-        starter = driver.Starter(
+        starter = Starter(
             python=sys.executable,
             framework="jax",
             capability=Capability.COMPILE,
             defaults=FRAMEWORKS["jax"].environment,
         )
-        executor = driver.Executor(driver.LocalTransport(bundle))
-        compiling = driver.Parallel(executor, {"": starter}, workers=1, timeout_s=TIMEOUT_S)
-        jobs = [driver.Job(case=step, topology=V2_8) for step in steps]
+        executor = Executor(LocalTransport(bundle))
+        compiling = Parallel(executor, {"": starter}, workers=1, timeout_s=TIMEOUT_S)
+        jobs = [Job(case=step, topology=V2_8) for step in steps]
         compiling.run(jobs)
         return {step: compiling.results[job] for step, job in zip(steps, jobs)}
     finally:

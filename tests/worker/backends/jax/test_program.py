@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Failure, FailureKind, Run
+from busbw.model.launch import Failure, Run
+from busbw.model.words import FailureKind
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from busbw.collectives import replica_groups
-from busbw.model import Failure, FailureKind, Run
+from busbw.model.launch import Failure, Run
+from busbw.model.words import FailureKind
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 

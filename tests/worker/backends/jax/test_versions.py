@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model import ClusterMember, Device, Role
+from busbw.model.training import ClusterMember, Role
+from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 
 NAME = "busbw.worker.backends.jax.versions"

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from busbw.model import Failure, FailureKind, Run, Spec
+from busbw.model.case import Spec
+from busbw.model.launch import Failure, Run
+from busbw.model.words import FailureKind
 from tests import build
 from tests.worker.backends import real
 

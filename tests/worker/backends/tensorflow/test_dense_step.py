@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import Extra, Failure, FailureKind, Injection, Run, Spec
+from busbw.model.case import Spec
+from busbw.model.launch import Failure, Injection, Run
+from busbw.model.words import Extra, FailureKind
 from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage

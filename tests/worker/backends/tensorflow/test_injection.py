@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model import Extra, Failure, FailureKind, Injection
+from busbw.model.launch import Failure, Injection
+from busbw.model.words import Extra, FailureKind
 from tests.worker.backends import real
 from tests.worker.backends.real import Sabotage
 

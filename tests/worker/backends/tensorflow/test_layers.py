@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model import Net
+from busbw.model.training import Net
 
 from .. import real
 

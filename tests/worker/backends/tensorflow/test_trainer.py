@@ -12,20 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver import Bundle, Group, LocalTransport, Request, Starter, Worker
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.local import LocalTransport, Worker
+from busbw.driver.transport import Request, Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model import (
-    CNN_BYTES,
-    Capability,
-    Failure,
-    FailureKind,
-    LaunchId,
-    Role,
-    TrainingAnswer,
-    TrainingRequest,
-    TrainingRun,
-)
-from busbw.model import TrainingStrategy as Under
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.training import CNN_BYTES, Role, TrainingAnswer, TrainingRequest, TrainingRun
+from busbw.model.training import TrainingStrategy as Under
+from busbw.model.words import Capability, FailureKind
 from tests import build
 from tests.driver.processes import processes, wait_until
 

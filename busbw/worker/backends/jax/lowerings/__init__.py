@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import jax
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 from ...base import unavailable
 

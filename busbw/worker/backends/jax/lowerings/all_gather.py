@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from busbw.collectives import COLLECTIVES
-from busbw.model import Case
+from busbw.model.case import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 # The width of a TPU's vector registers, in elements.
 _ROW = 128
