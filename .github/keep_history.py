@@ -24,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from busbw import history  # noqa: E402
-from busbw.model import plural  # noqa: E402
+from busbw.history.files import HistoryError, append_from  # noqa: E402
+from busbw.model.words import plural  # noqa: E402
 
 TRIES = 6
 _AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
@@ -63,7 +63,7 @@ def push(folder: Path, branch: str, wait_s: float) -> str:
 def _pushed(work: Path, folder: Path, branch: str) -> str:
     """One try, in the empty folder `work`."""
     _checked_out(work, branch)
-    appended = [one for one in history.append_from(work, folder) if one.lines]
+    appended = [one for one in append_from(work, folder) if one.lines]
     if not appended:
         return f"nothing is new to the branch {branch}"
     text = ", ".join(
@@ -131,7 +131,7 @@ def main() -> int:
             print(fetch(options.folder, options.branch))
         else:
             print(push(options.folder.absolute(), options.branch, options.wait_s))
-    except (GitError, history.HistoryError) as error:
+    except (GitError, HistoryError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

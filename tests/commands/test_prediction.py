@@ -196,7 +196,7 @@ def test_steps_without_their_all_reduce_alone_are_refused(tmp_path: Path) -> Non
     ("content", "says"),
     [
         ({"schema": 9, "cases": []}, "this is of an earlier busbw (schema 9); accepted is "),
-        ({"entries": []}, "document."),
+        ({"entries": []}, "this does not say what it is"),
         ([], "neither results of a session"),
     ],
 )

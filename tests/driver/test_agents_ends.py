@@ -75,8 +75,12 @@ def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
 
 _SESSION = """
 import socket, sys, time
-from busbw.driver import AgentsTransport, Bundle, Group, LocalAgents
-from busbw.model import ALONE, LaunchId
+from busbw.driver.agents import AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.agent_starters import LocalAgents
+from busbw.model.training import ALONE
+from busbw.model.launch import LaunchId
 from tests.driver.scripts import starter
 
 bundle = Bundle()

@@ -15,7 +15,7 @@ from busbw.driver.peers import DESCRIPTOR, hand_over, handed_over, listening_at
 
 _BECOMES = """
 import os, sys
-from busbw.driver import handed_over
+from busbw.driver.peers import handed_over
 with handed_over(os.environ) as listening:
     print(os.get_inheritable(listening.fileno()), len(os.environ.get("BUSBW_LISTENING", "")))
     sys.stdout.flush()
@@ -23,7 +23,7 @@ with handed_over(os.environ) as listening:
 """
 _BEGINS = """
 import os, sys
-from busbw.driver import hand_over, listening_at
+from busbw.driver.peers import hand_over, listening_at
 listening = listening_at("127.0.0.1", 0)
 print(listening.getsockname()[1], flush=True)
 hand_over(listening, os.environ)

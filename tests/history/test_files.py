@@ -22,12 +22,13 @@ _FIRST, _SECOND = "0" * 16, "1" * 16
 _APPENDS = """
 import sys
 from pathlib import Path
-from busbw import history
+from busbw.history.files import append
+from busbw.history.lines import new_session
 from tests.history.lines import KEY, session
 
 while True:
-    name = history.new_session()
-    history.append(Path(sys.argv[1]), KEY, session(name, cases=40))
+    name = new_session()
+    append(Path(sys.argv[1]), KEY, session(name, cases=40))
     print(name, flush=True)
 """
 

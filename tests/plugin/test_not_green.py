@@ -12,14 +12,14 @@ from . import nightly, standing_in
 from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
 
 SHORT = """\
-from busbw import driver
+from busbw.driver.schedules.base import AbstractSchedule
 
 
 def run(self):
     self.passes(tuple(self.cases), self.plan.launches - 1)
 
 
-driver.AbstractSchedule.run = run
+AbstractSchedule.run = run
 """
 TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 THREE = "--payloads=512K,1M,2M"
@@ -164,10 +164,11 @@ ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
 MEMORY_IN_USE = """\
 import dataclasses
 
-from busbw import driver
-from busbw.model import Failure, FailureKind, FoundBy
+from busbw.driver.schedules.base import AbstractSchedule, Side
+from busbw.model.launch import Failure
+from busbw.model.words import FailureKind, FoundBy
 
-passes = driver.AbstractSchedule.passes
+passes = AbstractSchedule.passes
 
 
 def run(self, cases, count):
@@ -182,10 +183,10 @@ def run(self, cases, count):
         capacity_bytes=2**30,
     )
     for case in cases:
-        self._results[driver.Side.CANDIDATE, case] = [busy] * count
+        self._results[Side.CANDIDATE, case] = [busy] * count
 
 
-driver.AbstractSchedule.passes = run
+AbstractSchedule.passes = run
 """
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Case
+from busbw.model.case import Case
 
 from .base import AbstractSchedule
 
@@ -49,7 +49,7 @@ def test_a_new_schedule_is_one_file(tmp_path: Path) -> None:
     copy = tmp_path / "busbw"
     shutil.copytree(Path(busbw.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "driver" / "schedules" / "nothing.py").write_text(_NEW)
-    shown = "from busbw.driver import SCHEDULES; print(*sorted(SCHEDULES))"
+    shown = "from busbw.driver.schedules import SCHEDULES; print(*sorted(SCHEDULES))"
     done = subprocess.run(
         [sys.executable, "-c", shown],
         cwd=tmp_path,

@@ -26,15 +26,16 @@ def render(table):
 '''
 
 _SHOWN = """
-from busbw import report
+from busbw.report.renderers import rendered
+from busbw.report.session import session_tables
 from busbw.plugin.session import judged_of
 
 
 def pytest_terminal_summary(terminalreporter, config):
     judged = judged_of(config)
     verdicts = tuple(judged.verdicts.values())
-    tables = report.session_tables(verdicts, judged.observed.measurements)
-    for line in report.rendered("csv", *tables):
+    tables = session_tables(verdicts, judged.observed.measurements)
+    for line in rendered("csv", *tables):
         terminalreporter.write_line(f"csv: {line}")
 """
 

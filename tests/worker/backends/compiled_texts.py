@@ -19,9 +19,9 @@ TIMEOUT_S = 600.0
 _COMPILE = """
 import json, os, sys
 sys.path.insert(0, os.getcwd())
-from busbw import hardware
+from busbw.hardware import topologies
 os.environ["TPU_LOG_DIR"] = sys.argv[1]
-from busbw.model import Capability
+from busbw.model.words import Capability
 from tests.worker.backends import real
 real.prepare("jax", None, Capability.COMPILE)
 from busbw.collectives import COLLECTIVES
@@ -32,7 +32,7 @@ from tests import build
 compiler = JaxCompiler()
 asked = json.loads(sys.argv[2])
 for name in asked["topologies"]:
-    topology = hardware.topology_of(name)
+    topology = topologies.topology_of(name)
     if compiler.describe(topology).missing:
         continue
     for collective in COLLECTIVES:

@@ -139,7 +139,9 @@ _SCRIPT = """
 import importlib, json, os, sys
 sys.path.insert(0, os.getcwd())
 from busbw import wire
-from busbw.model import Case, Device, Injection, LaunchId, Plan
+from busbw.model.case import Case
+from busbw.model.words import Device
+from busbw.model.launch import Injection, LaunchId, Plan
 from busbw.worker import measure
 from busbw.worker.backends import load
 

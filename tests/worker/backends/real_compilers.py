@@ -82,8 +82,8 @@ def _case(compiler: Compiler, changes: Mapping[str, object]) -> Case:
 _SABOTAGED = """
 import os, sys
 sys.path.insert(0, os.getcwd())
-from busbw import hardware
-from busbw.model import Capability
+from busbw.hardware import topologies
+from busbw.model.words import Capability
 from tests.worker.backends import real
 _, folder, topology, mesh, collective = sys.argv
 os.environ["TPU_LOG_DIR"] = folder
@@ -96,7 +96,7 @@ from tests import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 bench = CompileSession(compiler=JaxCompiler(), launch="1")
-print("ANSWER", bench.compile(case, hardware.topology_of(topology)))
+print("ANSWER", bench.compile(case, topologies.topology_of(topology)))
 """
 
 

@@ -39,10 +39,11 @@ _ON_THE_CPU = """
 import json, sys
 import numpy as np
 from busbw import wire
-from busbw.model import Case, Device
+from busbw.model.case import Case
+from busbw.model.words import Device
 from busbw.worker.backends.jax import backend, dense_step, versions
 
-from busbw.workloads import layer_of
+from busbw.workloads.dense_step import layer_of
 
 case = wire.from_json(Case, json.loads(sys.argv[1]))
 step = layer_of(case)

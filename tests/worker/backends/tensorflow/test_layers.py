@@ -18,7 +18,8 @@ pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 _SCRIPT = """
 import json, os, sys
 sys.path.insert(0, os.getcwd())
-from busbw.model import Capability, Device, Net
+from busbw.model.words import Capability, Device
+from busbw.model.training import Net
 from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import numpy as np

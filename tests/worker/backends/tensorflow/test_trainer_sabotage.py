@@ -79,9 +79,8 @@ SABOTAGES = {
 _SCRIPT = """
 import dataclasses, json, os, sys
 from busbw import wire
-from busbw.model import (
-    Capability, Device, Net, ClusterMember, Role, TrainingRequest, TrainingStrategy
-)
+from busbw.model.training import ClusterMember, Net, Role, TrainingRequest, TrainingStrategy
+from busbw.model.words import Capability, Device
 sys.path.insert(0, os.getcwd())
 from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
