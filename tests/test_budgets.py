@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 # Files that hold code or prose; recordings and pictures (.json in evidence/, .gz, .svg) do not.
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
-# room: lines, files, statements.
+# room: lines, files, statements. `busbw/*` has `wire.check_document`, in place of four readers' own.
 LIMITS = {
     ".github": (438, 2, 227),
     "bench": (706, 8, 401),
@@ -47,7 +47,7 @@ LIMITS = {
     "evidence": (1_791, 13, 860),
     "kills": (503, 5, 301),
     "perf": (34, 4, 11),
-    "tests": (56_538, 510, 29_548),
+    "tests": (56_548, 510, 29_548),
 }
 
 # docs: pages, words.
