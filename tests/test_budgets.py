@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 # Files that hold code or prose; recordings and pictures (.json in evidence/, .gz, .svg) do not.
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
-# room: lines, files, statements. `busbw/*` has `wire.check_document`, in place of four readers' own.
+# room: lines, files, statements. In `busbw/*` is `wire.check_document`, for four readers' own.
 LIMITS = {
     ".github": (438, 2, 227),
     "bench": (706, 8, 401),
