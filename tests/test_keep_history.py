@@ -127,7 +127,7 @@ def test_a_damaged_night_is_not_pushed(checkout: Path, tmp_path: Path) -> None:
     process = _started(checkout, "push", str(folder))
     out, err = process.communicate()
     assert (process.returncode, out) == (1, "")
-    assert "2026.jsonl: line 3.session: missing" in err
+    assert "2026.jsonl: line 3: this does not say what it is" in err
     assert _git(tmp_path / "origin.git", "branch", "--list", BRANCH) == ""
 
 

@@ -83,19 +83,6 @@ def test_the_reference_s_path_is_printed_without_a_home(full: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_an_earlier_version_wrote_is_gone_with_the_next_update(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    (path,) = folder.baseline_files
-    _add_surroundings(path, {"TF_VAR_password": SECRET, "XLA_FLAGS": "--a=/home/somebody/x"})
-    folder.with_baselines()
-    text = path.read_text()
-    assert SECRET not in text and "/home/somebody" not in text
-    assert '"TF_VAR_password": "(set)"' in text and '"XLA_FLAGS": "--a=~/x"' in text
-    assert len(json.loads(text)["entries"][0]["sessions"]) == 2
-
-
-@pytest.mark.exhaustive
 def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines(SEVEN)

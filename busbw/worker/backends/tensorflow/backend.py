@@ -28,9 +28,10 @@ from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, unavailable
 from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
+from .collective import CollectiveProgram
+from .dense_step import DenseStepProgram
 from .members import Exchange, joined, refusal
 from .program import make_strategy
-from .workloads import CollectiveProgram, DenseStepProgram
 
 PROGRAM = "outer-loop2"
 
