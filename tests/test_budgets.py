@@ -19,11 +19,12 @@ ROOT = Path(__file__).parents[1]
 # Files that hold code or prose; recordings and pictures (.json in evidence/, .gz, .svg) do not.
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
-# room: lines, files, statements. In `busbw/*` is `wire.check_document`, for four readers' own.
+# room: lines, files, statements. In `busbw/*` is `wire.check_document`, for four readers' own; in
+# plugin, what three more options of pytest leave out, asked as they were given: the hole is closed.
 LIMITS = {
     ".github": (438, 2, 227),
     "bench": (706, 8, 401),
-    "busbw": (42_466, 259, 22_192),
+    "busbw": (42_474, 259, 22_192),
     "busbw/*": (1_677, 10, 904),
     "busbw/agent": (1_886, 13, 1_098),
     "busbw/baselines": (1_414, 8, 704),
@@ -36,7 +37,7 @@ LIMITS = {
     "busbw/judge": (2_904, 12, 1_424),
     "busbw/launchers": (373, 6, 189),
     "busbw/model": (2_267, 10, 1_044),
-    "busbw/plugin": (5_504, 26, 2_861),
+    "busbw/plugin": (5_512, 26, 2_861),
     "busbw/report": (6_018, 42, 3_036),
     "busbw/stacks": (813, 6, 456),
     "busbw/stats": (555, 6, 290),
@@ -47,7 +48,7 @@ LIMITS = {
     "evidence": (1_791, 13, 860),
     "kills": (503, 5, 301),
     "perf": (34, 4, 11),
-    "tests": (56_535, 510, 29_538),
+    "tests": (56_574, 510, 29_540),
 }
 
 # docs: pages, words.

@@ -19,8 +19,16 @@ _PROMISED = pytest.StashKey[dict[pytest.Item, None]]()
 # What the session ends with, as soon as that is known, and why if no test says it.
 _OWN = pytest.StashKey[tuple[int | pytest.ExitCode, str]]()
 
-# pytest's options with which a user leaves tests out.
-_LEAVES_OUT = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+# pytest's options with which a user leaves tests out, as they were given: a hook may set others.
+_LEAVES_OUT = (
+    "keyword",
+    "markexpr",
+    "deselect",
+    "lf",
+    "stepwise",
+    "stepwise_skip",
+    "stepwise_reset",
+)
 
 # Options with which no test runs.
 _LOOKS_ONLY = ("collectonly", "show_fixtures_per_test")
@@ -35,7 +43,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """What the user leaves out is not missed; what a hook of others leaves out is."""
     for item in items:
-        if any(item.config.getoption(name, None) for name in _LEAVES_OUT):
+        if any(getattr(item.config.known_args_namespace, name, None) for name in _LEAVES_OUT):
             item.config.stash.get(_PROMISED, {}).pop(item, None)
 
 

@@ -81,6 +81,19 @@ CONFTESTS = {
         "    config.hook.pytest_deselected(items=list(items))\n"
         "    items[:] = [Other.from_parent(session, name='other')]\n"
     ),
+    "items deselected as if asked": hook(
+        _OTHER + "@pytest.hookimpl(trylast=True)\n"
+        "def pytest_collection_modifyitems(session, config, items):\n"
+        "    config.option.keyword = 'other'\n"
+        "    config.hook.pytest_deselected(items=list(items))\n"
+        "    items[:] = [Other.from_parent(session, name='other')]\n"
+    ),
+    "a keyword of one's own": hook(
+        _OTHER + "def pytest_configure(config):\n    config.option.keyword = 'other'\n\n"
+        "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_collection_modifyitems(session, items):\n"
+        "    items.append(Other.from_parent(session, name='other'))\n"
+    ),
     "items that do nothing": hook(_TESTS + "for item in items:\n        item.runtest = int\n"),
     "nothing is collected": hook("def pytest_ignore_collect(collection_path):\n    return True\n"),
     "no tests are made": hook(

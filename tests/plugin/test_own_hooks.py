@@ -90,6 +90,27 @@ def pytest_collection_modifyitems(session, config, items):
     items[:] = [Other.from_parent(session, name="other")]
 """
 )
+AS_IF_ASKED = (
+    OTHER
+    + """
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session, config, items):
+    config.option.keyword = "other"
+    config.hook.pytest_deselected(items=list(items))
+    items[:] = [Other.from_parent(session, name="other")]
+"""
+)
+KEYWORD = (
+    OTHER
+    + """
+def pytest_configure(config):
+    config.option.keyword = "other"
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session, items):
+    items.append(Other.from_parent(session, name="other"))
+"""
+)
 GREEN = """
 import pytest
 
@@ -114,7 +135,11 @@ def pytest_unconfigure(config):
 """
 
 
-@pytest.mark.parametrize("conftest", [REPLACED, DESELECTED], ids=["replaced", "deselected"])
+@pytest.mark.parametrize(
+    "conftest",
+    [REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD],
+    ids=["replaced", "deselected", "as-if-asked", "keyword"],
+)
 def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest: str) -> None:
     folder.with_baselines()
     _conftest(folder, conftest)
