@@ -41,36 +41,6 @@ def test_a_framework_takes_the_strategies_that_it_knows() -> None:
     assert [(s.framework, s.strategy) for s in grid] == [("jax", "psum"), ("tensorflow", "ring")]
 
 
-def test_every_id_in_a_grid_is_unique() -> None:
-    grid = _grid(
-        frameworks=("jax", "tensorflow"),
-        dtypes=tuple(DTYPES),
-        payloads=(1024, 1536, 2048),
-    )
-    assert len(grid) == len({spec.id for spec in grid})
-
-
-def test_the_ranks_asked_for_are_in_every_spec() -> None:
-    assert {8} == {spec.ranks for spec in _grid(ranks=8, payloads=(1024, 2048))}
-
-
-def test_a_framework_without_any_of_the_strategies_is_an_error_that_names_its_own() -> None:
-    with pytest.raises(GridError, match=r"jax has none of .* ring; it has default, psum"):
-        _grid(strategies=("ring",))
-
-
-@pytest.mark.parametrize("nothing", ("frameworks", "dtypes", "payloads"))
-def test_an_empty_grid_is_an_error(nothing: str) -> None:
-    with pytest.raises(GridError, match="nothing to measure"):
-        _grid(**{nothing: ()})
-
-
-def test_a_payload_that_is_no_whole_number_of_elements_is_an_error() -> None:
-    with pytest.raises(GridError, match="1026 bytes is not a whole number of float32"):
-        _grid(payloads=(1026,))
-    assert len(_grid(payloads=(1026,), dtypes=("float16",))) == 1
-
-
 def test_collectives_follow_each_other_in_the_order_asked_for_payloads_running_fastest() -> None:
     grid = _grid(
         collectives=("permute", "all_reduce"), dtypes=("int32", "float32"), payloads=(1024, 2048)
@@ -131,11 +101,6 @@ def test_reduce_ops_are_for_collectives_that_have_them_and_the_others_appear_onc
     ]
 
 
-def test_a_reduce_op_that_a_collective_has_not_is_an_error_that_names_its_own() -> None:
-    with pytest.raises(GridError, match=r"^reduce_scatter has no reduce op max; it has sum$"):
-        _grid(collectives=("all_reduce", "reduce_scatter"), reduce_ops=("max",))
-
-
 def test_placements_are_taken_as_far_as_the_collective_has_them() -> None:
     grid = _grid(collectives=("all_reduce", "all_gather"), placements=("out_of_place", "in_place"))
     assert [(spec.collective, spec.placement) for spec in grid] == [
@@ -149,42 +114,12 @@ def test_the_default_placement_and_its_name_are_one_spec() -> None:
     assert len(_grid(placements=("default", "in_place"))) == 1
 
 
-@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
-def test_a_placement_that_a_collective_has_not_is_an_error_that_names_its_own(
-    collective: str,
-) -> None:
-    wanted = rf"^{collective} has no placement in_place; it has out_of_place$"
-    with pytest.raises(GridError, match=wanted):
-        _grid(collectives=(collective,), placements=("in_place",))
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"collectives": ("all_gather",)}, "tensorflow has no all_gather; it has all_reduce"),
-        ({"reduce_ops": ("max", "min")}, "tensorflow has no reduce op max, min; it has sum"),
-        ({"mesh": "2x2"}, r"tensorflow lays ranks out in no mesh \(2x2\)"),
-        ({"strategies": ("psum",)}, "tensorflow has none of the strategies psum; it has default,"),
-    ],
-)
-def test_what_tensorflow_has_not_is_an_error_where_it_was_named(
-    changes: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(GridError, match=f"^{said}"):
-        _grid(frameworks=("jax", "tensorflow"), **{"strategies": ("default",), **changes})
-
-
 @pytest.mark.parametrize(
     "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
 )
 def test_what_tensorflow_has_not_drops_it_where_nobody_named_it(changes: dict[str, Any]) -> None:
     grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
     assert [spec.framework for spec in grid] == ["jax"]
-
-
-def test_a_grid_of_which_no_framework_knows_anything_says_what_each_lacks() -> None:
-    with pytest.raises(GridError, match="tensorflow has no permute; it has all_reduce"):
-        _grid(frameworks=("tensorflow",), named=False, collectives=("permute",))
 
 
 def test_tensorflow_takes_its_sum_and_its_all_reduce_out_of_many() -> None:
@@ -205,6 +140,60 @@ def test_strategies_of_the_all_reduce_leave_other_collectives_to_the_default() -
     ]
 
 
-def test_mesh_axes_and_clock_are_in_every_spec() -> None:
-    grid = _grid(mesh="2x4", axes="y", clock="device", collectives=("all_reduce", "all_gather"))
-    assert {(spec.mesh, spec.axes, spec.clock) for spec in grid} == {("2x4", "y", "device")}
+def test_ranks_mesh_axes_and_clock_are_in_every_spec() -> None:
+    asked = {"ranks": 8, "mesh": "2x4", "axes": "y", "clock": "device"}
+    for spec in _grid(**asked, collectives=("all_reduce", "all_gather")):
+        assert {name: getattr(spec, name) for name in asked} == asked
+
+
+BOTH = {"frameworks": ("jax", "tensorflow")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"frameworks": ()}, "nothing to measure"),
+        ({"dtypes": ()}, "nothing to measure"),
+        ({"payloads": ()}, "nothing to measure"),
+        ({"payloads": (1026,)}, ".*1026 bytes is not a whole number of float32"),
+        ({"strategies": ("ring",)}, "jax has none of .* ring; it has default, psum"),
+        (
+            {"collectives": ("all_reduce", "reduce_scatter"), "reduce_ops": ("max",)},
+            "reduce_scatter has no reduce op max; it has sum$",
+        ),
+        (
+            {"collectives": ("all_gather",), "placements": ("in_place",)},
+            "all_gather has no placement in_place; it has out_of_place$",
+        ),
+        (
+            {"collectives": ("reduce_scatter",), "placements": ("in_place",)},
+            "reduce_scatter has no placement in_place; it has out_of_place$",
+        ),
+        (
+            {**BOTH, "collectives": ("all_gather",)},
+            "tensorflow has no all_gather; it has all_reduce",
+        ),
+        (
+            {**BOTH, "reduce_ops": ("max", "min")},
+            "tensorflow has no reduce op max, min; it has sum",
+        ),
+        ({**BOTH, "mesh": "2x2"}, r"tensorflow lays ranks out in no mesh \(2x2\)"),
+        (
+            {**BOTH, "strategies": ("psum",)},
+            "tensorflow has none of the strategies psum; it has default,",
+        ),
+        (
+            {"frameworks": ("tensorflow",), "named": False, "collectives": ("permute",)},
+            ".*tensorflow has no permute; it has all_reduce",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_an_error_that_names_what_can(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GridError, match=f"^{said}"):
+        _grid(**changes)
+
+
+def test_a_payload_is_a_whole_number_of_elements_of_its_dtype() -> None:
+    assert len(_grid(payloads=(1026,), dtypes=("float16",))) == 1
