@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import writing
+from busbw import files
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.model import variables
@@ -128,7 +128,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
             f"{framework}: its stack is the reference now, "
             f"{plural(len(lock.packages), 'package')} in {path}"
         )
-    writing.write_all(contents)
+    files.write_all(contents)
     return tuple(notes)
 
 

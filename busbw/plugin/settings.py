@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import metrics, writing
+from busbw import files, metrics
 from busbw.baselines.store import frameworks_below
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
@@ -112,7 +112,7 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        words = writing.reason(error) if isinstance(error, OSError) else error
+        words = files.reason(error) if isinstance(error, OSError) else error
         raise pytest.UsageError(f"busbw: {where}{words}") from error
 
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import locks, writing
+from busbw import files, locks
 
 from . import wheels
 from .interpreter import installed, output
@@ -86,7 +86,7 @@ def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIME
             f"{folder}: another session ({error}) has been building it for {wait_s:g} s"
         ) from error
     except OSError as error:
-        raise StackError(f"{folder} cannot be built: {writing.reason(error)}") from error
+        raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
 
 
 def check_buildable(cache: Path, lock: Lock, pythons: Sequence[str]) -> None:
@@ -106,8 +106,8 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
         # What is left would only fill the disk.
         _clear(found.folder)
         raise
-    writing.write(found.folder / "lock.json", lock.text)
-    writing.write(found.folder / _MARK, _files_hash(venv))
+    files.write(found.folder / "lock.json", lock.text)
+    files.write(found.folder / _MARK, _files_hash(venv))
     return _built(found.folder)
 
 
@@ -202,5 +202,5 @@ def _removed(folder: Path, wait_s: float) -> bool:
     except locks.Busy:
         return False
     except OSError as error:
-        raise StackError(f"{folder} cannot be removed: {writing.reason(error)}") from error
+        raise StackError(f"{folder} cannot be removed: {files.reason(error)}") from error
     return True

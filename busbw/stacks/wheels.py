@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
 
-from busbw import locks, wire, writing
+from busbw import files, locks, wire
 
 from .interpreter import Distribution, output
 from .listing import record_hash
@@ -135,7 +135,7 @@ def _fetch(cache: Path, packages: Sequence[Package], python: str) -> None:
             for one in packages:
                 _keep(new, path_of(cache, one), one)
     except OSError as error:
-        raise StackError(f"wheels cannot be kept: {writing.reason(error)}") from error
+        raise StackError(f"wheels cannot be kept: {files.reason(error)}") from error
 
 
 def _download(folder: Path, packages: Sequence[Package], python: str) -> None:
