@@ -18,8 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.machine import Topology
-from busbw.model.mesh import extents_of
+from busbw.model.machine import Topology, extents_of
 from busbw.model.words import KIB, MIB, Device, nearest, refusal
 
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")

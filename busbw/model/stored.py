@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from .case import Case, Spec, Workload
 from .launch import Compiled
-from .machine import EnvironmentKey, Protocol
-from .mesh import axes_of, names_of
+from .machine import EnvironmentKey, Protocol, axes_of, names_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.

@@ -23,7 +23,7 @@ from busbw.collectives.base import DTYPES
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
-from busbw.model.mesh import check_axes, extents_of, mesh_text, names_of
+from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
 from busbw.model.words import Device, Placement, nearest
 from busbw.workloads import WORKLOADS
 from busbw.workloads.dense_step import STEP_PAYLOADS

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, Workload
-from busbw.model.mesh import file_name_of
+from busbw.model.machine import file_name_of
 from busbw.model.words import payload_text
 from busbw.workloads import WORKLOADS
 from busbw.workloads.collective import Collective
