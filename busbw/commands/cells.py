@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw import files
-from busbw.collectives.replica_groups import GroupSize
+from busbw.collectives.base import GroupSize
 from busbw.metrics import parse_payload
 from busbw.model.stored import LEAST_S
 from busbw.model.words import MIB, payload_text, plural, seconds_text

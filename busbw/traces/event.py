@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from busbw.collectives.replica_groups import GroupSize
+from busbw.collectives.base import GroupSize
 
 # Profilers write no more events than this into a trace.json.gz, the earliest, and say nothing of
 # the rest (jax issue 21295). An xplane file has no such limit.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.collectives.replica_groups import GroupSize
+from busbw.collectives.base import GroupSize
 from busbw.traces.collectives import WantedEvents, collectives
 from busbw.traces.event import Event, Stats, Trace
 from busbw.traces.recognition import UNKNOWN, Phase, Recognized, Recognizer
