@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .attribution import Begun, reached
 from .event import (
     MOST_EVENTS,
     OWN_BEGIN,
     OWN_DURATION,
+    Begun,
     Event,
     Keep,
     Kept,
@@ -33,6 +33,7 @@ from .event import (
     TooManyError,
     Trace,
     TraceError,
+    reached,
 )
 
 # A million events, the most that profilers write, of 1 KiB each.

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import GroupSize, group_size_of
 
-from .attribution import device_of_plane
-from .event import Event, Stats
+from .event import Event, Stats, device_of_plane
 from .instruction import TEXTS, NotedInstruction, instruction_of, nccl_bytes, payload_bytes
 
 UNKNOWN = "unknown"

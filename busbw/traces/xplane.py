@@ -13,10 +13,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .attribution import INSTRUCTION, Begun, device_of_plane, is_of_gpu, reached
 from .event import (
+    INSTRUCTION,
     OWN_BEGIN,
     OWN_DURATION,
+    Begun,
     Event,
     Keep,
     Kept,
@@ -25,6 +26,9 @@ from .event import (
     TooManyError,
     Trace,
     TraceError,
+    device_of_plane,
+    is_of_gpu,
+    reached,
 )
 
 # Encodings of a field.

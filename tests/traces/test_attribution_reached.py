@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from busbw.traces.attribution import reached
 from busbw.traces.chrome import read_chrome
-from busbw.traces.event import TraceError
+from busbw.traces.event import TraceError, reached
 from busbw.traces.xplane import read_xplane
 
 from .written import Line, Made, complete, numbered, plane, process, space
