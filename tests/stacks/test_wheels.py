@@ -12,8 +12,7 @@ import pytest
 from busbw.stacks import interpreter, wheels
 from busbw.stacks.lock import StackError
 
-from .conftest import Machine
-from .small import venv, wheel
+from .conftest import Machine, venv, wheel
 
 pytestmark = pytest.mark.slow
 
