@@ -253,7 +253,6 @@ def _try_device(
 
 
 def _shortened(reason: str) -> str:
-    """A framework's own words, cut to fit into a sentence."""
     return reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
 
 

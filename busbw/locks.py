@@ -170,7 +170,6 @@ def _bound(name: str) -> Held | None:
 
 
 def _listener(name: str) -> Holder:
-    """The process that listens at `name`, according to the kernel."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.setblocking(False)
         try:

@@ -93,7 +93,6 @@ class _Machine:
         return min(bisect.bisect_left(self.began, began), len(self.began) - 1)
 
     def nights(self, notes: tuple[str, ...]) -> MachineNights:
-        """All of it."""
         cases: dict[Series, list[CaseHistory]] = {}
         for one in self.found.cases:
             cases.setdefault(one.series, []).append(one)
@@ -170,7 +169,6 @@ class _Machine:
     def _changes(
         self, levels: Sequence[Level], changed: Sequence[history_LevelChange]
     ) -> Iterable[LevelChange]:
-        """From one level to the next."""
         for before, after in pairwise(levels):
             there = [one for one in changed if self._begins(one, before, after)]
             yield LevelChange(

@@ -104,11 +104,9 @@ class AbstractCollective(ABC):
         return 1
 
     def input_bytes(self, payload_bytes: int, ranks: int) -> int:
-        """Bytes that a rank puts in."""
         return payload_bytes // self.parts(ranks) * self.input_blocks(ranks)
 
     def output_bytes(self, payload_bytes: int, ranks: int) -> int:
-        """Bytes that a rank gets."""
         return payload_bytes // self.parts(ranks) * self.output_blocks(ranks)
 
     def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
@@ -172,7 +170,6 @@ class GroupSize:
 
     @property
     def ranks(self) -> int:
-        """All that take part."""
         return self.groups * self.size
 
 

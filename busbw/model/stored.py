@@ -42,7 +42,6 @@ class EarlierSession:
     parts: tuple[EarlierSession, ...] = ()
 
     def joined(self, other: EarlierSession) -> EarlierSession:
-        """As one session, which began when this one did."""
         times_s = dict(self.times_s)
         for case, more in other.times_s.items():
             times_s[case] = times_s.get(case, ()) + more
@@ -304,7 +303,6 @@ def check_seconds(name: str, seconds: float) -> None:
 
 
 def check_date(name: str, text: str) -> None:
-    """Check that `text` is a day, such as 2026-01-31."""
     try:
         datetime.datetime.strptime(text, "%Y-%m-%d")
     except ValueError as error:
@@ -314,7 +312,6 @@ def check_date(name: str, text: str) -> None:
 
 
 def check_moment(name: str, text: str) -> None:
-    """Check that `text` is a moment, such as 2026-01-31T03:00:00Z."""
     try:
         moment_of(text)
     except ValueError as error:
