@@ -14,10 +14,9 @@ from busbw.grid import Target
 from busbw.model import variables
 from busbw.model.case import Spec
 from busbw.model.words import plural
-from busbw.stacks.build import built, check_buildable
+from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import installed, unlockable
 from busbw.stacks.lock import Lock, StackError, path_of, paths_below, read
-from busbw.stacks.wheels import packages_of
 from busbw.workloads.collective import Collective
 
 from .forms import BASELINE

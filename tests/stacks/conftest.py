@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.stacks import interpreter, wheels
+from busbw.stacks import build, interpreter
 from busbw.stacks.lock import Lock
 
 
@@ -33,7 +33,7 @@ class Machine:
             python=found.python,
             platform=found.platform,
             date="2026-01-31",
-            packages=wheels.packages_of(found.stack(["framework"]), self.python),
+            packages=build.packages_of(found.stack(["framework"]), self.python),
         )
 
 
