@@ -15,7 +15,7 @@ import pytest
 from busbw import writing
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
-from busbw.driver.schedules.parallel import cache_folder
+from busbw.driver.parallel import cache_folder
 from busbw.history.files import HistoryError, check
 from busbw.report.page.html import is_page, missing_for_pages
 from busbw.report.results import is_results
