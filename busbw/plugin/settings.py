@@ -1,6 +1,6 @@
 """Settings: what the options and the ini file ask for, checked.
 
-A wrong option is a usage error before anything is started or written; `paths` has the folders and
+A wrong option is a usage error before anything is started or written; `forms` has the folders and
 files that options name.
 """
 
