@@ -22,9 +22,7 @@ from busbw.report.drawing.layout import Size
 from busbw.report.heatmap import table_of
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
-from busbw.report.reading.values import Session
+from busbw.report.reading import DocumentError, Session, read_results
 from tests.commands.test_estimate_curves import _baseline
 from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions
