@@ -1,8 +1,5 @@
 """A history as the values that charts are made of: joins `history`, `judge` and `report`.
 
-Each of these rooms leaves the others alone, and the command and the plugin both need what they say
-together. Reads the files of a history; draws nothing and judges nothing.
-
 A history has the changes of a case apart from those that all cases share. A chart shows times as
 they were measured, in which both are: here a level changes by their sum.
 """

@@ -1,9 +1,7 @@
-"""`*.xplane.pb`: an XSpace of planes of lines of events, read from the bytes.
+"""`*.xplane.pb`: an XSpace of planes of lines of events (tsl/profiler/protobuf/xplane.proto).
 
-The message types are those of tsl/profiler/protobuf/xplane.proto. A field is recognized by its tag,
-its number and encoding in one integer; unknown fields are skipped, as in protobuf itself. A file
-has up to a million events; names are read first, so that an event of no interest costs no more than
-finding its end. No framework and no protobuf library: a worker's interpreter reads this too.
+A file has up to a million events; names are read first, so that an event of no interest costs no
+more than finding its end. No framework and no protobuf library: a worker's interpreter reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from .event import (
     reached,
 )
 
-# Encodings of a field.
+# Encodings of a field, which is recognized by its tag: number and encoding in one integer.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -45,11 +43,8 @@ _PLANE_EVENT_ENTRY, _PLANE_STAT_ENTRY = _tag(4, _BYTES), _tag(5, _BYTES)
 _ENTRY_KEY, _ENTRY_VALUE = _tag(1, _VARINT), _tag(2, _BYTES)
 _NAME = _tag(2, _BYTES)  # of a line, of an event's metadata and of a stat's metadata
 _METADATA_DISPLAY_NAME, _METADATA_STAT = _tag(4, _BYTES), _tag(5, _BYTES)
-_LINE_TIMESTAMP_NS, _LINE_EVENT, _LINE_DISPLAY_NAME = (
-    _tag(3, _VARINT),
-    _tag(4, _BYTES),
-    _tag(11, _BYTES),
-)
+_LINE_TIMESTAMP_NS, _LINE_EVENT = _tag(3, _VARINT), _tag(4, _BYTES)
+_LINE_DISPLAY_NAME = _tag(11, _BYTES)
 _METADATA_ID = _tag(1, _VARINT)  # of an event and of a stat
 _EVENT_OFFSET_PS, _EVENT_DURATION_PS = _tag(2, _VARINT), _tag(3, _VARINT)
 _EVENT_STAT = _tag(4, _BYTES)
