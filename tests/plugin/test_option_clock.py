@@ -58,21 +58,6 @@ def test_times_of_two_clocks_are_never_compared(folder: Folder) -> None:
     assert "measured with protocol dispatch/fake" in ran.text
 
 
-def test_a_clock_that_the_device_has_not_is_a_usage_error(folder: Folder) -> None:
-    folder.script(clocks=["host", "dispatch"])
-    ran = folder.run("--clock=device", exit_code=4)
-    assert ran.sentence == (
-        "ERROR: busbw: fake has no clock device on the CPU; it has host, dispatch"
-    )
-
-
-def test_an_unknown_clock_is_refused_with_the_choices(folder: Folder) -> None:
-    ran = folder.run("--clock=sundial", exit_code=4)
-    assert "sundial" in ran.text
-    for clock in ("default", *ALL):
-        assert clock in ran.text
-
-
 def test_events_that_the_profiler_lost_fail_the_case_and_no_other_clock_stands_in(
     folder: Folder,
 ) -> None:

@@ -48,21 +48,6 @@ def test_each_has_a_baseline_file_of_its_own_and_is_found_in_it_again(folder: Fo
     assert [case["outcome"] for case in ran.results["cases"]] == ["PASS", "PASS"]
 
 
-def test_an_unknown_collective_is_a_usage_error_that_shows_what_there_is(folder: Folder) -> None:
-    ran = folder.run("--collectives=broadcast", exit_code=4)
-    assert ran.sentence.endswith(
-        "--collectives: 'broadcast'; accepted are all_reduce, all_gather, reduce_scatter, "
-        "all_to_all, permute"
-    )
-
-
-def test_one_that_a_named_framework_has_not_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
-    options = ("--frameworks=tensorflow", "--collectives=all_gather")
-    ran = folder.pytest("perf", *options, "--collect-only", exit_code=4)
-    assert ran.sentence == "ERROR: busbw: tensorflow has no all_gather; it has all_reduce"
-
-
 def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     folder: Folder,
 ) -> None:
@@ -72,13 +57,6 @@ def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     ran = folder.pytest("perf", *options, exit_code=0)
     assert "test_collective[jax-all_gather-out_of_place-default-float32-1K]" in ran.text
     assert "[tensorflow-" not in ran.text
-
-
-def test_a_payload_that_is_not_so_many_equal_blocks_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--collectives=all_gather", "--payloads=1K,1028", exit_code=4)
-    assert ran.sentence.endswith(
-        "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs"
-    )
 
 
 def test_one_named_twice_is_measured_once(folder: Folder) -> None:

@@ -16,14 +16,6 @@ def blocked(folder: Folder, *names: str) -> tuple[str, str]:
     return ("-p", "blocked")
 
 
-@pytest.mark.parametrize("text", ["", ",", "keras"])
-def test_none_and_unknown_ones_are_usage_errors_that_show_what_is_accepted(
-    folder: Folder, text: str
-) -> None:
-    ran = folder.run(f"--frameworks={text}", exit_code=4)
-    assert "accepted are jax, tensorflow, fake" in ran.sentence
-
-
 @pytest.mark.parametrize(("name", "extra"), [("jax", "jax"), ("tensorflow", "tf")])
 def test_one_named_and_missing_is_a_usage_error_that_says_how_to_get_it(
     folder: Folder, name: str, extra: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .folder import SLOW, WITHOUT_CACHE, Folder
+from .folder import SLOW, Folder
 from .test_option_against import AGAINST
 
 PAIRS = (AGAINST, "--launches=2")
@@ -58,78 +58,3 @@ def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder
     (words,) = ran.failures
     assert "needs 128.0 MiB" in words
     assert "; the reference fits" in words
-
-
-def test_what_was_slowed_down_on_purpose_becomes_no_baseline(folder: Folder) -> None:
-    for writing in ("--update-baselines", "--rebase=why", "--prune-baselines"):
-        ran = folder.run("--inject=delay:5%", writing, exit_code=4)
-        said = f"{writing.split('=')[0]}: not with --inject: these are no times for a baseline"
-        assert said in ran.sentence
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "delay",
-        "delay:",
-        "delay:0%",
-        "delay:-5%",
-        "delay:5",
-        "delay:5%/M",
-        "delay:often",
-    ],
-)
-def test_nonsense_is_a_usage_error_that_says_what_is_accepted(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--inject={text}", exit_code=4)
-    said = f"busbw: --inject: {text!r}; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
-    assert said in ran.sentence
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("chaos", "'chaos'; accepted are delay, memory"),
-        ("dealy:15%", "'dealy'; did you mean 'delay'? accepted are delay, memory"),
-        ("payload:10%", "'payload'; accepted are delay, memory"),
-        ("sleep:60%", "'sleep'; accepted are delay, memory"),
-    ],
-)
-def test_what_cannot_be_injected_is_a_usage_error(folder: Folder, text: str, said: str) -> None:
-    assert f"busbw: --inject: {said}" in folder.run(f"--inject={text}", exit_code=4).sentence
-
-
-@pytest.mark.parametrize("text", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"])
-def test_a_size_that_is_none_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--inject={text}", exit_code=4)
-    assert "--inject: " in ran.sentence and "is not a size" in ran.sentence
-
-
-def test_a_payload_that_no_selected_test_has_is_a_usage_error(folder: Folder) -> None:
-    """Otherwise it would be a trial that tries nothing, and green."""
-    folder.script(probe="exit")
-    options = (*PAIRS, "--payloads=1K,1M")
-    ran = folder.run(*options, "--inject=delay:15%@4M", exit_code=4)
-    assert "--inject: 4M is no payload of the selected tests; they have 1K, 1M" in ran.sentence
-    ran = folder.run(*options, "-k", "1K", "--inject=delay:15%@1K+1M", exit_code=4)
-    assert "--inject: 1M is no payload of the selected tests; they have 1K" in ran.sentence
-    assert ran.results is None
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
-            "cannot do a delay; it takes memory",
-        ),
-        (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
-    ],
-)
-def test_what_a_program_cannot_do_is_refused_before_it_is_measured(
-    folder: Folder, options: tuple[str, ...], said: str
-) -> None:
-    ran = folder.pytest(
-        *("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE, *options), exit_code=4
-    )
-    assert said in ran.sentence
-    assert "busbw device" not in ran.text

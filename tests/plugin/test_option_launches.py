@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .folder import Folder
 
 
@@ -13,12 +11,6 @@ def test_a_case_has_samples_of_as_many_launches_as_were_asked_for(folder: Folder
     assert [launch["launch"] for launch in launches] == ["1.fake", "2.fake", "3.fake", "4.fake"]
     assert all(len(launch["samples_s"]) >= 2 for launch in launches)
     assert "1 case measured in 4 launches each" in ran.text
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "few", ""])
-def test_nonsense_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--launches={text}", exit_code=4)
-    assert "accepted is a whole number from 1" in ran.sentence
 
 
 def test_the_default_is_three(folder: Folder) -> None:

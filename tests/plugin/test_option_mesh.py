@@ -46,63 +46,6 @@ def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> No
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_a_mesh_that_is_not_all_the_ranks_is_a_usage_error_with_both_numbers(
-    folder: Folder,
-) -> None:
-    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
-    ran = folder.run("--device=tpu", "--mesh=2x3", exit_code=4)
-    assert ran.sentence.endswith(
-        "a mesh of 2x3 has 6 ranks, there are 8 (TPU); --ranks says how many to use"
-    )
-    assert ran.results is None
-
-
-def test_a_mesh_of_other_ranks_than_are_asked_for_is_a_usage_error_at_once(folder: Folder) -> None:
-    ran = folder.run("--mesh=2x3", "--ranks=4", exit_code=4)
-    assert ran.sentence.endswith("--mesh: 2x3 has 6 ranks, --ranks=4 asks for 4")
-    assert "collected" not in ran.text
-
-
-@pytest.mark.parametrize("mesh", ["2by4", "2x", "0x4", "2x4x"])
-def test_what_is_no_mesh_is_a_usage_error_that_says_what_is_accepted(
-    folder: Folder, mesh: str
-) -> None:
-    ran = folder.run(f"--mesh={mesh}", exit_code=4)
-    assert f"--mesh: {mesh!r} is not a mesh; accepted are up to 6 whole numbers" in ran.sentence
-
-
-@pytest.mark.parametrize("mesh", ["1", "1x1"])
-def test_a_mesh_of_one_rank_is_a_usage_error(folder: Folder, mesh: str) -> None:
-    ran = folder.run(f"--mesh={mesh}", exit_code=4)
-    assert f"--mesh: {mesh}: fewer than two ranks are not a collective" in ran.sentence
-
-
-def test_axes_without_a_mesh_are_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--axes=y", exit_code=4)
-    assert ran.sentence.endswith("--axes: there is no --mesh whose axes they could be")
-
-
-@pytest.mark.parametrize("axes", ["z", "xy", "x,"])
-def test_an_unknown_axis_is_a_usage_error_that_shows_what_there_is(
-    folder: Folder, axes: str
-) -> None:
-    ran = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=4)
-    assert "is no axis of the mesh 2x4; it has x, y" in ran.sentence
-
-
-def test_an_axis_of_one_rank_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--mesh=1x4", "--axes=x", exit_code=4)
-    assert "--axes: 'x': one rank along these axes of 1x4 is not a collective" in ran.sentence
-
-
-def test_a_named_framework_that_lays_out_no_mesh_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
-    ran = folder.pytest(
-        "perf", "--frameworks=tensorflow", "--mesh=2x2", "--collect-only", exit_code=4
-    )
-    assert ran.sentence == "ERROR: busbw: tensorflow lays ranks out in no mesh (2x2)"
-
-
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 
 
@@ -131,24 +74,6 @@ def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder)
     assert path.parent.name == "8r-hosts2xdevices4-1h2p"
     assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--mesh=hosts:2,devices:2",), "a mesh of hosts:2,devices:2 has 2 hosts, there are 1"),
-        (("--processes=4", "--mesh=hosts:2,devices:4"), "has 2 hosts, there are 4"),
-        (("--mesh=hosts:2,devices:x",), "accepted are slices, hosts, processes, devices"),
-        (("--mesh=hosts:2,hosts:2",), "each once"),
-        (("--mesh=nodes:2,devices:2",), "accepted are slices, hosts, processes, devices"),
-        ((*NAMED, "--axes=x"), "'x' is no axis of the mesh hosts:2,devices:4; it has hosts, dev"),
-        ((*NAMED, "--ranks-per-process=2"), "--mesh: hosts:2,devices:4 has 8 ranks"),
-    ],
-)
-def test_a_mesh_that_is_not_of_these_hosts_is_a_usage_error(
-    folder: Folder, options: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in folder.run(*options, exit_code=4).sentence
 
 
 @pytest.mark.exhaustive

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .folder import Folder
 
 
@@ -22,20 +20,3 @@ def test_the_default_and_its_name_are_one_case(folder: Folder) -> None:
     ran = folder.run("--placement=default,in_place", exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     assert ran.results is not None and len(ran.results["cases"]) == 1
-
-
-@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
-def test_a_placement_that_a_collective_has_not_is_a_usage_error(
-    folder: Folder, collective: str
-) -> None:
-    ran = folder.run(f"--collectives={collective}", "--placement=in_place", exit_code=4)
-    assert ran.sentence == (
-        f"ERROR: busbw: {collective} has no placement in_place; it has out_of_place"
-    )
-
-
-def test_an_unknown_placement_is_a_usage_error_that_shows_what_there_is(folder: Folder) -> None:
-    ran = folder.run("--placement=beside", exit_code=4)
-    assert ran.sentence.endswith(
-        "--placement: 'beside'; accepted are default, in_place, out_of_place"
-    )

@@ -48,22 +48,6 @@ def test_a_regression_of_processes_is_flagged(folder: Folder) -> None:
     assert folder.run(*TWO, "--launches=3", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--processes=0",), "accepted is a whole number from 1"),
-        (("--processes=two",), "accepted is a whole number from 1"),
-        (("--processes=2", "--ranks-per-process=0"), "accepted is a whole number from 1"),
-        (("--ranks-per-process=2",), "there are no --processes whose ranks they could be"),
-        ((*TWO, "--ranks=6"), "2 processes of 2 have 4 ranks"),
-    ],
-)
-def test_what_is_no_layout_is_a_usage_error(
-    folder: Folder, options: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in folder.run(*options, exit_code=4).sentence
-
-
 def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
     killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
     folder.script(processes={"1": killed})

@@ -29,20 +29,3 @@ def test_a_collective_that_reduces_nothing_has_none(folder: Folder) -> None:
         ("all_reduce", "min"),
         ("permute", "none"),
     ]
-
-
-def test_an_unknown_reduce_op_is_a_usage_error_that_shows_what_there_is(folder: Folder) -> None:
-    ran = folder.run("--reduce-ops=product", exit_code=4)
-    assert ran.sentence.endswith("--reduce-ops: 'product'; accepted are sum, max, min")
-
-
-def test_one_that_a_collective_has_not_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--collectives=reduce_scatter", "--reduce-ops=max", exit_code=4)
-    assert ran.sentence == "ERROR: busbw: reduce_scatter has no reduce op max; it has sum"
-
-
-def test_one_that_a_named_framework_has_not_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
-    options = ("--frameworks=tensorflow", "--reduce-ops=min")
-    ran = folder.pytest("perf", *options, "--collect-only", exit_code=4)
-    assert ran.sentence == "ERROR: busbw: tensorflow has no reduce op min; it has sum"

@@ -15,16 +15,6 @@ def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
     assert ran.case()["id"] == "fake-fake-float32-1M"
 
 
-def test_an_unknown_strategy_is_a_usage_error_that_shows_what_there_is(folder: Folder) -> None:
-    ran = folder.run("--strategies=magic", exit_code=4)
-    assert "'magic'; accepted are default, psum, ring" in ran.sentence
-
-
-def test_a_strategy_that_a_named_framework_lacks_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--strategies=nccl", exit_code=4)
-    assert "fake has none of the strategies nccl; it has default, fake" in ran.sentence
-
-
 def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Folder) -> None:
     ran = folder.run("--strategies=default,fake", exit_code=0)
     assert ran.results is not None
