@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .folder import WITHOUT_CACHE, Folder
-from .test_option_against import AGAINST
+from .test_reference_options import AGAINST
 
 WHOLE = "accepted is a whole number from "
 SIZE = "is not a size; accepted is a whole number of bytes with K, M or G"
@@ -44,6 +44,8 @@ VALUES = [
     ),
     ("--inject", ["delay:5%/M", "delay:often"], f"--inject: {{!r}}{DELAY}"),
     ("--inject", ["chaos", "payload:10%", "sleep:60%"], INJECTED),
+    ("--against-env", ["NAME", "=value", ""], "--against-env: {!r}; accepted is NAME=VALUE"),
+    ("--try-env", ["NAME", "=value", ""], "--try-env: {!r}; accepted is NAME=VALUE"),
     ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
 ]
 OPTIONS = [
@@ -110,10 +112,18 @@ OPTIONS = [
     (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
     ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
     (["--inject=dealy:15%"], f"'dealy'; did you mean 'delay'? {INJECTED}"),
-    # What is slowed down on purpose becomes no baseline.
+    # What is slowed down on purpose, or measured in turn, becomes no baseline.
     (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
     (["--inject=delay:5%", "--rebase=why"], "--rebase: not with --inject: these are no times "),
     (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
+    (
+        [AGAINST, "--update-baselines"],
+        "--update-baselines: not with --against: these are no ",
+    ),
+    ([AGAINST, "--rebase=why"], "--rebase: not with --against: these are no times for a baseline"),
+    ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
+    (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
     # Otherwise it would be a trial that tries nothing, and green.
     (
         [*PAIRS, "--inject=delay:15%@4M"],
