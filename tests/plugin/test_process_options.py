@@ -10,7 +10,7 @@ import pytest
 
 from busbw import locks
 from busbw.driver.local import alone
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 from tests.worker.backends.real import needs
 
 from .folder import SLOW, Folder

@@ -165,7 +165,6 @@ def test_what_the_variable_makes_slower_is_slower_than_the_reference_without(
 def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
     option: str, changed: str, folder: Folder
 ) -> None:
-    pytest.importorskip("vl_convert")
     folder.script(**SLOW)
     page = folder.path / "page.html"
     ran = folder.run(option, PAIRS, f"--page={page}", "--history=nights", exit_code=0)
