@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from xml.etree import ElementTree as Tree
 
+from .chart import Picture
 from .drawing import specification
 from .drawing.layout import Size, plain
 from .drawing.palette import DARK, LIGHT, ROLES, Theme
-from .heatmap import Picture
 
 MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
 # What pictures hold, so that only pictures of ours are replaced.

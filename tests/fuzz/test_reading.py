@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from busbw.report.chart import table_of
 from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import table_of
 from busbw.report.reading import DocumentError, Session, read_results
 from tests.report.written import document, verdict
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.report.chart import Axis, Chart, Mark, Rule, Scale, Series
-from busbw.report.heatmap import table_of
+from busbw.report.chart import Axis, Chart, Mark, Rule, Scale, Series, table_of
 from busbw.report.renderers import rendered
 
 from .charted import BUSBW, PAYLOAD, chart

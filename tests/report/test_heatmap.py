@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.report.heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow, table_of
+from busbw.report.chart import Gap, Heatmap, HeatmapMark, HeatmapRow, table_of
 from busbw.report.renderers import rendered
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)

@@ -16,6 +16,7 @@ from busbw.report.reading import Session
 from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
 from .curves import (
     BUSBW,
+    MOST_CURVES,
     PAYLOAD,
     Cell,
     Curve,
@@ -27,7 +28,6 @@ from .curves import (
     shared_text,
 )
 
-_MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3
 _MOST_RULES = 3
 _LONGEST_SOURCE = 60
@@ -39,8 +39,8 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
     curves = [curve for one in sessions for curve in bare_curves(one)]
     if not any(cell.measured for one in curves for cell in one.cells):
         raise ValueError("no bandwidth of a collective by itself")
-    if len(curves) > _MOST_CURVES:
-        raise ValueError(f"{len(curves)} curves; accepted are {_MOST_CURVES} in one chart")
+    if len(curves) > MOST_CURVES:
+        raise ValueError(f"{len(curves)} curves; accepted are {MOST_CURVES} in one chart")
     named = dict(zip(names_of(curves), curves, strict=True))
     series = [_measured(name, one) for name, one in named.items()]
     marks = tuple(mark for name, one in named.items() for mark in _marks(name, one))
@@ -157,7 +157,7 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
         for one in (curves_of(session) if curves is None else curves)
         if any(cell.verdict.ratio for cell in one.cells)
     ]
-    if not found or len(found) > _MOST_CURVES:
+    if not found or len(found) > MOST_CURVES:
         return None
     named = dict(zip(names_of(found), found, strict=True))
     against = "the reference" if session.is_paired else "the baseline"

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chart import Direction, Mark, Rule, Style
-from .layout import cut, plain, text_px
-from .palette import LIGHT, SMALL, Look
-from .plane import Plane
+from .layout import SMALL, Plane, cut, plain, text_px
+from .palette import LIGHT, Look
 
 # Half the height of a line of text, and what a label keeps from others.
 _HALF_PX = 6.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chart import Band, Chart, Series, Style
-from .layout import unlike
+from .layout import SMALL, TITLE, unlike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +99,6 @@ ROLES = tuple(LIGHT.roles)
 
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-TITLE, SMALL = 15, 11
 _FONT = "sans-serif"
 
 

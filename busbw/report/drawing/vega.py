@@ -11,9 +11,8 @@ from typing import Any
 
 from ..chart import Chart, Series, Style
 from .annotations import Annotations
-from .layout import Size, legend_columns, wrapped
-from .palette import SCHEMA, SMALL, TITLE, config, looks_of
-from .plane import Plane
+from .layout import SMALL, TITLE, Plane, Size, legend_columns, wrapped
+from .palette import SCHEMA, config, looks_of
 
 Spec = dict[str, Any]
 

@@ -12,7 +12,7 @@ from busbw.model.words import plural
 from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.reading import CompiledSession, Session
 
-from ..heatmap import table_of
+from ..chart import table_of
 from ..nights import MachineNights
 from .content import Figure, Page, Part, Section
 from .history import machine_sections

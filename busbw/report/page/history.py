@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from busbw.model.words import plural, seconds_text
-from busbw.report.charts.case_history import case_history
-from busbw.report.charts.ratios import ratios as charts_ratios
+from busbw.report.charts.history import case_history
+from busbw.report.charts.history import ratios as charts_ratios
 
-from ..heatmap import table_of
+from ..chart import table_of
 from ..nights import CaseNights, MachineNights
 from ..table import Column, Row, Table, TextLine, ratio_text
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends

@@ -13,9 +13,9 @@ from types import ModuleType
 
 import busbw
 from busbw import wire
+from busbw.report.chart import Picture
 from busbw.report.drawing.layout import Size
 from busbw.report.drawing.palette import DARK, LIGHT
-from busbw.report.heatmap import Picture
 from busbw.report.nights import CaseNights
 from busbw.report.page.content import Figure, Page, Section
 from busbw.report.pictures import PictureError, style_sheet, svg, variables

@@ -12,11 +12,10 @@ from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.words import Outcome
-from busbw.report.chart import Chart, Scale, Series
-from busbw.report.charts.case_history import case_history
+from busbw.report.chart import Chart, Scale, Series, table_of
+from busbw.report.charts.history import case_history
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import table_of
 from busbw.report.nights import MachineNights
 from busbw.report.pictures import png, svg
 from tests.history.lines import line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.report.charts.durations import steps, strategies
+from busbw.report.charts.curves import steps, strategies
 from tests import build
 from tests.report.written import session, verdict
 

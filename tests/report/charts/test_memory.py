@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.words import Outcome
-from busbw.report.charts.memory import memory
+from busbw.report.charts.curves import memory
 from tests.report.programs import compiled_session, program
 
 

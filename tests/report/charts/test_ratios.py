@@ -13,8 +13,8 @@ from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.charts.ratios import ratios
-from busbw.report.heatmap import Gap, Heatmap, table_of
+from busbw.report.chart import Gap, Heatmap, table_of
+from busbw.report.charts.history import ratios
 from busbw.report.nights import MachineNights
 from tests import build
 from tests.history.lines import line

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
+from busbw.report.chart import Gap, Heatmap, HeatmapMark, HeatmapRow
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
 from busbw.report.drawing.palette import LIGHT
-from busbw.report.heatmap import Gap, Heatmap, HeatmapMark, HeatmapRow
 from busbw.report.pictures import png, svg
 
 BEGIN = datetime(2025, 12, 1, 3, tzinfo=timezone.utc)
