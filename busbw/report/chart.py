@@ -50,13 +50,6 @@ class Direction(enum.Enum):
     VERTICAL = "vertical"
 
 
-class Edge(enum.Enum):
-    """Where a mark without a value is drawn."""
-
-    TOP = "top"
-    BOTTOM = "bottom"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
     """A quantity; with the unit ``bytes`` its values are written as payloads, such as ``64K``."""
@@ -115,12 +108,11 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """A point with a label, such as OUT_OF_MEMORY; without `y` it is drawn at the `edge`."""
+    """A point with a label, such as OUT_OF_MEMORY; without `y` it is drawn at the bottom."""
 
     label: str
     x: Position
     y: float | None = None
-    edge: Edge = Edge.BOTTOM
     series: str = ""
 
 

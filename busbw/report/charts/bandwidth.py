@@ -13,7 +13,7 @@ from busbw import metrics
 from busbw.model.words import Outcome
 from busbw.report.reading import Session
 
-from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
+from ..chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
 from .curves import (
     BUSBW,
     MOST_CURVES,
@@ -93,17 +93,13 @@ def _bands(name: str, curve: Curve) -> list[Band]:
 
 
 def _marks(name: str, curve: Curve) -> list[Mark]:
-    return [
-        Mark(
-            label=one.verdict.outcome.value,
-            x=one.case.payload_bytes,
-            y=one.measured,
-            edge=Edge.BOTTOM,
-            series=name,
-        )
-        for one in curve.cells
-        if one.verdict.outcome in _MARKED
-    ]
+    marked = [one for one in curve.cells if one.verdict.outcome in _MARKED]
+    return [_mark(name, one, one.measured) for one in marked]
+
+
+def _mark(name: str, cell: Cell, y: float | None) -> Mark:
+    label = cell.verdict.outcome.value
+    return Mark(label=label, x=cell.case.payload_bytes, y=y, series=name)
 
 
 def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Series, ...]]:
@@ -190,18 +186,11 @@ def _axis(ratios: Sequence[float]) -> Axis:
 
 
 def _ratios(name: str, curve: Curve) -> Series:
-    points = (
-        (one.case.payload_bytes, one.verdict.ratio) for one in curve.cells if one.verdict.ratio
-    )
-    return Series(name=name, group=name, points=tuple(points))
+    return Series(name=name, group=name, points=_points(curve, lambda one: one.verdict.ratio))
 
 
 def _limit(name: str, curve: Curve) -> Series | None:
-    points = tuple(
-        (one.case.payload_bytes, one.verdict.limit)
-        for one in curve.cells
-        if one.verdict.limit and one.verdict.ratio
-    )
+    points = _points(curve, lambda one: one.verdict.limit if one.verdict.ratio else None)
     named = f"{name}: limit"
     return Series(name=named, group=name, points=points, style=Style.LINE) if points else None
 
@@ -216,16 +205,8 @@ def _interval(name: str, curve: Curve) -> Band | None:
 
 
 def _ratio_marks(name: str, curve: Curve) -> list[Mark]:
-    return [
-        Mark(
-            label=one.verdict.outcome.value,
-            x=one.case.payload_bytes,
-            y=one.verdict.ratio,
-            series=name,
-        )
-        for one in curve.cells
-        if one.verdict.outcome in _COMPARED and one.verdict.ratio
-    ]
+    compared = [one for one in curve.cells if one.verdict.outcome in _COMPARED]
+    return [_mark(name, one, one.verdict.ratio) for one in compared if one.verdict.ratio]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,6 @@ from ..chart import (
     Axis,
     Chart,
     Direction,
-    Edge,
     Gap,
     Heatmap,
     HeatmapCell,
@@ -95,7 +94,7 @@ def _changes(case: CaseNights, unit_s: float) -> Iterator[Mark]:
 def _gaps(machine: MachineNights, case: CaseNights) -> Iterator[Mark]:
     for at, one in enumerate(case.nights):
         if one is not None and one.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
-            yield Mark(label=one.outcome.value, x=machine.nights[at].began, edge=Edge.BOTTOM)
+            yield Mark(label=one.outcome.value, x=machine.nights[at].began)
 
 
 def _rules(machine: MachineNights, case: CaseNights) -> tuple[tuple[Rule, ...], int]:

@@ -240,12 +240,12 @@ class Annotations:
     def _mark_labels(self, marks: Sequence[Mark], places: Sequence[Place]) -> Iterator[Spec]:
         """The labels at each place; of equal ones in a row the first."""
         found: dict[Place, list[Spec]] = {}
-        reached: dict[tuple[str, object], float] = {}
+        reached: dict[str, float] = {}
         for mark in marks:
             text = plain(mark.label, _LONGEST)
             length = _BOLD * text_px(text, SMALL)
             at = self._plane.place_of(mark)
-            before = reached.get((text, mark.edge), -math.inf)
+            before = reached.get(text, -math.inf)
             is_known = mark.y is None and abs(at[0] - before) < length
             index = -1
             if not is_known:
@@ -253,7 +253,7 @@ class Annotations:
             if index >= 0:
                 found.setdefault(places[index], []).append(self._row(mark) | {"label": text})
             if is_known or index >= 0:
-                reached[text, mark.edge] = at[0]
+                reached[text] = at[0]
         for place, values in found.items():
             yield from self._mark_texts(values, place)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from typing import Any
 
 from busbw.model.stored import moment_text
 
-from ..chart import Axis, Chart, Direction, Edge, Mark, Position, Scale
+from ..chart import Axis, Chart, Direction, Mark, Position, Scale
 
 # Sizes of fonts.
 TITLE, SMALL = 15, 11
@@ -33,15 +34,14 @@ _MOST_STEPS = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """Width and height of a picture; a height of 0 follows from the width."""
+    """The width of a picture, from which its height follows."""
 
     width: int = 720
-    height: int = 0
 
     @property
     def plot_height(self) -> int:
         """The height without title and legend."""
-        return self.height or max(240, round(0.52 * self.width))
+        return max(240, round(0.52 * self.width))
 
     @property
     def plot_width(self) -> int:
@@ -194,20 +194,15 @@ class Plane:
 
     def __init__(self, chart: Chart, size: Size) -> None:
         self.chart, self.size = chart, size
-        edges = [one for one in chart.marks if one.y is None]
-        self._stacks = _stacks(edges)
-        at = {
-            edge: max((self._stacks[one] for one in edges if one.edge is edge), default=-1)
-            for edge in Edge
-        }
-        rows = {edge: 0.14 + 0.10 * (most + 1) if most >= 0 else 0.06 for edge, most in at.items()}
+        self._stacks = _stacks([one for one in chart.marks if one.y is None])
+        most = max(self._stacks.values(), default=-1)
+        before, after = 0.14 + 0.10 * (most + 1) if most >= 0 else 0.06, 0.06
         values = [float(y) for y in chart.all_y if isinstance(y, int | float)]
-        before, after = rows[Edge.BOTTOM], rows[Edge.TOP]
         upright = [one for one in chart.rules if one.direction is Direction.VERTICAL]
         lengths = [text_px(plain(one.label), SMALL) + _HEAD_GAP_PX for one in upright]
         # Labels of vertical rules are above everything else.
         self.head_px = min(_MOST_HEAD_PX, max(lengths, default=0.0))
-        self.height_px = size.plot_height + (0.0 if size.height else self.head_px)
+        self.height_px = size.plot_height + self.head_px
         after += self.head_px / size.plot_height * (1 + before + after)
         self._x = x_range(chart)
         self._y = Range.of(chart.y, values, before=before, after=after)
@@ -255,12 +250,10 @@ class Plane:
         return "%Y-%m-%d" if span > _HOURS else "%m-%d %H:%M"
 
     def place_of(self, mark: Mark) -> tuple[float, float]:
-        """Where a mark is, in pixels; those without a value above each other at their edge."""
+        """Where a mark is, in pixels; those without a value above each other at the bottom."""
         if mark.y is not None:
             return self.pixels(mark.x, mark.y)
-        stacked = 0.10 * self._stacks[mark]
-        up = 0.035 + stacked if mark.edge is Edge.BOTTOM else 1 - 0.09 - stacked
-        return self.x_px(mark.x), up * self.height_px
+        return self.x_px(mark.x), (0.035 + 0.10 * self._stacks[mark]) * self.height_px
 
     def height_of(self, mark: Mark) -> float:
         return self._y.at(self.place_of(mark)[1] / self.height_px)
@@ -275,11 +268,10 @@ class Plane:
         return self._y.share(y) * self.height_px
 
 
-def _stacks(edges: Sequence[Mark]) -> dict[Mark, int]:
-    counts: dict[tuple[Position, Edge], int] = {}
+def _stacks(marks: Sequence[Mark]) -> dict[Mark, int]:
+    counts = Counter[Position]()
     found: dict[Mark, int] = {}
-    for one in edges:
-        at = (one.x, one.edge)
-        found.setdefault(one, counts.get(at, 0))
-        counts[at] = counts.get(at, 0) + 1
+    for one in marks:
+        found.setdefault(one, counts[one.x])
+        counts[one.x] += 1
     return found

@@ -40,8 +40,7 @@ class _Drawing:
         shown = self._shown()
         entries = -(-len(shown) // legend_columns(shown, width, font=SMALL))
         height = self.plane.height_px
-        if not self.size.height:
-            height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
+        height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
         annotations = Annotations(self.plane, self.looks)
         return {
             "$schema": SCHEMA,

@@ -88,4 +88,3 @@ def test_a_legend_has_as_many_columns_as_fit() -> None:
 def test_the_height_follows_from_the_width() -> None:
     assert Size(width=400).plot_height == 240
     assert Size(width=1000).plot_height == 520
-    assert Size(width=1000, height=300).plot_height == 300
