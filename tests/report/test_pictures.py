@@ -17,8 +17,7 @@ from busbw.report.chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Sty
 from busbw.report.drawing.layout import Size
 from busbw.report.drawing.palette import DARK, LIGHT, ROLES
 from busbw.report.pictures import PictureError, is_picture, png, style_sheet, svg, variables
-
-from .charted import chart
+from tests.report.shown import chart
 
 SMALL = Size(width=400)
 SVG = "{http://www.w3.org/2000/svg}"

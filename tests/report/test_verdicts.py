@@ -12,8 +12,7 @@ from busbw.model.words import Outcome
 from busbw.report.table import TextLine
 from busbw.report.verdicts import legend
 from tests import build
-
-from .lines import verdict_lines
+from tests.report.shown import verdict_lines
 
 RED = {"red": True, "bold": True}
 
