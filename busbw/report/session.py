@@ -53,7 +53,9 @@ def header_lines(
     key = environment.key
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores), " if environment.device is Device.CPU else "), "
-    kind += f"{key.ranks} virtual devices" if _is_virtual(environment) else f"{key.ranks} ranks"
+    # Of a CPU the framework made the devices, unless each process has one.
+    is_virtual = environment.device is Device.CPU and key.processes == 1
+    kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
     lines = [f"busbw device: {kind}{shape_text(key)}; {environment.why}"]
     lines += [f"busbw device: {why}" for why in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():
@@ -73,11 +75,6 @@ def shape_text(key: EnvironmentKey) -> str:
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     return shape
-
-
-def _is_virtual(environment: Environment) -> bool:
-    """Whether the framework made the devices: on a CPU, unless each process has one."""
-    return environment.device is Device.CPU and environment.key.processes == 1
 
 
 def _shown(path: Path) -> str:

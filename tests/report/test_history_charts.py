@@ -40,7 +40,7 @@ def _chart(machine: MachineNights, name: str) -> Chart:
 
 
 def _of(*lines: Line) -> Chart:
-    machine = nights.machine("tpu/4r", Read(lines=lines))
+    machine = _machine(*lines)
     return case_history(machine, machine.cases[0])
 
 
@@ -194,9 +194,8 @@ def test_hostile_versions_and_hosts_add_no_element() -> None:
 
 
 @pytest.fixture(scope="module")
-def heatmap() -> Heatmap:
-    found = ratios(nights.machine(FOLDER, Read(lines=tuple(year()))))
-    return found
+def heatmap(machine: MachineNights) -> Heatmap:
+    return ratios(machine)
 
 
 def _machine(*lines: Line) -> MachineNights:

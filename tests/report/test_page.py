@@ -307,12 +307,6 @@ def test_memory_has_a_chart_and_every_case_a_row() -> None:
     assert [len(one.rows) for one in tables] == [2]
 
 
-def test_a_session_without_a_verdict_is_not_good() -> None:
-    found = page([compiled_session(program(4096, 8192), outcome=SessionOutcome.NO_VERDICT)])
-    answer = found.parts[0]
-    assert isinstance(answer, Answer) and not answer.is_good
-
-
 def test_compilers_of_different_chips_are_no_releases_of_each_other() -> None:
     tpu, gpu = program(4096, 8192), program(4096, 8192, topology="h100:8", release="XLA 1")
     found = compiled_session(tpu, gpu)

@@ -163,10 +163,6 @@ def curve_lines(groups: Sequence[CurveGroup]) -> list[str]:
     return rendered("text", *curve_tables(groups))
 
 
-def test_no_groups_are_no_lines() -> None:
-    assert curve_lines([]) == []
-
-
 def test_a_group_without_a_baseline_has_its_figures_of_now() -> None:
     (line,) = curve_lines([CurveGroup(name="jax all_reduce (psum)", now=NOW)])[2:]
     assert line == (
@@ -221,10 +217,6 @@ def _cells(line: str) -> list[str]:
 def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
     """As a terminal shows them."""
     return rendered("text", *step_tables(verdicts, measured))
-
-
-def test_without_steps_there_are_no_lines() -> None:
-    assert step_lines([build.verdict()], {}) == []
 
 
 def test_a_step_has_its_all_reduce_alone_beside_it_whatever_program_timed_that() -> None:
@@ -288,10 +280,6 @@ def _measured(verdict: Verdict, *copies: str, **changes: Any) -> tuple[Spec, Mea
 def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
     """As a terminal shows them."""
     return rendered("text", *strategy_tables(verdicts, measured))
-
-
-def test_without_strategies_there_are_no_lines() -> None:
-    assert strategy_lines([build.verdict()], {}) == []
 
 
 def test_each_has_a_line_beside_one_device() -> None:

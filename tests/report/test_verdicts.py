@@ -22,10 +22,6 @@ def _rows(*verdicts: Verdict) -> list[TextLine]:
     return verdict_lines(verdicts)[4:]
 
 
-def test_no_verdicts_are_no_lines() -> None:
-    assert verdict_lines([]) == []
-
-
 def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
     small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
     other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
