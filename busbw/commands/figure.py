@@ -15,12 +15,11 @@ from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.model.words import refusal
+from busbw.report.chart import Picture
 from busbw.report.charts.bandwidth import bandwidth
-from busbw.report.charts.case_history import case_history
-from busbw.report.charts.memory import memory
-from busbw.report.charts.ratios import ratios
+from busbw.report.charts.curves import memory
+from busbw.report.charts.history import case_history, ratios
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import Picture
 from busbw.report.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 

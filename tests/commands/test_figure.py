@@ -13,8 +13,7 @@ import pytest
 from busbw.history.files import append
 from tests import build
 from tests.history.lines import KEY, line
-from tests.report.programs import compiled_text, program
-from tests.report.written import document, verdict
+from tests.report.written import compiled_text, document, program, verdict
 
 from .asked import Answer, asked_here
 

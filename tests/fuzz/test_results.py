@@ -15,11 +15,10 @@ from hypothesis import given
 
 from busbw import commands
 from busbw.baselines.document import dumps
-from busbw.report.chart import Chart
+from busbw.report.chart import Chart, table_of
 from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import table_of
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
 from busbw.report.reading import DocumentError, Session, read_results
