@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model.launch import Failure, Injection, Run
+from busbw.model.launch import Injection
 from busbw.model.words import Extra, FailureKind
 from tests.worker.backends import real
-from tests.worker.backends.real import Sabotage
+from tests.worker.backends.real import Results, Sabotage, run_of
 
 pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
@@ -42,25 +42,17 @@ SABOTAGES = {
     "without again": Sabotage(code=NOT_BUSY),
 }
 
-Results = dict[str, "Run | Failure"]
-
 
 @pytest.fixture(scope="module")
 def results() -> Results:
     return real.sabotaged("jax", SABOTAGES)
 
 
-def _run(results: Results, name: str) -> Run:
-    run = results[name]
-    assert isinstance(run, Run), run
-    return run
-
-
 @pytest.mark.parametrize(
     "name", ["delay", "delay in microseconds", "delay out of place", "delay of a gather"]
 )
 def test_a_delay_is_in_the_program_and_touches_no_value(results: Results, name: str) -> None:
-    run = _run(results, name)
+    run = run_of(results, name)
     assert run.injected == ("delay:50us" if "micro" in name else "delay:200%")
     assert run.values_checked > 0
     # How large it is, is asked of the fake, whose clock is exact: this machine may be busy.
@@ -69,14 +61,12 @@ def test_a_delay_is_in_the_program_and_touches_no_value(results: Results, name: 
 
 @pytest.mark.parametrize("name", ["without", "without again"])
 def test_without_an_injection_nothing_is_beside_the_collective(results: Results, name: str) -> None:
-    run = _run(results, name)
+    run = run_of(results, name)
     assert (run.injected, run.injected_ratio) == ("", None)
     assert run.proof.collectives == {"all-reduce": 4}
     assert run.proof.payload_copies == 0
 
 
 def test_a_delay_of_single_calls_is_unavailable_and_no_number(results: Results) -> None:
-    found = results["delay of single calls"]
-    assert isinstance(found, Failure), found
-    assert found.kind is FailureKind.UNAVAILABLE, found.message
-    assert "a delay is for chains, not single calls" in found.message
+    said = "a delay is for chains, not single calls"
+    real.refused(results["delay of single calls"], FailureKind.UNAVAILABLE, said)

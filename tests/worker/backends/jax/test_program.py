@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.launch import Failure, Run
 from busbw.model.words import FailureKind
 from tests.worker.backends import real
-from tests.worker.backends.real import Sabotage
+from tests.worker.backends.real import Results, Sabotage, run_of
 
 pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
@@ -69,25 +68,22 @@ SABOTAGES = {
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Run | Failure]:
+def results() -> Results:
     return real.sabotaged("jax", SABOTAGES)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_right_is_found_right_without_the_host(
-    results: dict[str, Run | Failure], name: str, size: int
+    results: Results, name: str, size: int
 ) -> None:
-    found = results[f"{name} {size}"]
-    assert isinstance(found, Run), found
+    run_of(results, f"{name} {size}")
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
-    results: dict[str, Run | Failure], name: str, place: int
+    results: Results, name: str, place: int
 ) -> None:
     found = results[f"{name} wrong at {place}"]
-    assert isinstance(found, Failure), found
-    assert found.kind is FailureKind.WRONG_RESULT
-    assert f"rank 2, element {place}: " in found.message
+    real.refused(found, FailureKind.WRONG_RESULT, f"rank 2, element {place}: ")
