@@ -412,7 +412,7 @@ def test_a_recording_stays_readable_in_whole_steps(
     ],
 )
 def test_without_a_right_and_whole_recording_there_is_no_time_on_the_device_s_clock(
-    recorder: _Recorder, options: dict[str, int], lost: int, kind: FailureKind, said: str
+    recorder: _Recorder, options: dict[str, Any], lost: int, kind: FailureKind, said: str
 ) -> None:
     failure = recorder.measured(Program(lambda _: 1.0, **options), lost=lost)
     assert isinstance(failure, Failure)

@@ -182,7 +182,7 @@ GIB = 2**30
 @pytest.mark.parametrize(
     ("words", "needed_bytes", "available_bytes"),
     [
-        ("RESOURCE_EXHAUSTED: Out of memory allocating 42949672960 bytes.", 42949672960, None),
+        ("RESOURCE_EXHAUSTED: Out of memory allocating 42949672960 bytes.", 40 * GIB, None),
         (
             "INTERNAL: Error dispatching computation: Out of memory allocating 1073741824 bytes.",
             GIB,

@@ -112,36 +112,37 @@ def test_a_program_without_the_collective_is_none() -> None:
     )
 
 
-@pytest.mark.parametrize(("lines", "there"), [((FIRST,), 1), ((FIRST, SECOND, SECOND), 3)])
-def test_one_too_few_or_too_many_in_a_round_is_refused(lines: tuple[str, ...], there: int) -> None:
-    message = _refused(programs.cpu(*lines))
-    assert f"XLA compiled {{'all-reduce': {there}}}, {there} of them there" in message
+BRANCH = "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}"
+INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%called"
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "said"),
+    ("body", "outside", "said"),
     [
+        # Too few, or too many, in a round.
+        ((FIRST,), (), "XLA compiled {'all-reduce': 1}, 1 of them there"),
+        ((FIRST, SECOND, SECOND), (), "XLA compiled {'all-reduce': 3}, 3 of them there"),
+        # Taken out of the loop, and shown; or beside it.
         ((FIRST,), (SECOND,), "{'all-reduce': 2}, 1 of them there, such as %psum_invariant.13 = f"),
         ((), (FIRST, SECOND), "{'all-reduce': 2}, 0 of them there"),
         ((FIRST, SECOND), (FIRST,), "{'all-reduce': 3}, 2 of them there"),
+        # One that may not run in every round.
+        ((FIRST, BRANCH), (), "{'all-reduce': 2}, 1 of them there, such as ROOT %nested.1"),
+        ((FIRST, INNER_LOOP), (), "{'all-reduce': 2}, 1 of them there, such as ROOT %nested.1"),
+        # Another kind in its place, and one that names no groups.
+        (
+            (FIRST, SECOND.replace(" all-reduce(", " all-gather(")),
+            (),
+            "{'all-reduce': 1, 'all-gather': 1}, 1 of them there, such as %psum_inv",
+        ),
+        ((FIRST, SECOND.replace("replica_groups={{0,1,2,3}}, ", "")), (), "in groups {0,1,2,3}"),
     ],
 )
-def test_one_outside_of_the_loop_is_refused_and_shown(
-    inside: tuple[str, ...], outside: tuple[str, ...], said: str
+def test_another_number_kind_or_place_of_collectives_is_refused(
+    body: tuple[str, ...], outside: tuple[str, ...], said: str
 ) -> None:
-    assert f"XLA compiled {said}" in _refused(programs.cpu(*inside, entry=outside))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}",
-        "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%called",
-    ],
-)
-def test_one_that_may_not_run_in_every_round_is_refused(line: str) -> None:
-    message = _refused(programs.cpu(FIRST, line, computations=CALLED), strict=False)
-    assert "XLA compiled {'all-reduce': 2}, 1 of them there, such as ROOT %nested.1" in message
+    called = CALLED if BRANCH in body or INNER_LOOP in body else ""
+    assert said in _refused(programs.cpu(*body, entry=outside, computations=called))
 
 
 @pytest.mark.parametrize(
@@ -156,21 +157,13 @@ def test_one_in_a_computation_that_every_round_calls_is_there(line: str) -> None
     assert proof.collectives == {"all-reduce": 2}
 
 
-def test_another_kind_in_its_place_is_refused() -> None:
-    line = SECOND.replace(" all-reduce(", " all-gather(")
-    message = _refused(programs.cpu(FIRST, line))
-    assert "{'all-reduce': 1, 'all-gather': 1}, 1 of them there, such as %psum_inv" in message
-
-
 @pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
 def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) -> None:
     line = SECOND.replace("f32[1024]", shape)
     message = _refused(programs.cpu(FIRST, line), strict=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
-
-
-def test_a_half_wide_payload_that_is_summed_in_full_width_is_refused() -> None:
-    message = _refused(programs.CPU_CHAIN, dtype="bfloat16", payload_bytes=2048)
+    # Nor may a payload of half the width be summed in full.
+    message = _refused(programs.CPU_CHAIN, **BFLOAT16)
     assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
     assert "f32[1024]{0} all-reduce(" in message
 
@@ -256,11 +249,6 @@ def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
 def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
     lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
     assert _proof(programs.cpu(*lines)).groups == ((0, 1, 2, 3),)
-
-
-def test_a_collective_that_names_no_groups_is_refused() -> None:
-    line = SECOND.replace("replica_groups={{0,1,2,3}}, ", "")
-    assert "in groups {0,1,2,3}" in _refused(programs.cpu(FIRST, line))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,6 @@ def test_every_collective_of_a_program_is_found_in_order() -> None:
 
 
 def test_a_program_without_collectives_has_none() -> None:
-    assert hlo.read("%one (p: f32[4]) -> f32[4] {\n  %a = f32[4]{0} add(%p, %p)\n}\n") is not None
     assert hlo.read("").collectives() == ()
     assert _only("  %add.1 = f32[4]{0} add(%p.0, %p.1)").collective == ""
 
@@ -239,13 +238,17 @@ def test_an_algorithm_is_read_with_colors_and_phases() -> None:
     assert published(config) == {"emitter": "SinglePhaseRingSumEmitter"}
 
 
-def test_the_sparse_cores_rings_are_counted() -> None:
+def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None:
     assert published(SPARSECORE) == {
         "colors": "2",
         "offload": "SparseCore",
         "phases": "2",
         "rings": "UNIDIR_CCW+UNIDIR_CW",
     }
+    other = {**RING, "strategy": "StrategyRing"}
+    found = published({"collective_algorithm_config": RING}, {"collective_algorithm_config": other})
+    assert found["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
+    assert found["colors"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -253,19 +256,10 @@ def test_the_sparse_cores_rings_are_counted() -> None:
 )
 def test_what_is_not_published_is_not_made_up(config: object) -> None:
     assert published(config) == {}
-
-
-def test_a_cut_configuration_is_none() -> None:
+    # Nor is what was cut off.
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
     module = hlo.read(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
     assert hlo.algorithm_of(module.collectives()) == {}
-
-
-def test_collectives_that_differ_have_all_their_values() -> None:
-    other = {**RING, "strategy": "StrategyRing"}
-    found = published({"collective_algorithm_config": RING}, {"collective_algorithm_config": other})
-    assert found["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
-    assert found["colors"] == "2"
 
 
 STARTED = """\
@@ -307,11 +301,7 @@ def started(start: str, kind: str, collective: str) -> str:
     return STARTED.format(start=start, kind=kind, collective=collective)
 
 
-@pytest.mark.parametrize(
-    ("start", "kind"),
-    [(CALL_START, "call"), (CUSTOM_CALL, "custom-call")],
-    ids=["call", "custom call"],
-)
+@STARTS
 def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     start: str, kind: str
 ) -> None:
@@ -322,11 +312,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
 
 
-@pytest.mark.parametrize(
-    ("start", "kind"),
-    [(CALL_START, "call"), (CUSTOM_CALL, "custom-call")],
-    ids=["call", "custom call"],
-)
+@STARTS
 def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
