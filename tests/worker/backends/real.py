@@ -214,7 +214,8 @@ from busbw.worker.backends import load
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
-program = importlib.import_module(f"busbw.worker.backends.{framework}.collective")
+name = {"jax": "collective", "tensorflow": "program"}[framework]
+program = importlib.import_module(f"busbw.worker.backends.{framework}.{name}")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
