@@ -11,9 +11,14 @@ import platform
 import sys
 from pathlib import Path
 
-from busbw.agent.addresses import split_address
-from busbw.agent.handshake import JoinError, Place
-from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
+from busbw.agent.handshake import (
+    LEAST_CHARACTERS,
+    JoinError,
+    Place,
+    SecretError,
+    secret_of,
+    split_address,
+)
 from busbw.agent.serve import AgentError, take_part
 
 from .command import CommandError, Commands, add_command, parsed, usage_error, whole_number

@@ -12,9 +12,7 @@ from busbw.history.files import HistoryError, folders
 from busbw.report.chart import Chart
 from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, published
 from busbw.report.nights import MachineNights
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
-from busbw.report.reading.values import CompiledSession, Session
+from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 
 from .command import UsageError, usage_error
 

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.agent.addresses import address_text, split_address
+from busbw.agent.handshake import address_text, split_address
 from busbw.launchers import FINDERS, Finder, launched
 from busbw.launchers.base import Launched, LauncherError
 from busbw.model.words import plural, refusal

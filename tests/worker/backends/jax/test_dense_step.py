@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.driver.schedules.parallel import Job
+from busbw.driver.parallel import Job
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, Injection
