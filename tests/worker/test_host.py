@@ -71,6 +71,7 @@ def test_without_control_groups_it_is_the_machines_less_a_twentieth(
         ({"used": 10}, (40 - 10 - 2, 40 - 2 - 2)),
         # Cache that the kernel would give back is not in use.
         ({"used": 10, "cache": 4}, (40 - 6 - 2, 36)),
+        ({"used": 2, "cache": 4}, (40 - 0 - 2, 36)),
         ({"limit": 20, "used": 30}, (0, 17)),
     ],
 )
