@@ -24,7 +24,7 @@ from busbw.report.renderers import rendered
 from busbw.report.results import fields_of
 from busbw.report.table import Column, Row, Table, TextLine
 
-from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
+from . import Commands, UsageError, add_command, check_file, usage_error, write_file
 
 ORDER = 1
 

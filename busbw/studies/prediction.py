@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.machine import Protocol

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.commands.ranks import Options, Part, RankError, options_of, part_of, port_of
+from busbw.commands.run import Options, Part, RankError, options_of, part_of, port_of
 from busbw.launchers import Finder
 from busbw.launchers.base import Launched
 

@@ -20,7 +20,7 @@ NAMES = [
 _STUDY = '''
 """How long a year is."""
 
-from busbw.commands.command import UsageError, add_command
+from busbw.commands import UsageError, add_command
 
 
 def add_to(commands):

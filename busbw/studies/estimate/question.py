@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.baselines.document import BaselineError, read_json
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
 from busbw.model.stored import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
 from busbw.model.words import plural
 from busbw.studies.curve import MeasuredCurve
 
