@@ -15,7 +15,7 @@ from hypothesis import given
 
 from busbw import commands
 from busbw.baselines.document import dumps
-from tests.commands.test_estimate_curves import _baseline
+from tests.commands.test_estimate import _baseline
 from tests.commands.test_prediction import _session, _strategies
 
 from .bounds import bounded, fuzzed, unchanged

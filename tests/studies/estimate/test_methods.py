@@ -102,32 +102,6 @@ def test_the_naive_ring_changes_hosts_as_often_as_counted() -> None:
         assert _of(METHODS["naive ring"](1.0, layout), Level.INTER)[0] == crossing
 
 
-def test_distributed_tensorflow_a_rank_transfers_2_n_minus_1_over_n_of_the_values() -> None:
-    for ranks in (2, 4, 8, 512):
-        values = 138.36e6
-        cost = METHODS["ring"](values, Layout(ranks=ranks))
-        assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) * values / ranks)
-
-
-def test_distributed_tensorflow_vgg_16_over_a_gigabit_takes_6_64_s() -> None:
-    cost = METHODS["ring"](553.36e6, Layout(ranks=4))
-    assert cost.seconds(FLAT) == pytest.approx(2 * 553.36 * 3 / (4 * 125))
-
-
-def test_estimating_placement_a_ring_over_nvlink_2_takes_2_theta_n_minus_1_over_n_b() -> None:
-    theta, ranks = 25e6 * 4, 8
-    nvlink = {Level.INTRA: Link(name="as printed", bytes_per_s=300e9)}
-    expected = 2 * theta * (ranks - 1) / (ranks * 300e9)
-    assert METHODS["ring"](theta, Layout(ranks=ranks)).seconds(nvlink) == pytest.approx(expected)
-
-
-def test_estimating_placement_n_minus_1_over_n_b_is_half_a_ring() -> None:
-    size, ranks = 1e9, 4
-    printed = (ranks - 1) / (ranks * 125e6) * size
-    counted = METHODS["ring"](size, Layout(ranks=ranks)).seconds(FLAT)
-    assert counted == pytest.approx(2 * printed)
-
-
 @pytest.mark.parametrize(("size", "steps"), [(2, 2), (4, 4), (5, 6), (8, 6), (9, 8), (512, 18)])
 def test_a_tree_takes_twice_its_depth(size: int, steps: int) -> None:
     link = {Level.INTRA: Link(name="slow to start", bytes_per_s=1e9, latency_s=1e-3)}
