@@ -21,8 +21,7 @@ from busbw.history.acknowledged import Acknowledged, acknowledged
 from busbw.history.files import Read, read_all
 from busbw.history.levels import CaseHistory, CaseSession, MachineHistory, machine_history
 from busbw.history.levels import LevelChange as history_LevelChange
-from busbw.history.lines import Line
-from busbw.history.sessions import Series
+from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.stored import EarlierSession

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid, metrics
+from busbw.driver import schedules
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.executor import probe as driver_probe
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import SCHEDULES, base
-from busbw.driver.schedules.base import AbstractSchedule, Stack
+from busbw.driver.schedules import AbstractSchedule, Pairs, Stack
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import launch
@@ -77,7 +77,7 @@ def _session(options: argparse.Namespace, injection: Injection | None) -> Record
         pairing.run()
     finally:
         bundle.remove()
-    pairs = zip(*(pairing.measurements(side) for side in base.Side))
+    pairs = zip(*(pairing.measurements(side) for side in schedules.Side))
     found = next(iter(pairing.cases.values()))
     return RecordedSession(
         id=f"{now}+{injection.share:g}" if injection else now,
@@ -114,11 +114,11 @@ def _pairs(
         for size in metrics.parse_payloads(options.payloads)
     ]
     seed = int.from_bytes(os.urandom(4), "big")
-    found = SCHEDULES["pairs"](
+    found = Pairs(
         executor=executor,
         cases={grid.resolve(spec, target): target.key(spec) for spec in specs},
         plan=Plan(launches=options.launches, samples=_SAMPLES, budget_s=_BUDGET_S, seed=seed),
-        stacks={base.Side.REFERENCE: stack, base.Side.CANDIDATE: slower},
+        stacks={schedules.Side.REFERENCE: stack, schedules.Side.CANDIDATE: slower},
         shared=True,
     )
     return found, probe

@@ -20,35 +20,36 @@ ROOT = Path(__file__).parents[1]
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
 # room: lines, files, statements. In `busbw/*` is `wire.check_document`, for four readers' own; in
-# plugin, what three more options of pytest leave out, asked as they were given: the hole is closed.
+# plugin what three more options of pytest leave out; in commands longer lists of names, since
+# files that they import from became one.
 LIMITS = {
     ".github": (438, 2, 227),
     "bench": (706, 8, 401),
-    "busbw": (42_474, 259, 22_192),
-    "busbw/*": (1_677, 10, 904),
-    "busbw/agent": (1_886, 13, 1_098),
-    "busbw/baselines": (1_414, 8, 704),
+    "busbw": (42_328, 244, 22_093),
+    "busbw/*": (1_676, 10, 903),
+    "busbw/agent": (1_871, 11, 1_093),
+    "busbw/baselines": (1_412, 7, 696),
     "busbw/collectives": (565, 8, 269),
-    "busbw/commands": (2_363, 13, 1_221),
-    "busbw/driver": (3_010, 16, 1_841),
+    "busbw/commands": (2_374, 13, 1_215),
+    "busbw/driver": (2_958, 13, 1_818),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (664, 4, 183),
-    "busbw/history": (851, 6, 410),
+    "busbw/history": (850, 5, 404),
     "busbw/judge": (2_904, 12, 1_424),
     "busbw/launchers": (373, 6, 189),
     "busbw/model": (2_267, 10, 1_044),
-    "busbw/plugin": (5_512, 26, 2_861),
-    "busbw/report": (6_018, 42, 3_036),
+    "busbw/plugin": (5_502, 25, 2_852),
+    "busbw/report": (5_949, 36, 3_000),
     "busbw/stacks": (813, 6, 456),
-    "busbw/stats": (555, 6, 290),
-    "busbw/studies": (2_245, 11, 1_131),
+    "busbw/stats": (550, 5, 287),
+    "busbw/studies": (2_243, 11, 1_129),
     "busbw/traces": (1_998, 9, 1_140),
     "busbw/worker": (6_798, 45, 3_769),
     "busbw/workloads": (440, 4, 190),
     "evidence": (1_791, 13, 860),
     "kills": (503, 5, 301),
     "perf": (34, 4, 11),
-    "tests": (56_522, 510, 29_528),
+    "tests": (56_445, 508, 29_487),
 }
 
 # docs: pages, words.

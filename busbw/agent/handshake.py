@@ -1,25 +1,29 @@
-"""How an agent joins a session: it connects, and both prove that they know the secret.
+"""How an agent joins a session: where it connects to, and how both prove that they know the secret.
 
-The agent proves it first, so that a session tells nothing to those who do not; and says nothing of
-itself and its host before the session has proved it, too. Waits for a session that is not there
-yet. Knows nothing of what is done afterwards.
+The agent proves it first, and says nothing of itself before the session has proved it, too. The
+secret comes from a file that only its owner can read, from the environment or from stdin; never
+from a command line, which every user of a host can see.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import platform
 import select
 import socket
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
 from busbw import locks, wire
-
-from . import messages
-from .addresses import address_text
-from .connection import Channel, Connection, Lost, SocketChannel
-from .frames import Direction, FrameError, fresh_nonce
+from busbw.agent import messages
+from busbw.agent.connection import Channel, Connection, Lost, SocketChannel
+from busbw.agent.frames import Direction, FrameError, fresh_nonce
+from busbw.agent.processes import SECRET
 
 # How long either side may take to prove that it knows the secret.
 HANDSHAKE_S = 10.0
@@ -176,3 +180,109 @@ def _next_body(connection: Connection, end_s: float) -> bytes:
         if not ready:
             raise Silent("it says nothing")
         connection.receive()
+
+
+LEAST_CHARACTERS = 16
+_MOST_BYTES = 4096
+
+
+class SecretError(ValueError):
+    """There is no secret, or none that may be used; the message says what is accepted."""
+
+
+def secret_of(
+    path: Path | None, environment: MutableMapping[str, str], stdin: TextIO | None = None
+) -> bytes:
+    """Taken out of `environment`, so that no process inherits it. A terminal is not read."""
+    of_environment = environment.pop(SECRET, "")
+    if path is not None:
+        return _checked(_content(path), f"the secret in {path}")
+    if of_environment:
+        return _checked(of_environment, f"the secret in {SECRET}")
+    if stdin is not None and not stdin.isatty():
+        return _checked(stdin.readline(_MOST_BYTES), "the secret on stdin")
+    accepted = f"in the file that --secret-file names, or in the variable {SECRET}"
+    raise SecretError(f"there is no secret; accepted is one {accepted}")
+
+
+def _content(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            mode = stat.S_IMODE(found.st_mode)
+            if not stat.S_ISREG(found.st_mode):
+                raise SecretError(f"{path} is no file")
+            if found.st_uid not in (os.getuid(), 0):
+                raise SecretError(f"{path} belongs to another user")
+            if mode & 0o077:
+                raise SecretError(
+                    f"{path} has mode {mode:o}, others may read it; accepted is a file of its "
+                    f"owner alone: chmod 600 {path}"
+                )
+            return file.read(_MOST_BYTES).decode()
+    except OSError as error:
+        raise SecretError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SecretError(f"{path} is no text") from error
+
+
+def _checked(text: str, what: str) -> bytes:
+    found = text.strip()
+    if len(found) < LEAST_CHARACTERS:
+        raise SecretError(f"{what} is shorter than {LEAST_CHARACTERS} characters")
+    return found.encode()
+
+
+_ANY = (
+    "every network of this host could connect there; accepted is the address of the one network "
+    "that the agents are in"
+)
+_MOST_PORT = 65535
+
+
+def address_text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(text: str, least_port: int = 0) -> tuple[str, int]:
+    """The host, which may be empty, and the port in ``HOST:PORT``. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or not least_port <= int(port) <= _MOST_PORT:
+        raise ValueError(f"{text!r}; accepted is HOST:PORT")
+    return host, int(port)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Port 0 for a free one; the host as a number. Raises ValueError, also for every network."""
+    host, port = split_address(text)
+    if not host:
+        raise ValueError(f"{text!r}: {_ANY}")
+    try:
+        number = number_of(host)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"{text!r}: there is no host {host!r}") from error
+    if is_any(number):
+        raise ValueError(f"{text!r}: {_ANY}")
+    return number, port
+
+
+def number_of(host: str) -> str:
+    """The first address of a host. Raises OSError and UnicodeError where it has none."""
+    return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+
+
+def is_any(number: str) -> bool:
+    """Whether the address stands for every network of a host."""
+    return _mapped(number).is_unspecified
+
+
+def is_loopback(number: str) -> bool:
+    return _mapped(number).is_loopback
+
+
+def _mapped(number: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address, of version 4 where it is one of those in the form of version 6."""
+    found = ipaddress.ip_address(number.partition("%")[0])
+    return getattr(found, "ipv4_mapped", None) or found

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import wire
+from busbw.baselines.timed import baseline_of
 from busbw.model.case import Case, CaseKey
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
@@ -20,7 +21,6 @@ from busbw.model.verdict import Reference
 
 from . import files
 from .document import BaselineError, Status, case_of, check_payload, read_json
-from .entries import baseline_of
 from .timed import TIMED, read
 
 

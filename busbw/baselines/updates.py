@@ -11,13 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model.case import Case
-from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline
-from busbw.model.words import seconds_text
-
-from .document import case_of
-from .entries import (
+from busbw.baselines.timed import (
     Accepted,
     Occasion,
     baseline_of,
@@ -27,6 +21,12 @@ from .entries import (
     pinned_at_level,
     rounded_us,
 )
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
+from busbw.model.words import seconds_text
+
+from .document import case_of
 from .files import Draft
 from .timed import Document, Entry, Update
 

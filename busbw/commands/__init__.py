@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, inputs, nights, wire, writing
-from busbw.agent.addresses import split_address
+from busbw.agent.handshake import split_address
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
@@ -31,9 +31,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, folders
 from busbw.model.words import Capability, refusal
 from busbw.report.nights import MachineNights
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
-from busbw.report.reading.values import CompiledSession, Session
+from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

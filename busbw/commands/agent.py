@@ -11,8 +11,7 @@ import platform
 import sys
 from pathlib import Path
 
-from busbw.agent.handshake import JoinError, Place
-from busbw.agent.secret import LEAST_CHARACTERS, SecretError, secret_of
+from busbw.agent.handshake import LEAST_CHARACTERS, JoinError, Place, SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 
 from . import (

@@ -27,7 +27,7 @@ from busbw.report.charts.ratios import ratios
 from busbw.report.drawing.layout import Size
 from busbw.report.heatmap import Picture
 from busbw.report.pictures import PictureError, is_picture, png, svg
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session
 
 from . import (
     Commands,

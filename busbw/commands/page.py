@@ -14,7 +14,7 @@ from busbw.report.nights import MachineNights
 from busbw.report.page import page
 from busbw.report.page.html import html, is_page
 from busbw.report.pictures import PictureError
-from busbw.report.reading.values import CompiledSession, Session
+from busbw.report.reading import CompiledSession, Session
 
 from . import (
     Commands,

@@ -22,9 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from busbw.agent.addresses import address_text, is_any, is_loopback, number_of
-from busbw.agent.handshake import JoinError, Place, SessionOver
-from busbw.agent.secret import SecretError, secret_of
+from busbw.agent.handshake import (
+    JoinError,
+    Place,
+    SecretError,
+    SessionOver,
+    address_text,
+    is_any,
+    is_loopback,
+    number_of,
+    secret_of,
+)
 from busbw.agent.serve import AgentError, take_part
 from busbw.driver.agent_starters import start_agent
 from busbw.driver.peers import hand_over, listening_at

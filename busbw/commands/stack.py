@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.driver.schedules.parallel import cache_folder
+from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
 from busbw.stacks import build
 from busbw.stacks.build import Built, all_built, prune

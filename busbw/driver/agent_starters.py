@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import busbw
 from busbw.agent import remote
-from busbw.agent.addresses import address_text
+from busbw.agent.handshake import address_text
 from busbw.agent.processes import LOG_CHARACTERS, SECRET, log_end, parent_death_signal
 
 from .bundle import Bundle

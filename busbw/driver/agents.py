@@ -13,7 +13,7 @@ from itertools import groupby
 
 from busbw import locks
 from busbw.agent import messages
-from busbw.agent.addresses import address_text
+from busbw.agent.handshake import address_text
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember
 from busbw.model.words import plural

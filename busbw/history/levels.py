@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.stored import EarlierSession, merged
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
@@ -21,7 +22,6 @@ from busbw.stats.variance import Variance, moderated, successive_variance
 
 from .acknowledged import Acknowledged
 from .lines import Line
-from .sessions import Series, earlier
 
 # Fewer cases do not show what they share.
 _LEAST_CASES = 6

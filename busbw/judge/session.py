@@ -15,7 +15,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, CaseVerdict, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
-from busbw.stats.t_distribution import t_quantile
+from busbw.stats.variance import t_quantile
 
 from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy

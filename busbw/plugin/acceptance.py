@@ -15,9 +15,8 @@ import pytest
 from busbw import grid, writing
 from busbw.baselines.compiled import AcceptedCompiled, save_compiled
 from busbw.baselines.document import BaselineError
-from busbw.baselines.entries import Accepted, Occasion, beyond
 from busbw.baselines.files import Draft, drafted, locked
-from busbw.baselines.timed import TIMED, Document
+from busbw.baselines.timed import TIMED, Accepted, Document, Occasion, beyond
 from busbw.baselines.updates import Change, Refusal, Rules, Saved, prune, rebase, save
 from busbw.judge.case import may_become_baseline
 from busbw.judge.policy import POLICIES

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import inputs
-from busbw.agent.addresses import address_of, address_text
-from busbw.agent.secret import secret_of
+from busbw.agent.handshake import address_of, address_text, secret_of
 from busbw.driver import peers
 from busbw.driver.agent_starters import LocalAgents, SshAgents, SshHosts
 from busbw.driver.agents import AgentsTransport

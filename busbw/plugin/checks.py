@@ -17,7 +17,7 @@ import pytest
 from packaging.version import InvalidVersion, Version
 
 from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
-from busbw.driver.schedules.base import Side
+from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.history.acknowledged import acknowledged
 from busbw.history.files import HistoryError

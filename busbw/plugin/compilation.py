@@ -16,7 +16,7 @@ from busbw.baselines.compiled import find_compiled, has_compiled
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.driver.executor import Executor
-from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.parallel import Job, Parallel
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from busbw import writing
 from busbw.baselines.compiled import has_compiled
-from busbw.driver.schedules.parallel import cache_folder
+from busbw.driver.parallel import cache_folder
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
 from busbw.model.case import Framework

@@ -17,9 +17,8 @@ import pytest
 from busbw.model.case import CompileSpec, Spec
 from busbw.model.verdict import CaseVerdict, CompiledVerdict, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
-from busbw.report.session import versions_text
+from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
-from busbw.report.training import training_medians
 
 from .benchmark import replay
 from .session import SESSION, TOLD, VERDICT, Measured, judged_of, spec_of, under_xdist

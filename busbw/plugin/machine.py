@@ -17,7 +17,7 @@ import pytest
 from busbw import grid
 from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer
 from busbw.driver.executor import probe as driver_probe
-from busbw.driver.schedules.base import Side
+from busbw.driver.schedules import Side
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target

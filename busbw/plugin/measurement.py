@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from busbw.driver.agents import AgentGone
 from busbw.driver.executor import Executor
-from busbw.driver.schedules import SCHEDULES
-from busbw.driver.schedules.base import AbstractSchedule, Side, Stack
+from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import Rerun, rerun
 from busbw.judge.policy import POLICIES
@@ -73,7 +72,8 @@ def _schedule(resolved: Resolved, executor: Executor, display: Display) -> Abstr
         )
         for side in (Side if resolved.paired else (Side.CANDIDATE,))
     }
-    return SCHEDULES["pairs" if resolved.paired else "passes"](
+    schedule = Pairs if resolved.paired else Passes
+    return schedule(
         executor=executor,
         # Two strategies can be two names of one Case: it is measured once.
         cases={job.case: job.key for job in resolved.jobs.values()},

@@ -23,8 +23,7 @@ from busbw.report.nights import MachineNights
 from busbw.report.page import page
 from busbw.report.page.html import html
 from busbw.report.pictures import PictureError
-from busbw.report.reading.documents import session_of
-from busbw.report.reading.fields import DocumentError
+from busbw.report.reading import DocumentError, session_of
 from busbw.report.results import compiled_document, results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 

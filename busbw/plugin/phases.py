@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.agent.secret import SecretError
+from busbw.agent.handshake import SecretError
 from busbw.driver.agents import AgentGone, AgentsError, AgentsTransport, IncomparableHosts
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer

@@ -15,8 +15,7 @@ from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.history.acknowledged import Acknowledged, acknowledged
 from busbw.history.files import read
-from busbw.history.lines import Line
-from busbw.history.sessions import Series, earlier
+from busbw.history.lines import Line, Series, earlier
 from busbw.judge.case import StoredReference
 from busbw.judge.drift import machine_answer
 from busbw.judge.levels import Known, Levels, levels_of

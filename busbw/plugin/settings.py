@@ -1,6 +1,6 @@
 """Settings: what the options and the ini file ask for, checked.
 
-A wrong option is a usage error before anything is started or written; `paths` has the folders and
+A wrong option is a usage error before anything is started or written; `forms` has the folders and
 files that options name.
 """
 
@@ -25,6 +25,14 @@ from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.mesh import check_axes, extents_of, mesh_text, names_of
 from busbw.model.words import Device, Placement, nearest
+from busbw.plugin.forms import (
+    WRITING,
+    baselines_of,
+    history_of,
+    page_of,
+    results_of,
+    stack_cache_of,
+)
 from busbw.workloads import WORKLOADS
 from busbw.workloads.dense_step import STEP_PAYLOADS
 
@@ -45,7 +53,6 @@ from .forms import (
     words_of,
 )
 from .options import OPTIONS, UPDATES, Option
-from .paths import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6

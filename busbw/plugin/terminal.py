@@ -14,8 +14,8 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from busbw.driver.schedules.base import Progress
-from busbw.driver.schedules.parallel import Job
+from busbw.driver.parallel import Job
+from busbw.driver.schedules import Progress
 from busbw.judge.case import summary_of
 from busbw.model.case import CompileSpec
 from busbw.model.machine import Compiler

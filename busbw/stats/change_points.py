@@ -8,7 +8,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .t_distribution import t_quantile
+from busbw.stats.variance import t_quantile
+
 from .variance import Variance
 
 # A change that chance makes at a given position with a greater probability is none.

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.model.launch import Run
-
-from .t_distribution import t_quantile
+from busbw.stats.variance import t_quantile
 
 LAUNCH_QUANTILE = 0.25
 SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from .t_distribution import t_quantile
+from busbw.stats.variance import t_quantile
 
 # Of the integration by Simpson's rule: intervals, and standard deviations below to begin at.
 _INTERVALS = 128

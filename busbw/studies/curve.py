@@ -22,9 +22,7 @@ from busbw.model.launch import Run
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import check_key
 from busbw.model.words import Outcome, plural
-from busbw.report.reading.documents import session_of
-from busbw.report.reading.fields import DocumentError
-from busbw.report.reading.values import CompiledSession, Session
+from busbw.report.reading import CompiledSession, DocumentError, Session, session_of
 from busbw.workloads.collective import Collective
 
 # More names of curves do not fit into a sentence.

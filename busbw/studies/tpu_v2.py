@@ -22,7 +22,7 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import find_published
 from busbw.commands import CommandError, local_executor, starter, usage_error
-from busbw.driver.schedules.parallel import Job, Parallel, cache_folder
+from busbw.driver.parallel import Job, Parallel, cache_folder
 from busbw.frameworks import COMPILED
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec

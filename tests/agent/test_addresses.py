@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.agent.addresses import (
+from busbw.agent.handshake import (
     address_of,
     address_text,
     is_any,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.agent.secret import SecretError, secret_of
+from busbw.agent.handshake import SecretError, secret_of
 
 TEXT = "a secret of tests"
 

@@ -8,9 +8,10 @@ from datetime import datetime, timezone
 import pytest
 
 from busbw.baselines.document import Status
-from busbw.baselines.entries import (
+from busbw.baselines.timed import (
     MOST_SESSIONS,
     Accepted,
+    Entry,
     Occasion,
     baseline_of,
     entry_of,
@@ -18,7 +19,6 @@ from busbw.baselines.entries import (
     level_us,
     pinned_at_level,
 )
-from busbw.baselines.timed import Entry
 from tests import build
 
 BUDGET = 0.10

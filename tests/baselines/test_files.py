@@ -11,7 +11,7 @@ import pytest
 from busbw.baselines import compiled, files, updates
 from busbw.baselines.compiled import AcceptedCompiled
 from busbw.baselines.document import BaselineError
-from busbw.baselines.entries import Accepted, Occasion
+from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import Rules, prune, rebase
 from busbw.model.case import Case
 from tests import build

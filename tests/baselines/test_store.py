@@ -16,8 +16,8 @@ import pytest
 from busbw import locks
 from busbw.baselines import files, timed
 from busbw.baselines.document import BaselineError
-from busbw.baselines.entries import Accepted, Occasion
 from busbw.baselines.store import find
+from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import Change, Rules, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline

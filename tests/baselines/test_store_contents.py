@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines.document import BaselineError
-from busbw.baselines.entries import Accepted, Occasion
 from busbw.baselines.store import contents_of
+from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import Rules, save
 from busbw.workloads.dense_step import DenseStep
 from tests import build

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines.entries import Accepted, Occasion
 from busbw.baselines.store import find
+from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import MOST_UPDATES, Rules, Saved
 from busbw.baselines.updates import save as baselines_save
 from busbw.model.stored import Baseline

@@ -10,8 +10,8 @@ import pytest
 
 from busbw.baselines import files
 from busbw.baselines.document import BaselineError
-from busbw.baselines.entries import Accepted, Occasion
 from busbw.baselines.store import find
+from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import Rules, prune, rebase
 from busbw.baselines.updates import save as baselines_save
 from busbw.model.stored import Baseline

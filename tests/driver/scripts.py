@@ -9,7 +9,7 @@ from collections.abc import Callable
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules.base import Stack
+from busbw.driver.schedules import Stack
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Plan

@@ -14,9 +14,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
-from busbw.driver.schedules.base import Side
-from busbw.driver.schedules.pairs import Pairs
-from busbw.driver.schedules.passes import Passes
+from busbw.driver.schedules import Pairs, Passes, Side
 from busbw.driver.transport import Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.training import Net, TrainingAnswer

@@ -19,7 +19,7 @@ from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
 from busbw.report.heatmap import Picture, table_of
 from busbw.report.nights import MachineNights
-from busbw.report.sparkline import sparkline
+from busbw.report.page.html import sparkline
 from tests import build
 from tests.history.lines import line
 

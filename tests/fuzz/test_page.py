@@ -10,8 +10,7 @@ from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
+from busbw.report.reading import DocumentError, read_results
 from tests.recorded.corpus import Recorded, sessions
 
 from .bounds import bounded, fuzzed

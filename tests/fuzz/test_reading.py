@@ -8,9 +8,7 @@ from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
 from busbw.report.heatmap import table_of
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
-from busbw.report.reading.values import Session
+from busbw.report.reading import DocumentError, Session, read_results
 from tests.report.written import document, verdict
 
 from .bounds import bounded, fuzzed

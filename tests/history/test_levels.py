@@ -13,8 +13,7 @@ import pytest
 
 from busbw.history.acknowledged import Acknowledged
 from busbw.history.levels import MachineHistory, machine_history
-from busbw.history.lines import Line
-from busbw.history.sessions import Series
+from busbw.history.lines import Line, Series
 from busbw.model.stored import StoredCase
 from busbw.model.words import Outcome, SessionOutcome
 from tests import build

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.history.lines import Line
-from busbw.history.sessions import Series, earlier
+from busbw.history.lines import Line, Series, earlier
 from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
 from tests import build

@@ -12,7 +12,7 @@ from . import nightly, standing_in
 from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
 
 SHORT = """\
-from busbw.driver.schedules.base import AbstractSchedule
+from busbw.driver.schedules import AbstractSchedule
 
 
 def run(self):
@@ -164,7 +164,7 @@ ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
 MEMORY_IN_USE = """\
 import dataclasses
 
-from busbw.driver.schedules.base import AbstractSchedule, Side
+from busbw.driver.schedules import AbstractSchedule, Side
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind, FoundBy
 

@@ -10,8 +10,7 @@ import pytest
 from busbw.history.files import read_all
 from busbw.report.page import page
 from busbw.report.page.content import Answer
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session, read_results
 from tests.commands.asked import command
 from tests.sweep import sweep
 

@@ -11,13 +11,12 @@ from typing import Any, cast
 import pytest
 
 from busbw import grid
-from busbw.baselines.entries import Accepted, Occasion
 from busbw.baselines.files import drafted
 from busbw.baselines.store import FoundBaseline, find
-from busbw.baselines.timed import TIMED
+from busbw.baselines.timed import TIMED, Accepted, Occasion
 from busbw.baselines.updates import Rules, save
 from busbw.history.files import read
-from busbw.history.sessions import Series, earlier
+from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey

@@ -9,7 +9,7 @@ from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
 from busbw.report.page import page as report_page
 from busbw.report.page.content import Figure, Listing, Section
-from busbw.report.reading.documents import session_of
+from busbw.report.reading import session_of
 
 from .corpus import Recorded, sessions
 

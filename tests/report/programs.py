@@ -10,8 +10,7 @@ from busbw.model.case import CompileSpec, Spec
 from busbw.model.machine import Compiler
 from busbw.model.verdict import CompiledVerdict, SessionVerdict
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.values import CompiledSession
+from busbw.report.reading import CompiledSession, read_results
 from busbw.report.results import compiled_document
 from tests import build
 

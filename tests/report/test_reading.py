@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from busbw.model.words import Outcome
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.fields import DocumentError
+from busbw.report.reading import DocumentError, read_results
 from tests import build
 
 from .written import document, session, verdict

@@ -13,8 +13,8 @@ from busbw.history.lines import Line
 from busbw.model.words import Outcome
 from busbw.report.drawing.palette import LIGHT
 from busbw.report.nights import CaseNights, MachineNights
+from busbw.report.page.html import sparkline
 from busbw.report.pictures import style_sheet
-from busbw.report.sparkline import sparkline
 from tests.history.lines import line
 from tests.history.year import FOLDER, year
 

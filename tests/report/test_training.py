@@ -9,7 +9,7 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
 from busbw.report.renderers import rendered
-from busbw.report.training import step_tables
+from busbw.report.session import step_tables
 from tests import build
 
 from .lines import verdict_lines

@@ -11,7 +11,7 @@ from busbw.model.launch import Measurement
 from busbw.model.training import CNN, CNN_BYTES
 from busbw.model.verdict import Verdict
 from busbw.report.renderers import rendered
-from busbw.report.training import strategy_tables
+from busbw.report.session import strategy_tables
 from tests import build
 
 from .lines import verdict_lines

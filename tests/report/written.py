@@ -10,8 +10,7 @@ from typing import Any
 from busbw.model.case import Spec
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
-from busbw.report.reading.documents import read_results
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session, read_results
 from busbw.report.results import results
 from tests import build
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.stats.t_distribution import t_quantile, t_tail
+from busbw.stats.variance import t_quantile, t_tail
 
 # scipy.stats.t.isf(level, freedom), scipy 1.17
 QUANTILES = [

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from busbw import metrics
 from busbw.model.words import Outcome
+from busbw.report.reading import Session
 
 from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
-from ..reading.values import Session
 from .curves import (
     BUSBW,
     PAYLOAD,

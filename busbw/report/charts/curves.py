@@ -11,9 +11,9 @@ from busbw.model.case import Case
 from busbw.model.stored import moment_text
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
+from busbw.report.reading import Session
 
 from ..chart import Axis, Mark, Scale, Series
-from ..reading.values import Session
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from busbw.report.reading import Session
+
 from ..chart import Axis, Chart, Position, Scale, Series, Style
-from ..reading.values import Session
 from .curves import PAYLOAD, Cell, Curve, curves_of, names_of, shared_text
 
 _TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from busbw.model.verdict import CompiledVerdict
 from busbw.model.words import Outcome
+from busbw.report.reading import CompiledSession
 
 from ..chart import Axis, Chart, Mark, Series
-from ..reading.values import CompiledSession
 from .curves import PAYLOAD, sentence
 
 _PEAK = Axis(name="memory at most over payload")

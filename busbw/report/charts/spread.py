@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
 from busbw.model.words import seconds_text
+from busbw.report.reading import Session
 
 from ..chart import Axis, Chart, Rule, Scale, Series, Style
-from ..reading.values import Session
 from ..table import Column, Row, Table, TextLine
 from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
 

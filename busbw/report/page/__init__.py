@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from busbw.model.words import plural
 from busbw.report.charts.bandwidth import bandwidth
+from busbw.report.reading import CompiledSession, Session
 
 from ..heatmap import table_of
 from ..nights import MachineNights
-from ..reading.values import CompiledSession, Session
 from .content import Figure, Page, Part, Section
 from .history import machine_sections
 from .session import compiled_parts, compiled_sections, session_parts, session_sections

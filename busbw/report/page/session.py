@@ -15,11 +15,11 @@ from busbw.report.charts.curves import bare_curves
 from busbw.report.charts.durations import steps, strategies
 from busbw.report.charts.memory import memory
 from busbw.report.charts.spread import launch_table, member_table, processes, ranks
+from busbw.report.reading import CompiledSession, Session
 
 from ..answer import answer_lines, failure_lines
 from ..chart import Chart
 from ..heatmap import table_of
-from ..reading.values import CompiledSession, Session
 from ..session import compiler_lines, session_tables, versions_text
 from ..table import ratio_text, span_text
 from ..verdicts import compiled_tables, legend, release_lines

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.model.launch import Measurement
 from busbw.report.charts.spread import launch_table, launches, member_table, processes, ranks
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session
 from tests import build
 from tests.report.written import session, verdict
 

@@ -6,7 +6,7 @@ from busbw.model.verdict import Difference
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.page import page
 from busbw.report.page.content import Answer, Facts, Figure, Listing, Part, Points, Text
-from busbw.report.reading.values import CompiledSession
+from busbw.report.reading import CompiledSession
 from tests.report.programs import RELEASE, compiled_session, program
 
 

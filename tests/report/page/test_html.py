@@ -14,7 +14,7 @@ from busbw.model.words import SessionOutcome
 from busbw.report.page import page as report_page
 from busbw.report.page.content import Answer, Facts, Listing, Log, Page, Points, Section, Text
 from busbw.report.page.html import html, is_page
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session
 from busbw.report.table import text_table
 from tests.report.written import session, verdict
 

@@ -13,7 +13,7 @@ from busbw.model.verdict import SessionVerdict, Straggler
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.report.page import page
 from busbw.report.page.content import Answer, Facts, Figure, Listing, Log, Part, Points, Text
-from busbw.report.reading.values import Session
+from busbw.report.reading import Session
 from tests import build
 from tests.report.written import session, verdict
 

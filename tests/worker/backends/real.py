@@ -22,8 +22,7 @@ from busbw import grid, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import SCHEDULES
-from busbw.driver.schedules.base import Side, Stack
+from busbw.driver.schedules import Passes, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, Spec
@@ -92,7 +91,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
-                passes = SCHEDULES["passes"](executor, again, plan, stacks)
+                passes = Passes(executor, again, plan, stacks)
                 passes.run()
                 found |= {one.case: _only(one) for one in passes.measurements()}
         return [found[case] for case in keys]

@@ -11,7 +11,7 @@ from busbw import grid
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.parallel import Job, Parallel
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.hardware.topologies import topology_of as hardware_topology_of

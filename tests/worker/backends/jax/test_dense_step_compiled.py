@@ -15,7 +15,7 @@ from busbw import wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.parallel import Job, Parallel
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.hardware.topologies import topology_of

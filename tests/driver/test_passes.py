@@ -12,8 +12,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules.base import Progress, Side, Stack
-from busbw.driver.schedules.passes import Passes
+from busbw.driver.schedules import Passes, Progress, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement

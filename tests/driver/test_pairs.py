@@ -13,8 +13,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules.base import Side
-from busbw.driver.schedules.pairs import Pairs
+from busbw.driver.schedules import Pairs, Side
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Measurement, Plan

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.schedules.base import Progress, Side, Stack
-from busbw.driver.schedules.pairs import Pairs
+from busbw.driver.schedules import Pairs, Progress, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection

@@ -1,8 +1,7 @@
-"""The base class of schedules that measure: launches over cases, answers kept as they come.
+"""Schedules: the order of cases and of two stacks over launches, and how much is left.
 
 A case whose worker died is a Failure of its launch; a new process, in a new launch, takes the rest.
-Results are kept as they come, so that an interrupted session still has what it measured. The order
-of cases in a launch and their relative costs are here, too.
+Results are kept as they come, so that an interrupted session still has what it measured.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
@@ -76,8 +74,6 @@ class AbstractSchedule(ABC):
     _asked_cost: int = 0
     _previous: Group | None = None
     _shuffler: random.Random = field(init=False)
-
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         self._shuffler = random.Random(self.plan.seed)
@@ -313,3 +309,34 @@ def cost(case: Case) -> int:
     if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes
+
+
+@dataclass
+class Passes(AbstractSchedule):
+    """Large cases are at one end of a launch, by turns the beginning and the end."""
+
+    _large_first: bool = False
+
+    def one_pass(self, cases: Sequence[Case]) -> None:
+        (side,) = self.stacks
+        for framework, of_framework in self.frameworks(cases).items():
+            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
+            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
+            alone = [case for case in ordered if case not in grouped]
+            self.launches(framework, alone, (side,), handover=self.shared)
+            for case in grouped:
+                self.by_own_processes(case)
+            self._large_first = not self._large_first
+
+
+@dataclass
+class Pairs(AbstractSchedule):
+    """All pairs of launches of all cases."""
+
+    def one_pass(self, cases: Sequence[Case]) -> None:
+        """Frameworks one after the other; the order is A B, B A, B A, A B, and so on."""
+        order = tuple(Side) if self._number % 4 < 2 else tuple(reversed(Side))
+        for framework, of_framework in self.frameworks(cases).items():
+            ordered = shuffled(of_framework, self._shuffler, large_first=False)
+            for sides in [order] if self.shared else [(side,) for side in order]:
+                self.launches(framework, ordered, sides, handover=False)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from busbw.driver.schedules.base import LARGE_BYTES, bytes_of, cost, shuffled
+from busbw.driver.schedules import LARGE_BYTES, bytes_of, cost, shuffled
 from busbw.model.case import Case
 from tests import build
 from tests.driver.scripts import case

@@ -10,9 +10,8 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules import SCHEDULES
-from busbw.driver.schedules.base import AbstractSchedule, Side, Stack
-from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.parallel import Job, Parallel
+from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
@@ -45,7 +44,8 @@ def schedule(
     stacks = ONE if name == "passes" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
     executor = Executor(Watched(bundle, at(event, launch)))
-    return SCHEDULES[name](executor, keyed(asked), plan, stacks, shared=shared)
+    kind = Passes if name == "passes" else Pairs
+    return kind(executor, keyed(asked), plan, stacks, shared=shared)
 
 
 @pytest.mark.parametrize(

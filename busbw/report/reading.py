@@ -1,22 +1,208 @@
-"""A document as the session that it is of; errors name the file and the place in it."""
+"""Results that a session wrote, read back: each field is checked, and a problem says its place.
+
+A value of ours is read by `wire`, without what a document says besides of it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import types
+import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, TypeVar
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.case import Case, CompileSpec, Spec, Workload
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment
+from busbw.model.mesh import file_name_of
 from busbw.model.stored import StoredCase, StoredSpec, check_case
 from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Summary, Verdict
+from busbw.model.words import payload_text
+from busbw.report.results import COMPILED_RESULTS, RESULTS
+from busbw.workloads import WORKLOADS
+from busbw.workloads.collective import Collective
 
-from ..results import COMPILED_RESULTS, RESULTS
-from .fields import DocumentError, check_number, get, list_at, moment_at, object_at, read
-from .ids import spec_of
-from .values import CompiledSession, Session
+# More than any memory moves in a second, and no more than any session takes in seconds.
+_MOST = 1e18
+
+T = TypeVar("T")
+
+
+class DocumentError(ValueError):
+    """What is wrong with a document, where, and what is accepted."""
+
+
+def get(document: Mapping[str, Any], key: str) -> Any:
+    """What a document has at a key. Raises DocumentError."""
+    if key not in document:
+        raise DocumentError(f"{key}: missing")
+    return document[key]
+
+
+def object_at(found: object, at: str) -> Mapping[str, Any]:
+    """An object. Raises DocumentError."""
+    if not isinstance(found, dict):
+        raise DocumentError(f"{at}: expected an object, got {found!r:.60}")
+    return found
+
+
+def list_at(document: Mapping[str, Any], key: str) -> list[Any]:
+    """The list that a document has at a key. Raises DocumentError."""
+    found = get(document, key)
+    if not isinstance(found, list):
+        raise DocumentError(f"{key}: expected a list, got {found!r:.60}")
+    return found
+
+
+def read(kind: type[T], found: object, at: str) -> T:
+    """A value of `kind`, without what the document says besides. Raises WireError."""
+    return wire.from_json(kind, _known(kind, found), at)
+
+
+def _known(kind: Any, found: Any) -> Any:
+    """What `kind` has of a document."""
+    arguments = typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _known(next(one for one in arguments if one is not type(None)), found)
+    if origin is tuple and isinstance(found, list):
+        return [_known(arguments[0], item) for item in found]
+    if not dataclasses.is_dataclass(kind) or not isinstance(found, dict):
+        return found
+    if hasattr(kind, "of_kind"):
+        return found
+    hints = typing.get_type_hints(kind)
+    return {key: _known(hints[key], item) for key, item in found.items() if key in hints}
+
+
+def moment_at(found: object) -> datetime:
+    """When a session began, UTC. Raises DocumentError."""
+    try:
+        moment = datetime.fromisoformat(read(str, found, "began"))
+        if moment.tzinfo is None:
+            raise ValueError("without a time zone")
+        return moment.astimezone(timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise DocumentError(
+            f"began: expected a moment such as 2026-01-31T03:00:00+00:00, got {found!r:.60}"
+        ) from error
+
+
+def check_number(found: float | None, at: str) -> None:
+    """Raise DocumentError for a number that no time and no rate is."""
+    if found is not None and not 1 / _MOST <= found <= _MOST:
+        raise DocumentError(f"{at}: expected a number above 0, got {found!r:.60}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A session that measured; `name` is the file's.
+
+    `references` is what was measured in turn with the cases, and `process_hosts` the name of each
+    process's host.
+    """
+
+    name: str
+    busbw: str
+    began: datetime
+    environment: Environment
+    plan: Plan
+    answer: SessionVerdict | None
+    verdicts: tuple[Verdict, ...]
+    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
+    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    process_hosts: tuple[str, ...] = ()
+    measuring_s: float = 0.0
+
+    @property
+    def host(self) -> str:
+        """The host that measured; "" where that is not known."""
+        return self.environment.host
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where its machine's files lie below those of baselines and of a history.
+
+        Cases of other numbers of ranks, or in another mesh, have a folder of their own.
+        """
+        key = self.environment.key
+        cases = (one.case for one in self.verdicts if one.case is not None)
+        shapes = dict.fromkeys((one.ranks, one.mesh) for one in cases)
+        keys = [key, *(replace(key, ranks=ranks, mesh=mesh) for ranks, mesh in shapes)]
+        return tuple(dict.fromkeys(str(one.folder) for one in keys))
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two stacks were measured in turn."""
+        return bool(self.references)
+
+    def version(self, framework: str) -> str:
+        """The framework with its version, such as ``jax 0.10.2``."""
+        found = self.environment.versions.get(framework, {}).get(framework, "")
+        return f"{framework} {found}" if found else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledSession:
+    """A session that compiled and measured nothing; `name` is the file's."""
+
+    name: str
+    busbw: str
+    began: datetime
+    host: str
+    answer: SessionVerdict | None
+    compilers: tuple[Compiler, ...]
+    verdicts: tuple[CompiledVerdict, ...]
+
+
+def spec_of(name: str, case: Case | None, at: str) -> Spec:
+    """What was asked for, of which a document has the id."""
+    try:
+        words, strategy, dtype, payload = name.rsplit("-", 3)
+        payload_bytes = _payload_bytes(payload)
+    except ValueError as error:
+        raise DocumentError(
+            f"{at}.id: expected an id such as jax-default-float32-4K, got {name!r:.60}"
+        ) from error
+    framework, *others = words.split("-")
+    asked = Spec(
+        framework=framework,
+        payload_bytes=payload_bytes,
+        workload=_workload(others),
+        strategy=strategy,
+        dtype=dtype,
+    )
+    if case is None:
+        return asked
+    return replace(
+        asked,
+        framework=case.framework,
+        payload_bytes=case.payload_bytes,
+        workload=case.workload,
+        mesh=case.mesh if file_name_of(case.mesh) in others else "",
+        clock=case.clock.value if case.clock.value in others else "default",
+    )
+
+
+def _workload(words: Sequence[str]) -> Workload:
+    """The workload that the words of an id name, as far as they do: usual ones are left out."""
+    kind = next((one for one in WORKLOADS if f"{one}_step" in words), Collective.kind)
+    collective = next((one for one in COLLECTIVES if one in words), "all_reduce")
+    return Workload.of_kind(kind)(collective=collective)
+
+
+def _payload_bytes(text: str) -> int:
+    """The inverse of `payload_text`. Raises ValueError."""
+    units = {"K": 2**10, "M": 2**20}
+    found = int(text.rstrip("KM")) * units.get(text[-1:], 1)
+    if payload_text(found) != text:
+        raise ValueError(f"no payload: {text!r:.60}")
+    return found
+
 
 _REMEDY = "record it again with --results"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.schedules.parallel import Job, Parallel
+from busbw.driver.parallel import Job, Parallel
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure

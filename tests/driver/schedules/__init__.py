@@ -1,1 +1,0 @@
-"""Schedules over the shipped fake back end: orders, sides, several at once."""
