@@ -88,44 +88,52 @@ def test_defaults_that_cannot_be_read_are_refused() -> None:
         options_of([], "-k 'one")
 
 
-def test_without_a_launcher_and_a_rank_it_is_alone() -> None:
-    assert part_of(options("perf/"), {}, by(None)) is None
-    assert part_of(options("--agents=2", "--listen=10.0.0.1:0"), {}, by(None)) is None
-    assert part_of(options("--agents=local"), {}, by(ALONE)) is None
-    assert part_of(options("--launcher=none"), {}, by(two())) is None
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["perf/"], None),
+        (["--agents=2", "--listen=10.0.0.1:0"], None),
+        (["--launcher=none"], two()),
+        # A launcher that started one process is none.
+        ([], ALONE),
+        (["--agents=1"], ALONE),
+        (["--agents=local"], ALONE),
+        # Help is shown by every rank.
+        *(([word, "--rank=1"], two()) for word in ("-h", "--help", "-V", "--version")),
+    ],
+)
+def test_a_process_is_alone(words: list[str], found: Launched | None) -> None:
+    assert part_of(options(*words), {}, by(found)) is None
 
 
-def test_a_launcher_that_started_one_process_is_none() -> None:
-    assert part_of(options(), {}, by(ALONE)) is None
-    assert part_of(options("--agents=1"), {}, by(ALONE)) is None
+BY_SLURM = Part(rank=1, count=2, host="n1", port=port_of("7.0"), spans_hosts=True)
+BY_ADDRESS = Part(rank=1, count=2, host="10.0.0.1", port=4000, spans_hosts=True)
 
 
-@pytest.mark.parametrize("word", ["-h", "--help", "-V", "--version"])
-def test_help_is_shown_by_every_rank(word: str) -> None:
-    assert part_of(options(word, "--rank=1"), {}, by(two())) is None
-
-
-def test_a_launcher_says_the_part() -> None:
-    wanted = Part(rank=1, count=2, host="n1", port=port_of("7.0"), spans_hosts=True)
-    assert part_of(options(), {}, by(two())) == wanted
-    assert part_of(options("--agents=2", "--launcher=slurm"), {}, by(two())) == wanted
-
-
-def test_an_address_that_is_given_holds() -> None:
-    found = part_of(options(ADDRESS), {}, by(two(host="", unnamed="it is elsewhere")))
-    assert found == Part(rank=1, count=2, host="10.0.0.1", port=4000, spans_hosts=True)
-
-
-def test_options_say_the_part_whatever_the_launcher_says() -> None:
-    found = part_of(options("--rank=3", "--agents=4", ADDRESS), {}, by(two()))
-    assert found == Part(rank=3, count=4, host="10.0.0.1", port=4000)
-    found = part_of(options("--rank=0", "--agents=1", "--session=[::1]:4000"), {}, by(None))
-    assert found == Part(rank=0, count=1, host="::1", port=4000)
-
-
-def test_a_pod_has_its_part_by_both() -> None:
-    found = part_of(options("--agents=2", ADDRESS), {}, by(POD, "kubernetes"))
-    assert found == Part(rank=1, count=2, host="10.0.0.1", port=4000, spans_hosts=True)
+@pytest.mark.parametrize(
+    ("words", "found", "wanted"),
+    [
+        ([], two(), BY_SLURM),
+        (["--agents=2", "--launcher=slurm"], two(), BY_SLURM),
+        ([ADDRESS], two(host="", unnamed="it is elsewhere"), BY_ADDRESS),
+        (["--agents=2", ADDRESS], POD, BY_ADDRESS),
+        # Options say the part, whatever the launcher says.
+        (
+            ["--rank=3", "--agents=4", ADDRESS],
+            two(),
+            Part(rank=3, count=4, host="10.0.0.1", port=4000),
+        ),
+        (
+            ["--rank=0", "--agents=1", "--session=[::1]:4000"],
+            None,
+            Part(rank=0, count=1, host="::1", port=4000),
+        ),
+    ],
+)
+def test_the_part_is_what_launcher_and_options_say(
+    words: list[str], found: Launched | None, wanted: Part
+) -> None:
+    assert part_of(options(*words), {}, by(found)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -147,10 +155,6 @@ def test_another_count_than_the_launcher_s_names_both(agents: str) -> None:
     why = refused(two(), f"--agents={agents}")
     assert why.startswith(f"--agents={agents}: Slurm started 2 processes; accepted are --agents=2")
     assert "--launcher=none" in why
-
-
-def test_agents_that_the_launcher_did_not_start_are_not_waited_for() -> None:
-    assert refused(ALONE, "--agents=2").startswith("--agents=2: Slurm started 1 process; ")
 
 
 @pytest.mark.parametrize(
@@ -175,13 +179,22 @@ def test_options_that_do_not_fit_say_what_is_accepted(words: tuple[str, ...], wh
     assert why in refused(None, *words)
 
 
-def test_an_address_for_one_process_is_refused() -> None:
-    assert refused(ALONE, ADDRESS).startswith("--session: Slurm started 1 process; accepted with")
-
-
-def test_a_launcher_that_does_not_know_where_rank_0_is_asks_for_its_address() -> None:
-    why = refused(two(host="", unnamed="rank 0 is elsewhere"))
-    assert why.startswith("rank 0 is elsewhere; accepted is --session=HOST:PORT, an address of")
+@pytest.mark.parametrize(
+    ("found", "words", "why"),
+    [
+        (ALONE, ["--agents=2"], "--agents=2: Slurm started 1 process; "),
+        (ALONE, [ADDRESS], "--session: Slurm started 1 process; accepted with"),
+        (
+            two(host="", unnamed="rank 0 is elsewhere"),
+            [],
+            "rank 0 is elsewhere; accepted is --session=HOST:PORT, an address of",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_launcher_is_refused(
+    found: Launched, words: list[str], why: str
+) -> None:
+    assert refused(found, *words).startswith(why)
 
 
 @pytest.mark.parametrize("words", [("--device=cpu",), ("--topology=v5e:2x4",)])
