@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from busbw import __version__, inputs, nights, wire, writing
+from busbw import __version__, files, nights, wire
 from busbw.agent.handshake import split_address
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
@@ -146,8 +146,8 @@ def names_of(known: Iterable[str]) -> Callable[[str], object]:
 
 def session_in(path: Path) -> Session | CompiledSession:
     """The session in a file of `--results`. Raises UsageError."""
-    with usage_error(DocumentError), usage_error(inputs.InputError, where=f"{path}: "):
-        return read_results(inputs.content(path), str(path))
+    with usage_error(DocumentError), usage_error(files.InputError, where=f"{path}: "):
+        return read_results(files.content(path), str(path))
 
 
 def machines_in(
@@ -181,10 +181,10 @@ def check_file(
     ours: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless `path` may be written: as `writing.check`, with the option's name."""
+    """Raise UsageError unless `path` may be written: as `files.check`, with the option's name."""
     if path is not None:
-        with usage_error(writing.Refused, where=f"{option}: "):
-            writing.check(path, what=what, ours=ours, inputs=inputs)
+        with usage_error(files.Refused, where=f"{option}: "):
+            files.check(path, what=what, ours=ours, inputs=inputs)
 
 
 def json_with(*keys: str) -> Callable[[str], bool]:
@@ -204,9 +204,9 @@ def json_with(*keys: str) -> Callable[[str], bool]:
 def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     """Write a file; the exit code: 1, with a sentence after `prefix`, where it cannot be."""
     try:
-        writing.write(path, content)
+        files.write(path, content)
     except OSError as error:
-        print(f"{prefix}{writing.reason(error)}", file=sys.stderr)
+        print(f"{prefix}{files.reason(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from busbw import shipped
+from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
@@ -144,7 +144,7 @@ def _nights(options: argparse.Namespace) -> Picture:
 def _published_files(options: argparse.Namespace) -> list[Path]:
     """The tables of the device. Raises UsageError where there are none."""
     with usage_error(BaselineError, where="--baselines: "):
-        folder = options.baselines or shipped.baselines()
+        folder = options.baselines or files.shipped_baselines()
         check_folder(folder)
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.glob("*/*/published.*.json")):
