@@ -13,8 +13,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import HistoryError, append_from, check, read_all
+from busbw.history.files import (
+    Acknowledged,
+    HistoryError,
+    acknowledged,
+    append_from,
+    check,
+    read_all,
+)
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.judge.policy import POLICIES
@@ -24,7 +30,7 @@ from busbw.report.renderers import rendered
 from busbw.report.results import fields_of
 from busbw.report.table import Column, Row, Table, TextLine
 
-from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
+from . import Commands, UsageError, add_command, check_file, usage_error, write_file
 
 ORDER = 1
 

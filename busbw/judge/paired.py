@@ -17,8 +17,14 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.stats.launches import Estimate, launch_time_s, of_launches, quantile, shift_of_samples
-from busbw.stats.spending import look_levels
+from busbw.stats.launches import (
+    Estimate,
+    launch_time_s,
+    look_levels,
+    of_launches,
+    quantile,
+    shift_of_samples,
+)
 from busbw.stats.variance import Variance, moderated, prior_variance, variance_of
 
 from .case import Ruling, Terms, summary_of_runs, with_sides
