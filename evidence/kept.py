@@ -18,7 +18,7 @@ from pathlib import Path
 
 from busbw.history.files import read_all
 from busbw.history.lines import Line
-from busbw.judge import rule
+from busbw.judge import usual
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.words import Device
@@ -82,7 +82,7 @@ def judged(
     }
     before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
     policy = POLICIES[tonight.device]
-    return night(rule.learn([before], times_s, policy.rule), times_s, policy)
+    return night(usual.learn([before], times_s, policy.rule), times_s, policy)
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:

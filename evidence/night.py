@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge import rule
+from busbw.judge import rule, usual
 from busbw.judge.policy import Policy
 from busbw.model.case import Case
 
@@ -36,7 +36,7 @@ class Night:
     noisy: int
     blind: int
     undecided: bool
-    past: rule.Night
+    past: usual.Night
 
     @property
     def regressed(self) -> set[Case]:
@@ -54,12 +54,12 @@ class Night:
         return self.noisier or 10 * self.blind > len(self.called)
 
 
-def past(times_s: Times) -> rule.Night:
+def past(times_s: Times) -> usual.Night:
     """A session that nobody judged, such as an accepted one."""
-    return rule.Night(launches={case: rule.Launches.of(one) for case, one in times_s.items()})
+    return usual.Night(launches={case: usual.Launches.of(one) for case, one in times_s.items()})
 
 
-def night(known: rule.Past, times_s: Times, policy: Policy) -> Night:
+def night(known: usual.Past, times_s: Times, policy: Policy) -> Night:
     """The verdicts on the first three launches of each case; the others are there to confirm."""
     count = dict.fromkeys(times_s, LAUNCHES)
     while True:
@@ -88,11 +88,11 @@ def night(known: rule.Past, times_s: Times, policy: Policy) -> Night:
         noisy=sum(one.is_noisy for one in calls.values()),
         blind=sum(one.called == 0 and one.limit > too_wide for one in calls.values()),
         undecided=undecided,
-        past=rule.Night(launches=today, called={c: one for c, one in called.items() if one}),
+        past=usual.Night(launches=today, called={c: one for c, one in called.items() if one}),
     )
 
 
 def _nearest(case: Case, cases: Times) -> list[Case]:
     """The two sizes next to it, which are measured again beside a suspect."""
     alike = [one for one in cases if one.key.family == case.key.family]
-    return rule.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))
+    return usual.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))

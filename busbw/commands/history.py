@@ -13,8 +13,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import HistoryError, append_from, check, read_all
+from busbw.history.files import (
+    Acknowledged,
+    HistoryError,
+    acknowledged,
+    append_from,
+    check,
+    read_all,
+)
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.judge.policy import POLICIES

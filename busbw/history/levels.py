@@ -20,7 +20,7 @@ from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
-from .acknowledged import Acknowledged
+from .files import Acknowledged
 from .lines import Line
 
 # Fewer cases do not show what they share.

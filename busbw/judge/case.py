@@ -20,9 +20,9 @@ from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
 from . import rule
-from .notes import clock_disagreement
 from .policy import Policy
-from .validity import broken, memory_verdict, only_at_the_moment
+from .usual import Usual, nearest
+from .validity import broken, clock_disagreement, memory_verdict, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +293,7 @@ def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
     return ", ".join(parts)
 
 
-def _notes(found: rule.Call, usual: rule.Usual) -> Iterator[str]:
+def _notes(found: rule.Call, usual: Usual) -> Iterator[str]:
     """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
     if found.suspected and found.fresh is not None and found.called == 0 and not found.is_noisy:
         yield f"suspected, and not confirmed by fresh launches ({math.exp(found.fresh):.3f} x)"
@@ -339,4 +339,4 @@ def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:
         for other, one in judged.items()
         if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
     ]
-    return rule.nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))
+    return nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))

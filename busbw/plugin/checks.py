@@ -19,8 +19,7 @@ from packaging.version import InvalidVersion, Version
 from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
 from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
-from busbw.history.acknowledged import acknowledged
-from busbw.history.files import HistoryError
+from busbw.history.files import HistoryError, acknowledged
 from busbw.launchers import tpu
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS

@@ -9,9 +9,7 @@ from dataclasses import replace
 
 from busbw.baselines.store import other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.drift import Drift, all_answers, drift_text, drifts
-from busbw.judge.levels import cost_of_limit
-from busbw.judge.notes import straggler_of, with_injections
+from busbw.judge.levels import Drift, all_answers, cost_of_limit, drift_text, drifts
 from busbw.judge.paired import judge_pair, prior_of_pairs
 from busbw.judge.policy import POLICIES, Policy
 from busbw.judge.rule import Tonight
@@ -22,7 +20,7 @@ from busbw.judge.session import (
     judge_session,
     slower_text,
 )
-from busbw.judge.validity import with_ceiling
+from busbw.judge.validity import straggler_of, with_ceiling, with_injections
 from busbw.model.case import Case, CompileSpec, Spec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict

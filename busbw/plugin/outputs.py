@@ -13,7 +13,7 @@ from busbw import nights, writing
 from busbw.driver.bundle import worker_hash
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
-from busbw.judge.notes import injected_ratio
+from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey

@@ -18,7 +18,7 @@ from busbw.driver.agents import AgentGone, AgentsError, AgentsTransport, Incompa
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, LocalTransport, alone
-from busbw.judge.notes import injection_notes
+from busbw.judge.validity import injection_notes
 from busbw.model.case import CompileSpec, Spec
 from busbw.model.words import Outcome
 

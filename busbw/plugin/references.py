@@ -13,12 +13,10 @@ from pathlib import Path
 
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import read
+from busbw.history.files import Acknowledged, acknowledged, read
 from busbw.history.lines import Line, Series, earlier
 from busbw.judge.case import StoredReference
-from busbw.judge.drift import machine_answer
-from busbw.judge.levels import Known, Levels, levels_of
+from busbw.judge.levels import Known, Levels, levels_of, machine_answer
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import Tonight
 from busbw.model import variables

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import HistoryError
+from busbw.history.files import Acknowledged, HistoryError, acknowledged
 
 WHOLE = """
 [[change]]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.judge.drift import Drift, drift_text, drifts
+from busbw.judge.levels import Drift, drift_text, drifts
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.stored import EarlierSession
 from busbw.model.words import Device as Class

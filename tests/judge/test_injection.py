@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge.notes import injected_ratio, injection_notes, with_injections
+from busbw.judge.validity import injected_ratio, injection_notes, with_injections
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.words import MIB

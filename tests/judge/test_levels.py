@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.judge import rule
+from busbw.judge import usual
 from busbw.judge.levels import Known, Levels, levels_of
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, EarlierSession
@@ -32,7 +32,7 @@ def _levels(*baselines: Baseline, history: list[EarlierSession], **known: Any) -
     return found
 
 
-def _usual(found: Levels, case: Case = CASE) -> rule.Usual:
+def _usual(found: Levels, case: Case = CASE) -> usual.Usual:
     """What it is, where the case takes a millisecond today."""
     return found.tonight({case: (1e-3,)}, POLICY).limits[case].usual
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.judge.drift import all_answers, machine_answer
+from busbw.judge.levels import all_answers, machine_answer
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import EarlierSession
 from busbw.model.verdict import Answer

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import rule
+from busbw.judge import rule, usual
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import Launches, Night
+from busbw.judge.usual import Launches, Night
 from busbw.model.case import Case
 from busbw.model.words import Device as Class
 from tests import build
@@ -50,7 +50,7 @@ def test_launches_are_summed_up_as_logarithms() -> None:
 def test_a_night_counts_unless_the_next_repeats_it_or_none_is_there_yet(
     said: list[int], counts: list[bool]
 ) -> None:
-    assert rule.counted(said) == counts
+    assert usual.counted(said) == counts
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -194,8 +194,8 @@ def test_a_red_night_that_is_not_repeated_is_learnt_as_noise() -> None:
     assert after.deviation > 1.3 * pending.deviation
 
 
-def _limits(nights: Sequence[rule.Night], today: Mapping[Case, Launches]) -> rule.Tonight:
-    return rule.limits(rule.learn(nights, today, TPU.rule), today, TPU.rule)
+def _limits(nights: Sequence[usual.Night], today: Mapping[Case, Launches]) -> rule.Tonight:
+    return rule.limits(usual.learn(nights, today, TPU.rule), today, TPU.rule)
 
 
 def test_without_an_earlier_session_there_is_no_limit() -> None:

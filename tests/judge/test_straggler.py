@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.judge.notes import straggler_of
+from busbw.judge.validity import straggler_of
 from busbw.model.launch import Run
 from tests import build
 
