@@ -42,7 +42,6 @@ class Kept:
     later_s: Times
 
     def only(self, cases: Sequence[Case]) -> Kept:
-        """With these cases alone."""
         times_s, later_s = ({c: of[c] for c in cases} for of in (self.times_s, self.later_s))
         return replace(self, times_s=times_s, later_s=later_s)
 
@@ -91,7 +90,6 @@ def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
 
 
 def rows(sessions: Sequence[Kept]) -> Iterator[str]:
-    """The table of what is red for nothing, and of what is seen, of every pair of sessions."""
     yield row("sizes", "fresh launches", "question", "answers", "share (95 %)")
     yield row(*["---"] * 5)
     whole = list(itertools.combinations(sessions, 2))

@@ -40,12 +40,10 @@ class Night:
 
     @property
     def regressed(self) -> set[Case]:
-        """The cases that are slower."""
         return {case for case, one in self.called.items() if one > 0}
 
     @property
     def is_red(self) -> bool:
-        """A case is slower, or all together are."""
         return self.slower or bool(self.regressed)
 
     @property
@@ -55,7 +53,6 @@ class Night:
 
 
 def past(times_s: Times) -> usual.Night:
-    """A session that nobody judged, such as an accepted one."""
     return usual.Night(launches={case: usual.Launches.of(one) for case, one in times_s.items()})
 
 

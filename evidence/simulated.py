@@ -33,7 +33,6 @@ FRAMEWORKS = ("jax", "tensorflow")
 
 
 def case(payload_bytes: int, framework: str = "jax") -> Case:
-    """An all-reduce like any other."""
     return _Simulated(
         framework=framework,
         payload_bytes=payload_bytes,
@@ -47,7 +46,6 @@ def case(payload_bytes: int, framework: str = "jax") -> Case:
 
 
 def grid(frameworks: int = 2, sizes: int = 21) -> tuple[Case, ...]:
-    """Cases from 1K up, of one or two frameworks."""
     return tuple(
         case(KIB << power, name) for name in FRAMEWORKS[:frameworks] for power in range(sizes)
     )
@@ -107,7 +105,6 @@ class Device:
         self._known: usual.Past | None = None
 
     def nights(self, count: int, loss: Loss = _none) -> list[Night]:
-        """`count` nights more, each judged by those before."""
         found = []
         for _ in range(count):
             found.append(self.night(loss))

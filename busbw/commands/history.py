@@ -13,14 +13,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.history.files import (
-    Acknowledged,
-    HistoryError,
-    acknowledged,
-    append_from,
-    check,
-    read_all,
-)
+from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.judge.policy import POLICIES
@@ -90,9 +83,9 @@ def _append_from(options: argparse.Namespace) -> int:
     for name in ("json", "csv", "machine"):
         if getattr(options, name):
             raise UsageError(f"--append-from: --{name} is for showing a history; give one of them")
-    with usage_error(HistoryError):
-        check(options.folder)
-        for one in append_from(options.folder, options.append_from):
+    with usage_error(files.HistoryError):
+        files.check(options.folder)
+        for one in files.append_from(options.folder, options.append_from):
             for note in one.notes:
                 print(f"note: {note}")
             print(f"{one.path}: {plural(one.lines, 'line')} appended")
@@ -101,9 +94,9 @@ def _append_from(options: argparse.Namespace) -> int:
 
 def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
     folder, machine = options.folder, options.machine
-    with usage_error(HistoryError):
-        found = read_all(folder)
-        known = acknowledged(options.baselines)
+    with usage_error(files.HistoryError):
+        found = files.read_all(folder)
+        known = files.acknowledged(options.baselines)
     if machine is not None and machine not in found:
         names = ", ".join(found) or "none"
         raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
@@ -114,7 +107,9 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     return machines, [note for read in chosen.values() for note in read.notes]
 
 
-def _machine(name: str, lines: Sequence[Line], known: Sequence[Acknowledged]) -> MachineHistory:
+def _machine(
+    name: str, lines: Sequence[Line], known: Sequence[files.Acknowledged]
+) -> MachineHistory:
     policy = POLICIES[lines[-1].device]
     return machine_history(name, lines, apart=policy.session_apart, known=known)
 

@@ -254,15 +254,12 @@ class Acknowledged:
 
     @property
     def began(self) -> datetime.datetime:
-        """The begin of that day, UTC."""
         return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.timezone.utc)
 
     def is_of(self, case: str, machine: str) -> bool:
-        """Whether it is a change of this case on this machine, by their names."""
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:
-        """Whether a change that began then is this one."""
         return self.began - _NEAR <= began < self.began + 2 * _NEAR
 
 

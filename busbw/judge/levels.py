@@ -38,7 +38,6 @@ class Levels:
     highest: Mapping[Case, float]
 
     def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
-        """The limits of the launches `today_s`, seconds by case."""
         today = {c: Launches.of(one) for c, one in today_s.items() if c in self.highest}
         past = learn([_night(one) for one in self.sessions], today, policy.rule)
         found = rule.limits(past, today, policy.rule)
@@ -93,7 +92,6 @@ def _launches(session: EarlierSession, case: Case) -> Launches:
 
 
 def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
-    """With a level that is not above the pinned one."""
     above = limit.usual.level - highest
     if above <= 0:
         return limit
@@ -114,11 +112,9 @@ class Known:
 
     @property
     def timed(self) -> list[Baseline]:
-        """The baselines that have times."""
         return [one for one in self.baselines if one.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[EarlierSession, ...]:
-        """Those that count: of the baselines, and of the history since they were accepted."""
         accepted = _accepted(self.timed)
         begins = {one.case: one.sessions[0].began for one in self.timed}
         later = _later(self.history, begins, accepted)
@@ -165,7 +161,6 @@ def _later(
     begins: Mapping[Case, datetime],
     accepted: Sequence[EarlierSession],
 ) -> list[EarlierSession]:
-    """Those of the history from the acceptance of each case on that the baseline does not have."""
     known = {item for one in accepted for item in one.times_s.items()}
     return _with(
         history,
@@ -178,7 +173,6 @@ def _later(
 def _with(
     sessions: Sequence[EarlierSession], wanted: Callable[[EarlierSession, Case], bool]
 ) -> list[EarlierSession]:
-    """With the cases that are `wanted` of a session, and without sessions that have none."""
     found = []
     for one in sessions:
         times_s = {case: times_s for case, times_s in one.times_s.items() if wanted(one, case)}
@@ -223,7 +217,6 @@ class Drift:
 
     @property
     def text(self) -> str:
-        """What is slower, by how much, since when, and what changed then."""
         name = f"all cases of {self.framework}" if self.case is None else self.case.name
         verb = "are" if self.case is None else "is"
         loss = change_text(math.expm1(self.log_ratio))
@@ -239,7 +232,6 @@ class Drift:
 def drifts(
     sessions: Sequence[EarlierSession], today: EarlierSession, tonight: rule.Tonight
 ) -> tuple[Drift, ...]:
-    """What has drifted over `sessions` and `today`; the shared part first."""
     several = [*sessions, today]
     shared = [
         _drift(name, None, one.rise, {**one.before, len(sessions): one.tonight}, several)
@@ -256,7 +248,6 @@ def drifts(
 
 
 def drift_text(found: Sequence[Drift]) -> str:
-    """The first of them in full, and how many more."""
     more = len(found) - _MOST_NAMED
     texts = [one.text for one in found[:_MOST_NAMED]]
     return "; ".join([*texts, *([f"and {plural(more, 'case')} more"] if more > 0 else [])])
@@ -295,10 +286,7 @@ def _rest_of_step(values: Sequence[float], split: int) -> float:
 
 
 def machine_answer(
-    framework: str,
-    nights: Sequence[EarlierSession] | None,
-    today: EarlierSession,
-    policy: Policy,
+    framework: str, nights: Sequence[EarlierSession] | None, today: EarlierSession, policy: Policy
 ) -> Answer:
     """The answer from the reference's earlier `nights`.
 

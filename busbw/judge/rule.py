@@ -39,7 +39,6 @@ class Shared:
 
     @property
     def is_slower(self) -> bool:
-        """Whether all cases together are slower."""
         return self.off > self.limit
 
 
@@ -78,7 +77,6 @@ class Tonight:
 
 
 def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:
-    """The limits of what is measured `today`."""
     usual = {case: one for case, one in past.usual.items() if case in today}
     noisier = _noisier({case: one.off(today[case]) for case, one in usual.items()}, past, rule)
     more = (noisier**2 - 1) * (1 + 1 / max(1, past.sessions))
@@ -112,7 +110,6 @@ def _noisier(off: ByCase, past: Past, rule: Rule) -> float:
 def _framework(
     name: str, usual: Usuals, today: Mapping[Case, Launches], past: Past, rule: Rule, more: float
 ) -> tuple[Shared, dict[Case, Limit]]:
-    """What its cases share tonight, and the limit of each; by `more` tonight varies."""
     before, together, count = past.shared[name], name in past.together, len(usual)
     off = {case: one.off(today[case]) for case, one in usual.items()}
     mean = fmean(before.values()) if before else 0.0
@@ -160,7 +157,6 @@ class _Own:
 
     @property
     def deviation(self) -> float:
-        """That of its own part in one more session."""
         return math.sqrt(self.usual.variance * (1 + 1 / len(self.usual.own) + self.more))
 
     def alone(self, variance: float = 0.0) -> float:
@@ -282,7 +278,6 @@ def call(
 
 
 def _modes(times_s: Sequence[float], launch: float, rule: Rule) -> tuple[tuple[float, ...], ...]:
-    """The launches of two modes: a gap among them is far wider than a launch's deviation."""
     ordered = sorted(times_s)
     gaps = [math.log(after / before) for before, after in pairwise(ordered)]
     if not gaps or max(gaps) <= max(math.log(rule.modes), rule.clear_gap * launch):

@@ -68,7 +68,6 @@ class Usual:
     expected: float = 0.0
 
     def off(self, launches: Launches) -> float:
-        """How far tonight's launches are off the level."""
         return (launches.fastest if self.by_fastest else launches.median) - self.level
 
 
@@ -108,7 +107,6 @@ def counted(called: Sequence[int]) -> list[bool]:
 def _usual(
     cases: Sequence[Case], nights: Sequence[Night], rule: Rule, *, together: bool
 ) -> tuple[dict[Case, Usual], BySession]:
-    """Each case's level and own parts, and what the cases share, by session."""
     there: dict[Case, dict[int, Launches]] = {}
     for case in cases:
         its = {n: one.launches[case] for n, one in enumerate(nights) if case in one.launches}
@@ -156,7 +154,6 @@ def _split(
 
 
 def _between(usual: Usuals) -> dict[Case, float]:
-    """The variance of a case's own parts, where it has several."""
     return {case: one.squares / one.freedom for case, one in usual.items() if one.freedom}
 
 
@@ -177,7 +174,6 @@ def nearest(one: _Sized, alike: Sequence[_Sized]) -> list[_Sized]:
 
 
 def families(cases: Iterable[Case]) -> list[list[Case]]:
-    """Cases that differ in nothing but their size, by size."""
     kinds: dict[object, list[Case]] = {}
     for case in cases:
         kinds.setdefault((case.key.family, case.protocol), []).append(case)

@@ -64,7 +64,6 @@ def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
 
 
 def memory_text(failure: Failure) -> str:
-    """Needed and available bytes, and how that was found."""
     how = {
         FoundBy.PREDICTED: "predicted before touching memory",
         FoundBy.RAISED: "raised by the framework",
@@ -83,7 +82,6 @@ def memory_text(failure: Failure) -> str:
 def memory_verdict(
     spec: Spec, failure: Failure, more: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
-    """OUT_OF_MEMORY in the words of `memory_text`, and `more`."""
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
@@ -139,13 +137,11 @@ def with_ceiling(
 
 
 def _chosen(runs: Sequence[Run]) -> Mapping[str, str]:
-    """What the compiler published about the algorithm, if it is the same in every launch."""
     first = runs[0].proof.chosen if runs else {}
     return first if all(run.proof.chosen == first for run in runs) else {}
 
 
 def _best_bytes_per_s(case: Case, side: Summary | None) -> float:
-    """The busbw of the best launch; 0 where there is no time."""
     return 0.0 if side is None else metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
 
 
@@ -175,7 +171,6 @@ def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> 
 
 
 def _above_one_way(ceiling: Ceiling, rate: float) -> str:
-    """What a rate between both bounds means."""
     begin = f"busbw {rate_text(rate)} in the best launch is above"
     if ceiling.in_switch:
         return (
@@ -267,7 +262,6 @@ def _same(found: Sequence[tuple[int, float] | None]) -> tuple[int, float] | None
 
 
 def injected_ratio(runs: Sequence[Run]) -> float | None:
-    """The time with the injected work over that without it, the median over launches, or None."""
     ratios = _ratios(runs)
     return statistics.median(ratios) if ratios else None
 
@@ -275,7 +269,6 @@ def injected_ratio(runs: Sequence[Run]) -> float | None:
 def with_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    """The verdicts, with a note on each case that something was injected into."""
     found = dict(verdicts)
     for spec, measurement in measurements.items():
         note = _case_note(measurement.runs)
@@ -285,7 +278,6 @@ def with_injections(
 
 
 def injection_notes(measurements: Mapping[Spec, Measurement]) -> tuple[str, ...]:
-    """What was injected in the session and what it was measured to be: a sentence, or none."""
     ratios = {spec: injected_ratio(one.runs) for spec, one in measurements.items()}
     known = {spec: ratio for spec, ratio in ratios.items() if ratio is not None}
     if not known:

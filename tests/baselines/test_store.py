@@ -88,12 +88,12 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     written(save, root, [accepted], occasion=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
-    assert (
-        baseline.oom,
-        baseline.times_s,
-        baseline.needed_bytes,
-        baseline.available_bytes,
-    ) == (True, (), 20, 10)
+    assert (baseline.oom, baseline.times_s, baseline.needed_bytes, baseline.available_bytes) == (
+        True,
+        (),
+        20,
+        10,
+    )
     assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
 
 
@@ -125,7 +125,7 @@ def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
         for size in (4, 8)
     ]
     assert len(written(save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
-    assert tuple(e.payload_bytes for e in timed.read(root / FILE).entries) == (4, 8)
+    assert tuple(e.payload_bytes for e in files.read(timed.TIMED, root / FILE).entries) == (4, 8)
 
 
 def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatc
     real, placed = os.replace, []
 
     def watched(source: str, target: Path) -> None:
-        placed.append(len(timed.read(Path(source)).entries))
+        placed.append(len(files.read(timed.TIMED, Path(source)).entries))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
@@ -291,5 +291,5 @@ def test_concurrent_saves_by_two_processes_lose_nothing(
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]
-    sizes = {entry.payload_bytes for entry in timed.read(root / FILE).entries}
+    sizes = {entry.payload_bytes for entry in files.read(timed.TIMED, root / FILE).entries}
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes

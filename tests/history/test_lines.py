@@ -23,10 +23,7 @@ def test_a_line_is_one_line_that_gives_itself_again() -> None:
 
 def test_a_case_without_times_says_why() -> None:
     lost = line(
-        outcome=Outcome.OUT_OF_MEMORY,
-        times_us=(),
-        ratio=None,
-        failure=FailureKind.OUT_OF_MEMORY,
+        outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
     )
     assert parsed(lost.text, "line 1") == lost
 

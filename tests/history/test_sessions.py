@@ -76,11 +76,7 @@ def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> 
     assert list(found.times_s) == [OTHER]
 
 
-REFERENCE: dict[str, Any] = {
-    "paired": True,
-    "stack": "0123456789abcdef",
-    "is_reference": True,
-}
+REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
 
 
 def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their_own() -> None:

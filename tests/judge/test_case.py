@@ -205,20 +205,20 @@ def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
 
 def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
     verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
-    assert (
-        verdict.outcome,
-        verdict.failed,
-        verdict.expected,
-    ) == (Outcome.OUT_OF_MEMORY, False, True)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        False,
+        True,
+    )
 
 
 def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time() -> None:
     verdict = _verdict(_all_out_of_memory(), STEADY)
-    assert (
-        verdict.outcome,
-        verdict.failed,
-        verdict.expected,
-    ) == (Outcome.OUT_OF_MEMORY, True, False)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        True,
+        False,
+    )
     assert "the baseline of 2026-01-02 has 1 ms" in verdict.text
     assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
 

@@ -25,10 +25,7 @@ def _located(located: Shape | None) -> Shape:
     ("ratio", "text"),
     [
         (latency(0.15), "the latency grew by 15 % (50 us -> 57.5 us); the bandwidth did not fall"),
-        (
-            latency(1.5),
-            "the latency grew to 2.5 x (50 us -> 125 us); the bandwidth did not fall",
-        ),
+        (latency(1.5), "the latency grew to 2.5 x (50 us -> 125 us); the bandwidth did not fall"),
         (
             bandwidth(0.25),
             "the bandwidth fell by 20 % (3.40 GB/s -> 2.72 GB/s); the latency did not grow",

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import look_levels, spent
+from busbw.stats.launches import look_levels, spent
 from busbw.stats.variance import t_quantile
 
 SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
