@@ -15,7 +15,6 @@ from pathlib import Path
 
 from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
-from busbw.history.lines import Line
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import StoredCase, moment_text
 from busbw.model.words import Outcome, change_text, plural, seconds_text
@@ -103,15 +102,11 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
     chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
-    machines = [_machine(name, read.lines, known) for name, read in chosen.items()]
+    machines = []
+    for name, read in chosen.items():
+        apart = POLICIES[read.lines[-1].device].session_apart
+        machines.append(machine_history(name, read.lines, apart=apart, known=known))
     return machines, [note for read in chosen.values() for note in read.notes]
-
-
-def _machine(
-    name: str, lines: Sequence[Line], known: Sequence[files.Acknowledged]
-) -> MachineHistory:
-    policy = POLICIES[lines[-1].device]
-    return machine_history(name, lines, apart=policy.session_apart, known=known)
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
