@@ -25,9 +25,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.local import Worker
 from busbw.driver.transport import Reply, Starter
 from busbw.model.launch import LaunchId
-
-from .asking import answer_of, await_ready
-from .scripts import starter
+from tests.driver.workers import answer_of, await_ready, starter
 
 ROOMS = ("collectives", "model", "traces", "worker", "workloads")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"

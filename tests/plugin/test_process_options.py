@@ -1,9 +1,16 @@
-"""--processes and --ranks-per-process: one launch of several processes, with one verdict."""
+"""Several processes on one host, and who has the machine."""
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
 import pytest
 
+from busbw import locks
+from busbw.driver.local import alone
+from tests.driver.workers import wait_until
 from tests.worker.backends.real import needs
 
 from .folder import SLOW, Folder
@@ -46,22 +53,6 @@ def test_a_regression_of_processes_is_flagged(folder: Folder) -> None:
     folder.with_baselines(*TWO)
     folder.script(**SLOW, cases=[{"slower": 3.0}])
     assert folder.run(*TWO, "--launches=3", exit_code=1).outcomes == {"1M": "REGRESSED"}
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--processes=0",), "accepted is a whole number from 1"),
-        (("--processes=two",), "accepted is a whole number from 1"),
-        (("--processes=2", "--ranks-per-process=0"), "accepted is a whole number from 1"),
-        (("--ranks-per-process=2",), "there are no --processes whose ranks they could be"),
-        ((*TWO, "--ranks=6"), "2 processes of 2 have 4 ranks"),
-    ],
-)
-def test_what_is_no_layout_is_a_usage_error(
-    folder: Folder, options: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in folder.run(*options, exit_code=4).sentence
 
 
 def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
@@ -137,3 +128,81 @@ def test_tensorflow_measures_in_two_processes(folder: Folder) -> None:
 def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> None:
     sentence = folder.run("--frameworks=tensorflow", *TWO, exit_code=4).sentence
     assert "one rank in each of several processes on a CPU, 2 are asked for" in sentence
+
+
+def test_after_so_long_it_is_a_usage_error_that_says_who_has_the_device(folder: Folder) -> None:
+    with alone(0):
+        ran = folder.run("--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
+    assert f"(pid {os.getpid()}, started " in ran.sentence
+
+
+def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder) -> None:
+    with alone(0):
+        session = folder.start()
+        assert wait_until(lambda: "another busbw session is measuring" in folder.output)
+        assert f"waiting for its end (pid {os.getpid()}, started " in folder.output
+    assert session.wait(60) == 0
+    assert "1 case measured in 1 launch each" in folder.output
+
+
+@pytest.mark.exhaustive
+def test_sessions_with_other_folders_for_temporary_files_wait_for_each_other(
+    folder: Folder, tmp_path: Path
+) -> None:
+    folder.script(cases=[{"then": "hang"}])
+    first = folder.start()
+    assert wait_until(lambda: list(folder.temporary.glob("busbw-*/1.fake.fake.log")))
+    folder.environment.setenv("TMPDIR", str(tmp_path))
+    ran = folder.run("--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
+    assert f"(pid {first.pid}, started " in ran.sentence
+    first.send_signal(signal.SIGINT)
+    assert first.wait(30) == 2
+    folder.script()
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize("name", ["device", "0123456789abcdef"])
+def test_what_was_planted_in_the_folder_for_temporary_files_is_neither_written_nor_followed(
+    folder: Folder, tmp_path: Path, name: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    planted = folder.temporary / f"busbw-{os.getuid()}-{name}.lock"
+    planted.symlink_to(victim)
+    folder.with_baselines()
+    assert victim.read_text() == "as it was"
+    assert [planted.name] == folder.left_over()
+    planted.unlink()
+
+
+def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
+    folder.with_baselines()
+    assert not folder.left_over()
+    assert [path.suffix for path in folder.baseline_files] == [".json"]
+    with alone(0), locks.folder(folder.path / "baselines", 0):
+        pass
+
+
+def test_nonsense_is_a_usage_error(folder: Folder) -> None:
+    ran = folder.run("--device-wait=forever", exit_code=4)
+    assert "accepted is a number of seconds above 0" in ran.sentence
+
+
+@needs("jax")
+def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
+    folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
+    options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
+    sentence = folder.pytest(*options, exit_code=4).sentence
+    assert "this host is one of 4 of its TPU slice (TPU_WORKER_HOSTNAMES)" in sentence
+    assert "did you run on all hosts? Start `python -m busbw run perf/`" in sentence
+    assert "--processes=4 --agents=4" in sentence
+
+
+@needs("jax")
+def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Folder) -> None:
+    folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
+    folder.environment.setenv("TPU_PROCESS_BOUNDS", "1,1,1")
+    options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
+    assert "of its TPU slice" not in folder.pytest(*options, exit_code=4).sentence
