@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw import inputs
-from busbw.inputs import InputError
+from busbw import files
+from busbw.files import InputError
 
 
 def _refused(path: Path, says: str, most_bytes: int = 100) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(InputError) as refused:
-        inputs.content(path, most_bytes)
+        files.content(path, most_bytes)
     assert says in str(refused.value)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -25,12 +25,12 @@ def test_a_file_is_read_whole_through_a_link_too(tmp_path: Path) -> None:
     content = os.urandom(3 * 2**20)
     path.write_bytes(content)
     link.symlink_to(path)
-    assert inputs.content(path) == inputs.content(link) == content
+    assert files.content(path) == files.content(link) == content
 
 
 def test_a_file_of_nothing_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert inputs.content(tmp_path / "file") == b""
+    assert files.content(tmp_path / "file") == b""
 
 
 def test_what_is_no_file_is_refused_by_its_kind(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) ->
     os.truncate(path, 2**40)
     _refused(path, "has 1099511627776 bytes; accepted are 100")
     path.write_bytes(bytes(100))
-    assert inputs.content(path, 100) == bytes(100)
+    assert files.content(path, 100) == bytes(100)
 
 
 def test_a_file_whose_size_the_system_does_not_know_has_the_same_limit() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import __version__, shipped
+from busbw import __version__, files
 
 ROOT = Path(__file__).parents[1]
 NO_SOURCES = shutil.ignore_patterns("__pycache__")
@@ -117,8 +117,8 @@ def test_an_editable_install_is_a_path(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_in_a_checkout_what_is_shipped_lies_beside_the_package() -> None:
-    assert shipped.promises() == ROOT / "perf"
-    assert shipped.baselines() == ROOT / "baselines"
+    assert files.shipped_promises() == ROOT / "perf"
+    assert files.shipped_baselines() == ROOT / "baselines"
 
 
 def test_no_word_of_what_is_shipped_says_where_it_was_written() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw import writing
-from busbw.writing import PartlyWrittenError, write, write_all
+from busbw import files
+from busbw.files import PartlyWrittenError, write, write_all
 
 
 @pytest.fixture
@@ -163,20 +163,20 @@ def test_a_descriptor_of_this_process_goes_on_where_it_is(tmp_path: Path) -> Non
         file.write("before ")
         file.flush()
         for name in (f"/dev/fd/{file.fileno()}", f"/proc/{os.getpid()}/fd/{file.fileno()}"):
-            writing.check(Path(name), what="nothing", ours=lambda _: False)
+            files.check(Path(name), what="nothing", ours=lambda _: False)
             write(Path(name), "after ")
     assert path.read_text() == "before after after "
 
 
 def test_a_folder_is_checked_before_it_is_made(tmp_path: Path) -> None:
-    writing.check_folder(tmp_path / "not" / "yet" / "there")
+    files.check_folder(tmp_path / "not" / "yet" / "there")
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(writing.Refused):
-            writing.check_folder(path)
+        with pytest.raises(files.Refused):
+            files.check_folder(path)
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    with pytest.raises(writing.Refused, match="Too many levels"):
-        writing.check_folder(loop / "below")
+    with pytest.raises(files.Refused, match="Too many levels"):
+        files.check_folder(loop / "below")
     assert not (tmp_path / "not").exists()
     shutil.rmtree(tmp_path)

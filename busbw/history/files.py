@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tomllib
 
-from busbw import inputs, locks, wire, writing
+from busbw import files, locks, wire
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import check_date
 
@@ -164,7 +164,7 @@ def check(root: Path) -> None:
     with _errors(root):
         if not folder.is_dir():
             raise HistoryError(f"{folder} is no folder")
-        writing.check_folder(folder)
+        files.check_folder(folder)
 
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
@@ -231,7 +231,7 @@ def _errors(path: Path) -> Iterator[None]:
             f"{path}: another session ({error}) has been writing for {LOCK_TIMEOUT_S:g} s"
         ) from error
     except OSError as error:
-        raise HistoryError(f"{path}: {writing.reason(error)}") from error
+        raise HistoryError(f"{path}: {files.reason(error)}") from error
 
 
 FILE = "acknowledged.toml"
@@ -283,8 +283,8 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     if not path.exists():
         return ()
     try:
-        raw = tomllib.loads(inputs.content(path).decode())
-    except inputs.InputError as error:
+        raw = tomllib.loads(files.content(path).decode())
+    except files.InputError as error:
         raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
         raise HistoryError(f"{path}: not TOML: {error}") from error

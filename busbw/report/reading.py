@@ -17,8 +17,7 @@ from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, CompileSpec, Spec, Workload
 from busbw.model.launch import Failure, Measurement, Plan, Run
-from busbw.model.machine import Compiler, Environment
-from busbw.model.mesh import file_name_of
+from busbw.model.machine import Compiler, Environment, file_name_of
 from busbw.model.stored import StoredCase, StoredSpec, check_case
 from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Summary, Verdict
 from busbw.model.words import payload_text

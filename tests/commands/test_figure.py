@@ -163,7 +163,7 @@ def test_a_disk_that_is_full_leaves_the_earlier_picture_whole(
     def full(path: Path, content: str | bytes) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("busbw.writing.write", full)
+    monkeypatch.setattr("busbw.files.write", full)
     answer = asked_here("figure", results, "-o", path)
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"busbw figure: --output: {path}: No space left on device\n"

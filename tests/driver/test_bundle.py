@@ -37,7 +37,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert there == ["__main__.py", "busbw", "temporary"]
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
-    files = ["__init__.py", "wire.py", "writing.py"]
+    files = ["__init__.py", "wire.py", "files.py"]
     assert package == sorted([*files, "__pycache__", *ROOMS])
 
 

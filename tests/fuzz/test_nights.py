@@ -23,7 +23,7 @@ from busbw.report.page.html import sparkline
 from tests import build
 from tests.history.lines import line
 
-from .bounds import bounded, fuzzed
+from .damage import bounded, fuzzed
 
 CASES = [
     StoredCase.of(build.case(**one))

@@ -1,9 +1,7 @@
-"""Atomic writes of one file or several, and checks that nothing is overwritten by mistake.
+"""Files: those that busbw ships, bounded reads that cannot block, atomic writes of one or several.
 
-A file is written under another name in the same folder, synced to disk and renamed, so that a full
-disk or a kill leaves the old file; several files are replaced together or not at all. `check` finds
-problems before there is anything to write. Standard library only: workers cache compiled programs
-with it. Knows no format.
+A written file is synced to disk under another name in its folder and then renamed, so that a full
+disk or a kill leaves the old one. Standard library only: workers cache compiled programs with it.
 """
 
 from __future__ import annotations
@@ -20,6 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+_PACKAGE = Path(__file__).parent
+
+# The results of all cases with a hundred launches each are a fifth of it.
+MOST_BYTES = 128 * 2**20
+_AT_ONCE = 2**20
+
 _MODE = 0o644
 # Leaves room for a suffix; file systems take 255 bytes.
 _SHOWN_NAME = 60
@@ -31,6 +35,73 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFBLK: "a block device",
 }
+
+
+def shipped_promises() -> Path:
+    """The folder with the tests that measure."""
+    return _shipped("perf", "perf")
+
+
+def shipped_baselines() -> Path:
+    """Of compiled programs and published figures, which hold on every machine; never written."""
+    return _shipped("shipped_baselines", "baselines")
+
+
+def _shipped(in_wheel: str, in_checkout: str) -> Path:
+    installed = _PACKAGE / in_wheel
+    return installed if installed.is_dir() else _PACKAGE.parent / in_checkout
+
+
+class InputError(ValueError):
+    """A file that cannot be read; the message says why, without its name."""
+
+
+class TooLargeError(InputError):
+    """A file of more bytes than are read."""
+
+
+def content(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """All bytes of the regular file at `path`; raises InputError for anything else.
+
+    Nothing of a file of more than `most_bytes` is kept, whatever the file system says of its size.
+    """
+    try:
+        # Opening a pipe for reading would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise InputError(_reason(error)) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise InputError(f"is {_kind(found.st_mode)}; accepted is a file")
+        if found.st_size > most_bytes:
+            raise TooLargeError(f"has {found.st_size} bytes; accepted are {most_bytes}")
+        return _read(descriptor, found.st_size, most_bytes)
+    except OSError as error:
+        raise InputError(_reason(error)) from error
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int, most_bytes: int) -> bytes:
+    """In one piece if the size is known, so that the content is not held twice."""
+    parts, count = [], 0
+    while part := os.read(descriptor, max(_AT_ONCE, size - count + 1)):
+        count += len(part)
+        if count > most_bytes:
+            raise TooLargeError(f"has more than {most_bytes} bytes; accepted are {most_bytes}")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
 
 
 class Refused(ValueError):
@@ -142,7 +213,6 @@ class _Staged:
     replaced: bool = False
 
     def stage(self, content: str | bytes | None, *, backup: bool) -> None:
-        """Write what can be written before the first file is replaced."""
         found = _status(self.target)
         if found is not None:
             _forbid(self.target, found.st_mode)
@@ -189,7 +259,6 @@ class _Staged:
         self.replaced = True
 
     def undo(self) -> None:
-        """Put back the old file."""
         if self.before is not None:
             os.replace(self.before, self.target)
         else:
@@ -207,7 +276,6 @@ class _Staged:
                 folder.rmdir()
 
     def forget(self) -> None:
-        """Remove the link to the old file."""
         if self.before is not None:
             self.before.unlink(missing_ok=True)
 
@@ -261,8 +329,7 @@ def _write_directly(path: Path, content: bytes) -> None:
     descriptor = _descriptor(path)
     with _named(path):
         if descriptor is None:
-            with path.open("wb") as device:
-                device.write(content)
+            path.write_bytes(content)
             return
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -309,7 +376,6 @@ def _check_parent(path: Path) -> None:
 
 
 def _forbid(path: Path, mode: int) -> None:
-    """Raise what `check` refuses as an error of the operating system."""
     if _KINDS.get(stat.S_IFMT(mode)):
         raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}; accepted is a file")
     if not _may(path, os.W_OK):
@@ -321,7 +387,6 @@ def _may(path: Path, mode: int) -> bool:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether both name the same file, also through links of either kind."""
     try:
         return os.path.samefile(path, other)
     except OSError:
