@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from busbw import wire
 from busbw.history.acknowledged import Acknowledged, acknowledged
 from busbw.history.files import HistoryError, append_from, check, read_all
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
@@ -21,7 +22,6 @@ from busbw.judge.policy import POLICIES
 from busbw.model.stored import StoredCase, moment_text
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.results import fields_of
 from busbw.report.table import Column, Row, Table, TextLine
 
 from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
@@ -245,7 +245,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {
                 "name": name,
                 "series": one.series.text,
-                "case": fields_of(StoredCase.of(one.case)),
+                "case": wire.to_json(StoredCase.of(one.case)),
                 "stack": one.series.stack,
                 "is_reference": one.series.is_reference,
                 "level_s": one.level_s,
