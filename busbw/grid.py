@@ -14,8 +14,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Asked, Case, GridError, Spec, Workload
-from busbw.model.machine import DeviceSet, EnvironmentKey, Probe
-from busbw.model.mesh import check_layout
+from busbw.model.machine import DeviceSet, EnvironmentKey, Probe, check_layout
 from busbw.model.words import Device
 from busbw.workloads.collective import Collective
 
@@ -254,7 +253,6 @@ def _try_device(
 
 
 def _shortened(reason: str) -> str:
-    """A framework's own words, cut to fit into a sentence."""
     return reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
 
 

@@ -2,8 +2,7 @@
 
 A lock file in a shared folder can be planted, redirected or removed, and differs by TMPDIR and
 user. On Linux the machine's lock is an abstract socket name, and a folder's is a flock on the
-folder itself. The kernel releases both when their process ends. Holding a lock makes others wait,
-with a timeout, and has no other effect. Makes no text for users but who the holder is.
+folder itself: the kernel releases both when their process ends.
 """
 
 from __future__ import annotations
@@ -170,7 +169,6 @@ def _bound(name: str) -> Held | None:
 
 
 def _listener(name: str) -> Holder:
-    """The process that listens at `name`, according to the kernel."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.setblocking(False)
         try:

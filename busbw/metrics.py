@@ -109,7 +109,6 @@ def bus_factor_of(collective: str, ranks: int) -> float:
 
 
 def bus_factor(case: Case) -> float:
-    """Busbw / algbw of a case: that of its collective over the ranks of a group."""
     return bus_factor_of(case.collective, case.group_size)
 
 

@@ -1,8 +1,5 @@
 """A history as the values that charts are made of: joins `history`, `judge` and `report`.
 
-Each of these rooms leaves the others alone, and the command and the plugin both need what they say
-together. Reads the files of a history; draws nothing and judges nothing.
-
 A history has the changes of a case apart from those that all cases share. A chart shows times as
 they were measured, in which both are: here a level changes by their sum.
 """
@@ -92,7 +89,6 @@ class _Machine:
         return min(bisect.bisect_left(self.began, began), len(self.began) - 1)
 
     def nights(self, notes: tuple[str, ...]) -> MachineNights:
-        """All of it."""
         cases: dict[Series, list[CaseHistory]] = {}
         for one in self.found.cases:
             cases.setdefault(one.series, []).append(one)
@@ -169,7 +165,6 @@ class _Machine:
     def _changes(
         self, levels: Sequence[Level], changed: Sequence[history_LevelChange]
     ) -> Iterable[LevelChange]:
-        """From one level to the next."""
         for before, after in pairwise(levels):
             there = [one for one in changed if self._begins(one, before, after)]
             yield LevelChange(

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from busbw import writing
+from busbw import files
 from busbw.history.files import HistoryError
 
 from . import corpus, kept, page, rates, record
@@ -43,7 +43,7 @@ def _replay(options: argparse.Namespace) -> Iterator[str]:
 
 def _page(options: argparse.Namespace) -> Iterator[str]:
     text = page.replaced(options.document.read_text(encoding="utf-8"), _replay(options))
-    writing.write(options.document, text)
+    files.write(options.document, text)
     yield from ()
 
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from busbw import wire, writing
+from busbw import files, wire
 from busbw.stats.launches import LAUNCH_QUANTILE, quantile, shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -134,7 +134,7 @@ def append(session: RecordedSession, path: Path) -> None:
     _refuse_repeated([*(_read_file(path) if held else ()), session], path)
     line = json.dumps(wire.to_json(session), separators=(",", ":"), allow_nan=False)
     # Of gzip members one after another, every reader makes one text.
-    writing.write(path, held + gzip.compress(f"{line}\n".encode(), mtime=0))
+    files.write(path, held + gzip.compress(f"{line}\n".encode(), mtime=0))
 
 
 def by_injection(

@@ -16,7 +16,7 @@ import pytest
 
 from busbw import locks
 from busbw.locks import Busy, Holder
-from tests.driver.processes import can_unshare
+from tests.driver.workers import can_unshare
 
 ROOT = Path(__file__).parents[1]
 

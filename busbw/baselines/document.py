@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from busbw import inputs, wire
+from busbw import files, wire
 from busbw.model import stored
 from busbw.model.case import Case, CaseKey
 from busbw.model.machine import EnvironmentKey, Protocol
@@ -95,8 +95,8 @@ def case_of(
 def read_json(path: Path) -> Any:
     """The JSON in `path`. Raises BaselineError with line and column, also for a repeated key."""
     try:
-        return wire.parsed(inputs.content(path))
-    except inputs.InputError as error:
+        return wire.parsed(files.content(path))
+    except files.InputError as error:
         raise BaselineError(f"{path}: {error}") from error
     except wire.WireError as error:
         # As compilers do it: path, line and column, if these are known.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from busbw import locks, wire, writing
+from busbw import files, locks, wire
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 
@@ -162,8 +162,8 @@ def check_writable(
 
 def _check_writable(folder: Path) -> None:
     try:
-        writing.check_folder(folder)
-    except writing.Refused as error:
+        files.check_folder(folder)
+    except files.Refused as error:
         raise BaselineError(str(error)) from error
 
 
@@ -225,7 +225,7 @@ class Draft(Generic[D]):
         if self._changed:
             self._tidy_up()
         found = {path: self._documents[path] for path in self._changed}
-        writing.write_all(
+        files.write_all(
             {path: dumps(one) if one is not None else None for path, one in found.items()}
         )
 

@@ -27,9 +27,7 @@ class AllGather(AbstractCollective):
         return (ranks - 1) / ranks
 
     def output_blocks(self, ranks: int) -> int:
-        """One from each rank."""
         return ranks
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """Every rank's block."""
         return tuple(coded(source, 0, draw.number) for source in range(draw.ranks))

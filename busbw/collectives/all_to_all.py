@@ -33,11 +33,9 @@ class AllToAll(AbstractCollective):
         return (ranks - 1) / ranks
 
     def input_blocks(self, ranks: int) -> int:
-        """One for each rank."""
         return ranks
 
     def output_blocks(self, ranks: int) -> int:
-        """One from each rank."""
         return ranks
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:

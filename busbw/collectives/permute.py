@@ -30,9 +30,7 @@ class Permute(AbstractCollective):
         return 1.0
 
     def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
-        """Each to the next one."""
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """The buffer of the rank before."""
         return (coded((position - 1) % draw.ranks, 0, draw.number),)

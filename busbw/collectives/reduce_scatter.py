@@ -30,7 +30,6 @@ class ReduceScatter(AbstractCollective):
         return (ranks - 1) / ranks
 
     def input_blocks(self, ranks: int) -> int:
-        """One for each rank."""
         return ranks
 
     def exact_rounds(self, draw: Draw, placement: str) -> int:

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw import inputs
-from busbw.collectives.replica_groups import GroupSize
+from busbw import files
+from busbw.collectives.base import GroupSize
 from busbw.metrics import parse_payload
 from busbw.model.stored import LEAST_S
 from busbw.model.words import MIB, payload_text, plural, seconds_text
@@ -250,10 +250,10 @@ class Gathering:
         for path in paths:
             try:
                 trace = _read_file(path, host, self.size_limit)
-            except (RecordingTooLargeError, inputs.TooLargeError) as error:
+            except (RecordingTooLargeError, files.TooLargeError) as error:
                 self.note(path, f"{error} (--size-limit)")
                 continue
-            except (TraceError, inputs.InputError) as error:
+            except (TraceError, files.InputError) as error:
                 self.note(path, str(error))
                 continue
             self.files.append(str(path))
@@ -337,7 +337,7 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
 
 
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
-    content = inputs.content(path, size_limit)
+    content = files.content(path, size_limit)
     if path.name.endswith(_XPLANE):
         return read_xplane(content, host=host, keep=WantedEvents())
     return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import writing
+from busbw import files
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
@@ -125,10 +125,10 @@ def check_file(
     ours: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless `path` may be written: as `writing.check`, with the option's name."""
+    """Raise UsageError unless `path` may be written: as `files.check`, with the option's name."""
     if path is not None:
-        with usage_error(writing.Refused, where=f"{option}: "):
-            writing.check(path, what=what, ours=ours, inputs=inputs)
+        with usage_error(files.Refused, where=f"{option}: "):
+            files.check(path, what=what, ours=ours, inputs=inputs)
 
 
 def json_with(*keys: str) -> Callable[[str], bool]:
@@ -148,9 +148,9 @@ def json_with(*keys: str) -> Callable[[str], bool]:
 def write_file(text: str, path: Path, prefix: str = "") -> int:
     """Write a file; the exit code: 1, with a sentence after `prefix`, where it cannot be."""
     try:
-        writing.write(path, text)
+        files.write(path, text)
     except OSError as error:
-        print(f"{prefix}{writing.reason(error)}", file=sys.stderr)
+        print(f"{prefix}{files.reason(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from busbw import inputs, nights
+from busbw import files, nights
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import read_published
 from busbw.history.files import HistoryError, folders
@@ -19,8 +19,8 @@ from .command import UsageError, usage_error
 
 def session_in(path: Path) -> Session | CompiledSession:
     """The session in a file of `--results`. Raises UsageError."""
-    with usage_error(inputs.InputError, where=f"{path}: "):
-        content = inputs.content(path)
+    with usage_error(files.InputError, where=f"{path}: "):
+        content = files.content(path)
     with usage_error(DocumentError):
         return read_results(content, str(path))
 

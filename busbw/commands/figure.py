@@ -11,16 +11,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from busbw import shipped, writing
+from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.model.words import refusal
+from busbw.report.chart import Picture
 from busbw.report.charts.bandwidth import bandwidth
-from busbw.report.charts.case_history import case_history
-from busbw.report.charts.memory import memory
-from busbw.report.charts.ratios import ratios
+from busbw.report.charts.curves import memory
+from busbw.report.charts.history import case_history, ratios
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import Picture
 from busbw.report.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 
@@ -95,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _write(output: Path, content: str | bytes) -> int:
     try:
-        writing.write(output, content)
+        files.write(output, content)
     except OSError as error:
-        print(f"busbw figure: --output: {writing.reason(error)}", file=sys.stderr)
+        print(f"busbw figure: --output: {files.reason(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -150,7 +149,7 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
     if options.published is None:
         return []
     with usage_error(BaselineError, where="--baselines: "):
-        folder = options.baselines or shipped.baselines()
+        folder = options.baselines or files.shipped_baselines()
         check_folder(folder)
     every = published_files(folder)
     found = published_files(folder, options.published)

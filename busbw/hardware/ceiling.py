@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.machine import EnvironmentKey
-from busbw.model.mesh import extents_of
+from busbw.model.machine import EnvironmentKey, extents_of
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 

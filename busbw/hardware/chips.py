@@ -42,179 +42,173 @@ class Chip:
 
     device_kind: str
     vendor_name: str
-    devices: int
     memory_bytes: int
     memory_bytes_per_s: float
     links: int
     link_bytes_per_s: float | None
-    fabric: Fabric
     confidence: Confidence
     source: str
+    devices: int = 1
+    fabric: Fabric = Fabric.SWITCH
     doubt: str = ""
     doubted_bytes_per_s: float | None = None
     reduces_in_switch: bool = False
 
 
-def _chip(
-    device_kind: str,
-    vendor_name: str,
-    *,
-    memory: tuple[int, float],
-    links: tuple[int, float | None],
-    confidence: Confidence,
-    source: str,
-    devices: int = 1,
-    fabric: Fabric = Fabric.SWITCH,
-    doubt: str = "",
-    doubted: float | None = None,
-    reduces_in_switch: bool = False,
-) -> Chip:
-    """`memory` in GiB and GB/s, `links` as how many and GB/s of all together, `doubted` in GB/s."""
-    return Chip(
-        device_kind=device_kind,
-        vendor_name=vendor_name,
-        devices=devices,
-        memory_bytes=memory[0] * _GIB,
-        memory_bytes_per_s=memory[1] * _GB_PER_S,
-        links=links[0],
-        link_bytes_per_s=None if links[1] is None else links[1] * _GB_PER_S,
-        fabric=fabric,
-        confidence=confidence,
-        source=source,
-        doubt=doubt,
-        doubted_bytes_per_s=None if doubted is None else doubted * _GB_PER_S,
-        reduces_in_switch=reduces_in_switch,
-    )
-
-
 _CLOUD = "https://cloud.google.com/tpu/docs/"
 
 CHIPS = (
-    _chip(
-        "TPU v2",
-        "Cloud TPU v2",
+    Chip(
+        device_kind="TPU v2",
+        vendor_name="Cloud TPU v2",
         devices=2,
-        memory=(16, 700),
-        links=(4, None),
+        memory_bytes=16 * _GIB,
+        memory_bytes_per_s=700 * _GB_PER_S,
+        links=4,
+        link_bytes_per_s=None,
         fabric=Fabric.TORUS_2D,
         confidence=Confidence.LOW,
         source="secondary pages",
         doubt="public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
-        doubted=4 * 496 / 8,
+        doubted_bytes_per_s=4 * 496 / 8 * _GB_PER_S,
     ),
-    _chip(
-        "TPU v3",
-        "Cloud TPU v3",
+    Chip(
+        device_kind="TPU v3",
+        vendor_name="Cloud TPU v3",
         devices=2,
-        memory=(32, 900),
-        links=(4, None),
+        memory_bytes=32 * _GIB,
+        memory_bytes_per_s=900 * _GB_PER_S,
+        links=4,
+        link_bytes_per_s=None,
         fabric=Fabric.TORUS_2D,
         confidence=Confidence.LOW,
         source=_CLOUD + "v3",
         doubt="no trusted figure of its links, 340 TB/s of all-reduce in a pod of 1024 chips; "
         "that of its memory is",
-        doubted=340e3 / 1024,
+        doubted_bytes_per_s=340e3 / 1024 * _GB_PER_S,
     ),
-    _chip(
-        "TPU v4",
-        "Cloud TPU v4",
-        memory=(32, 1200),
-        links=(6, 270),
+    Chip(
+        device_kind="TPU v4",
+        vendor_name="Cloud TPU v4",
+        memory_bytes=32 * _GIB,
+        memory_bytes_per_s=1200 * _GB_PER_S,
+        links=6,
+        link_bytes_per_s=270 * _GB_PER_S,
         fabric=Fabric.TORUS_3D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v4 and https://jax-ml.github.io/scaling-book/tpus",
     ),
-    _chip(
-        "TPU v5 lite",
-        "Cloud TPU v5e",
-        memory=(16, 819),
-        links=(4, 200),
+    Chip(
+        device_kind="TPU v5 lite",
+        vendor_name="Cloud TPU v5e",
+        memory_bytes=16 * _GIB,
+        memory_bytes_per_s=819 * _GB_PER_S,
+        links=4,
+        link_bytes_per_s=200 * _GB_PER_S,
         fabric=Fabric.TORUS_2D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v5e",
         doubt="200 GB/s is the official figure of the chip, the scaling book counts 4 x 45",
     ),
-    _chip(
-        "TPU v5",
-        "Cloud TPU v5p",
-        memory=(95, 2765),
-        links=(6, 600),
+    Chip(
+        device_kind="TPU v5",
+        vendor_name="Cloud TPU v5p",
+        memory_bytes=95 * _GIB,
+        memory_bytes_per_s=2765 * _GB_PER_S,
+        links=6,
+        link_bytes_per_s=600 * _GB_PER_S,
         fabric=Fabric.TORUS_3D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v5p",
         doubt="600 GB/s is the official figure of the chip, the scaling book counts 6 x 90",
     ),
-    _chip(
-        "TPU v6 lite",
-        "Cloud TPU v6e",
-        memory=(32, 1600),
-        links=(4, 400),
+    Chip(
+        device_kind="TPU v6 lite",
+        vendor_name="Cloud TPU v6e",
+        memory_bytes=32 * _GIB,
+        memory_bytes_per_s=1600 * _GB_PER_S,
+        links=4,
+        link_bytes_per_s=400 * _GB_PER_S,
         fabric=Fabric.TORUS_2D,
         confidence=Confidence.HIGH,
         source=_CLOUD + "v6e",
         doubt="400 GB/s is the official figure of the chip, the scaling book counts 4 x 90",
     ),
-    _chip(
-        "TPU7x",
-        "Cloud TPU7x (Ironwood)",
+    Chip(
+        device_kind="TPU7x",
+        vendor_name="Cloud TPU7x (Ironwood)",
         devices=2,
-        memory=(192, 7380),
-        links=(6, 600),
+        memory_bytes=192 * _GIB,
+        memory_bytes_per_s=7380 * _GB_PER_S,
+        links=6,
+        link_bytes_per_s=600 * _GB_PER_S,
         fabric=Fabric.TORUS_3D,
         confidence=Confidence.MEDIUM,
         source=_CLOUD + "tpu7x",
         doubt="600 GB/s is the official figure of the chip, a draft of the scaling book counts "
         "6 x 90",
     ),
-    _chip(
-        "NVIDIA V100-SXM2",
-        "NVLink 2",
-        memory=(32, 900),
-        links=(6, 150),
+    Chip(
+        device_kind="NVIDIA V100-SXM2",
+        vendor_name="NVLink 2",
+        memory_bytes=32 * _GIB,
+        memory_bytes_per_s=900 * _GB_PER_S,
+        links=6,
+        link_bytes_per_s=150 * _GB_PER_S,
         confidence=Confidence.MEDIUM,
         source="NVIDIA NVLink generation table",
         fabric=Fabric.CUBE_MESH,
     ),
-    _chip(
-        "NVIDIA A100-SXM4",
-        "NVLink 3",
-        memory=(80, 2039),
-        links=(12, 300),
+    Chip(
+        device_kind="NVIDIA A100-SXM4",
+        vendor_name="NVLink 3",
+        memory_bytes=80 * _GIB,
+        memory_bytes_per_s=2039 * _GB_PER_S,
+        links=12,
+        link_bytes_per_s=300 * _GB_PER_S,
         confidence=Confidence.HIGH,
         source="NVIDIA A100 datasheet",
     ),
-    _chip(
-        "NVIDIA H100 80GB HBM3",
-        "NVLink 4",
-        memory=(80, 3350),
-        links=(18, 450),
+    Chip(
+        device_kind="NVIDIA H100 80GB HBM3",
+        vendor_name="NVLink 4",
+        memory_bytes=80 * _GIB,
+        memory_bytes_per_s=3350 * _GB_PER_S,
+        links=18,
+        link_bytes_per_s=450 * _GB_PER_S,
         confidence=Confidence.HIGH,
         source="NVIDIA NVLink table",
         reduces_in_switch=True,
     ),
-    _chip(
-        "NVIDIA H200",
-        "NVLink 4",
-        memory=(141, 4800),
-        links=(18, 450),
+    Chip(
+        device_kind="NVIDIA H200",
+        vendor_name="NVLink 4",
+        memory_bytes=141 * _GIB,
+        memory_bytes_per_s=4800 * _GB_PER_S,
+        links=18,
+        link_bytes_per_s=450 * _GB_PER_S,
         confidence=Confidence.HIGH,
         source="MLPerf inference v4.1 system file",
         reduces_in_switch=True,
     ),
-    _chip(
-        "NVIDIA B200",
-        "NVLink 5",
-        memory=(180, 8000),
-        links=(18, 900),
+    Chip(
+        device_kind="NVIDIA B200",
+        vendor_name="NVLink 5",
+        memory_bytes=180 * _GIB,
+        memory_bytes_per_s=8000 * _GB_PER_S,
+        links=18,
+        link_bytes_per_s=900 * _GB_PER_S,
         confidence=Confidence.MEDIUM,
         source="NVIDIA NVLink table",
         reduces_in_switch=True,
     ),
-    _chip(
-        "NVIDIA GB200",
-        "NVLink 5",
-        memory=(186, 8000),
-        links=(18, 900),
+    Chip(
+        device_kind="NVIDIA GB200",
+        vendor_name="NVLink 5",
+        memory_bytes=186 * _GIB,
+        memory_bytes_per_s=8000 * _GB_PER_S,
+        links=18,
+        link_bytes_per_s=900 * _GB_PER_S,
         confidence=Confidence.MEDIUM,
         source="NVIDIA NVLink table",
         reduces_in_switch=True,

@@ -1,13 +1,9 @@
 """Topologies by name, such as ``v5e:2x4`` and ``h100:8``, to compile for without the chips.
 
-Which shapes each generation of TPUs is offered in, how a GPU is described to a compiler, and the
-Topology that a compiler is given. A shape counts chips along its axes, such as ``2x4``.
-
-Source of the slices: the pages on each generation at https://cloud.google.com/tpu/docs (system
-architecture, "TPU configurations"). The figures of GPUs are NVIDIA's: compute capabilities and what
-belongs to them from the CUDA programming guide (appendix "Compute Capabilities"), cores, caches,
-clocks and memory from the data sheets and as the driver reports them. XLA takes a GPU as a
-``GpuTargetConfigProto`` in text form; field names as in XLA's ``device_description.proto``.
+Slices are those of https://cloud.google.com/tpu/docs (system architecture, "TPU configurations"); a
+shape counts chips along its axes. Figures of GPUs are those of the CUDA programming guide (appendix
+"Compute Capabilities"), of data sheets and of the driver, in the fields of XLA's
+``GpuTargetConfigProto`` and ``device_description.proto``.
 """
 
 from __future__ import annotations
@@ -18,8 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.machine import Topology
-from busbw.model.mesh import extents_of
+from busbw.model.machine import Topology, extents_of
 from busbw.model.words import KIB, MIB, Device, nearest, refusal
 
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tomllib
 
-from busbw import inputs, wire
+from busbw import files, wire
 from busbw.model.stored import check_date
 
 from .files import HistoryError
@@ -68,8 +68,8 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     if not path.exists():
         return ()
     try:
-        raw = tomllib.loads(inputs.content(path).decode())
-    except inputs.InputError as error:
+        raw = tomllib.loads(files.content(path).decode())
+    except files.InputError as error:
         raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
         raise HistoryError(f"{path}: not TOML: {error}") from error

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import locks, wire, writing
+from busbw import files, locks, wire
 from busbw.model.machine import EnvironmentKey
 
 from .lines import Line, parsed
@@ -160,7 +160,7 @@ def check(root: Path) -> None:
     with _errors(root):
         if not folder.is_dir():
             raise HistoryError(f"{folder} is no folder")
-        writing.check_folder(folder)
+        files.check_folder(folder)
 
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
@@ -227,4 +227,4 @@ def _errors(path: Path) -> Iterator[None]:
             f"{path}: another session ({error}) has been writing for {LOCK_TIMEOUT_S:g} s"
         ) from error
     except OSError as error:
-        raise HistoryError(f"{path}: {writing.reason(error)}") from error
+        raise HistoryError(f"{path}: {files.reason(error)}") from error

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
-from .machine import DeviceSet, EnvironmentKey, Protocol
-from .mesh import file_name_of, group_size_of, groups_of
+from .machine import DeviceSet, EnvironmentKey, Protocol, file_name_of, group_size_of, groups_of
 from .words import Capability, Clock, payload_text
 
 

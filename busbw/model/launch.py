@@ -284,17 +284,14 @@ class Compiled:
     def algorithm_text(self) -> str:
         if not self.algorithm:
             return "not published"
-        words = [text if name in _NAMED else f"{name} {text}" for name, text in _sorted(self)]
-        return ", ".join(words)
+        names = dict.fromkeys((*_FIRST, *sorted(self.algorithm)))
+        words = [(name, self.algorithm[name]) for name in names if name in self.algorithm]
+        return ", ".join(text if name in _NAMELESS else f"{name} {text}" for name, text in words)
 
 
-# Shown without their names.
-_NAMED = ("strategy", "emitter", "offload")
-
-
-def _sorted(compiled: Compiled) -> list[tuple[str, str]]:
-    order = {name: index for index, name in enumerate(("strategy", "emitter", "colors", "phases"))}
-    return sorted(compiled.algorithm.items(), key=lambda item: (order.get(item[0], 9), item[0]))
+# What is shown first of an algorithm, and what is shown without its name.
+_FIRST = ("strategy", "emitter", "colors", "phases")
+_NAMELESS = ("strategy", "emitter", "offload")
 
 
 class OwnProcesses(ABC):

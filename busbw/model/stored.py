@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from .case import Case, Spec, Workload
 from .launch import Compiled
-from .machine import EnvironmentKey, Protocol
-from .mesh import axes_of, names_of
+from .machine import EnvironmentKey, Protocol, axes_of, names_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -43,7 +42,6 @@ class EarlierSession:
     parts: tuple[EarlierSession, ...] = ()
 
     def joined(self, other: EarlierSession) -> EarlierSession:
-        """As one session, which began when this one did."""
         times_s = dict(self.times_s)
         for case, more in other.times_s.items():
             times_s[case] = times_s.get(case, ()) + more
@@ -305,7 +303,6 @@ def check_seconds(name: str, seconds: float) -> None:
 
 
 def check_date(name: str, text: str) -> None:
-    """Check that `text` is a day, such as 2026-01-31."""
     try:
         datetime.datetime.strptime(text, "%Y-%m-%d")
     except ValueError as error:
@@ -315,7 +312,6 @@ def check_date(name: str, text: str) -> None:
 
 
 def check_moment(name: str, text: str) -> None:
-    """Check that `text` is a moment, such as 2026-01-31T03:00:00Z."""
     try:
         moment_of(text)
     except ValueError as error:

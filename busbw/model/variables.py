@@ -1,9 +1,8 @@
 """Environment variables that are recorded, each with its reason; of others only the name.
 
 Anybody may read baselines, results and logs: a value is recorded only if its variable is in the
-table below, by its exact name: it changes what is measured, and holds no secret, no host and no
-account. Others with a framework's prefix (`TF_TOKEN_...` is Terraform's) are recorded as set, and
-home directories as ``~``.
+table below, by its exact name, and holds no secret, no host and no account. Others with a prefix of
+a framework's (`TF_TOKEN_...` is Terraform's) are recorded as set, and home directories as ``~``.
 """
 
 from __future__ import annotations

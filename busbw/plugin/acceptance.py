@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw import grid, writing
+from busbw import files, grid
 from busbw.baselines.compiled import AcceptedCompiled, save_compiled
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import Draft, drafted, locked
@@ -74,9 +74,9 @@ def accepted(judged: Judged) -> _Outcome:
 
 def _unwritten(error: OSError) -> str:
     """All files are written or none; a PartlyWrittenError says which were."""
-    if isinstance(error, writing.PartlyWrittenError):
+    if isinstance(error, files.PartlyWrittenError):
         return f"not all baselines were written: {error}"
-    return f"no baseline was written: {writing.reason(error)}"
+    return f"no baseline was written: {files.reason(error)}"
 
 
 def _times(judged: Judged, measured: Measured) -> _Outcome:
@@ -117,7 +117,7 @@ def _with_locks(written: Written, measured: Measured, wanted: Sequence[Accepted]
         with locked(measured.resolved.settings.baselines):
             notes = reference_stack.locked(measured, frameworks)
     except (StackError, BaselineError, OSError) as error:
-        words = writing.reason(error) if isinstance(error, OSError) else str(error)
+        words = files.reason(error) if isinstance(error, OSError) else str(error)
         text = (
             f"baselines were written, but no reference stack was locked: {words}; "
             "--no-reference-lock accepts times alone"

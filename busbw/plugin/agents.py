@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import inputs
+from busbw import files
 from busbw.agent.handshake import address_of, address_text, secret_of
 from busbw.driver import peers
 from busbw.driver.agent_starters import LocalAgents, SshAgents, SshHosts
@@ -78,9 +78,9 @@ def _hosts(
 def _of_file(name: str) -> tuple[str, ...]:
     """A host in each line; what follows a ``#`` is a comment."""
     try:
-        lines = inputs.content(Path(name).expanduser()).decode().splitlines()
-    except (inputs.InputError, UnicodeDecodeError) as error:
-        words = error if isinstance(error, inputs.InputError) else "no text"
+        lines = files.content(Path(name).expanduser()).decode().splitlines()
+    except (files.InputError, UnicodeDecodeError) as error:
+        words = error if isinstance(error, files.InputError) else "no text"
         raise ValueError(f"@{name}: {words}") from error
     found = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
     if not found:

@@ -23,8 +23,7 @@ from busbw.history.acknowledged import acknowledged
 from busbw.history.files import HistoryError
 from busbw.launchers import tpu
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import VIRTUAL_RANKS
-from busbw.model.mesh import extents_of
+from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 

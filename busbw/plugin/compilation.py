@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import grid, shipped
+from busbw import files, grid
 from busbw.baselines.compiled import find_compiled, has_compiled
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
@@ -211,7 +211,7 @@ def _with_stored(
 
 def _stored(root: Path, job: ProgramJob) -> CompiledBaseline | None:
     """What is stored below `root`; else what busbw ships."""
-    found = (find_compiled(one, job.key, job.case) for one in (root, shipped.baselines()))
+    found = (find_compiled(one, job.key, job.case) for one in (root, files.shipped_baselines()))
     return next((one for one in found if one is not None), None)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from busbw import writing
+from busbw import files
 from busbw.baselines.compiled import has_compiled
 from busbw.driver.parallel import cache_folder
 from busbw.frameworks import COMPILED, FRAMEWORKS
@@ -134,7 +134,7 @@ def _compiling(text: str) -> Framework:
 def _cache(text: str) -> Path | None:
     folder = cache_folder(text)
     if folder is not None:
-        writing.check_folder(folder)
+        files.check_folder(folder)
     return folder
 
 
@@ -224,7 +224,7 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
         if not folder.exists():
             _fetch(libtpu.version, folder)
     except OSError as error:
-        raise ValueError(f"--libtpu={libtpu.label}: {writing.reason(error)}") from error
+        raise ValueError(f"--libtpu={libtpu.label}: {files.reason(error)}") from error
     found = sorted(folder.glob(f"**/{_LIBRARY}"))
     if not found:
         raise ValueError(f"--libtpu={libtpu.label}: there is no {_LIBRARY} in {folder}")

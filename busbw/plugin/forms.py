@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from busbw import metrics, writing
+from busbw import files, metrics
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.driver.parallel import cache_folder
@@ -283,8 +283,8 @@ def _output(
         return None
     path = Path(text).absolute()
     try:
-        writing.check(path, what=what, ours=ours)
-    except writing.Refused as error:
+        files.check(path, what=what, ours=ours)
+    except files.Refused as error:
         raise ValueError(f"{option}: {error}") from error
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):

@@ -23,8 +23,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import Environment, EnvironmentKey, Probe
-from busbw.model.mesh import extents_of
+from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Device, bytes_text, payload_text
 from busbw.stacks.lock import Lock
 from busbw.workloads.collective import Collective

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import nights, writing
+from busbw import files, nights
 from busbw.driver.bundle import worker_hash
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
@@ -57,9 +57,9 @@ def with_page(written: Written) -> Written:
 
 def _with_file(written: Written, prefix: str, path: Path, content: str) -> Written:
     try:
-        writing.write(path, content)
+        files.write(path, content)
     except OSError as error:
-        return replace(written, errors=(*written.errors, f"{prefix}{writing.reason(error)}"))
+        return replace(written, errors=(*written.errors, f"{prefix}{files.reason(error)}"))
     return written
 
 

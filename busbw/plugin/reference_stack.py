@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import writing
+from busbw import files
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.model import variables
 from busbw.model.case import Spec
 from busbw.model.words import plural
-from busbw.stacks.build import built, check_buildable
+from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import installed, unlockable
 from busbw.stacks.lock import Lock, StackError, path_of, paths_below, read
-from busbw.stacks.wheels import packages_of
 from busbw.workloads.collective import Collective
 
 from .forms import BASELINE
@@ -128,7 +127,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
             f"{framework}: its stack is the reference now, "
             f"{plural(len(lock.packages), 'package')} in {path}"
         )
-    writing.write_all(contents)
+    files.write_all(contents)
     return tuple(notes)
 
 

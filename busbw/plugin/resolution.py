@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import grid, shipped
+from busbw import files, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.baselines.store import find, find_published, frameworks_at
@@ -200,7 +200,7 @@ def _jobs(
 
 
 def _published(root: Path, job: TimedJob) -> Reference | None:
-    found = (find_published(one, job.key, job.case) for one in (root, shipped.baselines()))
+    found = (find_published(one, job.key, job.case) for one in (root, files.shipped_baselines()))
     return next((one for one in found if one is not None), None)
 
 

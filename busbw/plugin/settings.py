@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw import metrics, writing
+from busbw import files, metrics
 from busbw.baselines.store import frameworks_below
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
-from busbw.model.mesh import check_axes, extents_of, mesh_text, names_of
+from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
 from busbw.model.words import Device, Placement, nearest
 from busbw.plugin.forms import (
     WRITING,
@@ -119,7 +119,7 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        words = writing.reason(error) if isinstance(error, OSError) else error
+        words = files.reason(error) if isinstance(error, OSError) else error
         raise pytest.UsageError(f"busbw: {where}{words}") from error
 
 

@@ -66,7 +66,7 @@ def failure_lines(verdicts: Sequence[AnyVerdict]) -> list[str]:
     return lines
 
 
-def _spec(verdict: AnyVerdict) -> Spec:
+def spec_of(verdict: AnyVerdict) -> Spec:
     return verdict.spec.spec if isinstance(verdict, CompiledVerdict) else verdict.spec
 
 
@@ -96,7 +96,7 @@ class _Labels:
 
     @staticmethod
     def _parts(verdict: AnyVerdict) -> tuple[str, ...]:
-        spec = _spec(verdict)
+        spec = spec_of(verdict)
         topology = verdict.spec.topology if isinstance(verdict, CompiledVerdict) else ""
         strategy = spec.strategy if spec.strategy != "default" else ""
         return (
@@ -116,7 +116,7 @@ def _line(group: Sequence[AnyVerdict], label: str) -> str:
     if _ratio(group[0]) is not None:
         return f"{head} {_listed(list(_ratios(group)), ', ')}"
     texts = [
-        (text, _sizes([_spec(one).payload_bytes for one in alike]))
+        (text, _sizes([spec_of(one).payload_bytes for one in alike]))
         for text, alike in itertools.groupby(group, key=lambda one: one.text)
     ]
     most = _MOST_CHARACTERS // min(len(texts), _MOST_SIZES)

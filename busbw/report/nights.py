@@ -84,9 +84,14 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
+        return f"{self.text} ({plural(self.nights, 'night')}); {self.cause}"
+
+    @property
+    def cause(self) -> str:
+        """What changed there, and why somebody accepts it."""
         there = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
-        return f"{self.text} ({plural(self.nights, 'night')}); changed there: {there}{accepted}"
+        return f"changed there: {there}{accepted}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from xml.etree import ElementTree as Tree
 
+from .chart import Picture
 from .drawing import specification
 from .drawing.layout import Size, plain
 from .drawing.palette import DARK, LIGHT, ROLES, Theme
-from .heatmap import Picture
 
 MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
 # What pictures hold, so that only pictures of ours are replaced.
@@ -38,7 +38,6 @@ _ATTRIBUTES = {
     *("stroke-dasharray", "stroke-linejoin", "stroke-linecap", "stroke-miterlimit"),
     *("font-family", "font-size", "font-weight", "text-anchor"),
 }
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _CLASS = "busbw-chart"
 _DEFAULTS = {"opacity": "1", "stroke-width": "1"}
 
@@ -52,14 +51,12 @@ def svg(picture: Picture, size: Size, *, name: str = "", standalone: bool = True
 
     `name` is the prefix of its ids, unique within a page; by default it follows from the content.
     Without `standalone` there is no style sheet in it, and the page has `style_sheet`. Raises
-    PictureError; ValueError for a `name` that is no id.
+    PictureError.
     """
     drawn: str = _vl_convert().vegalite_to_svg(
         specification(picture, size), show_warnings=False, allowed_base_urls=[]
     )
     name = name or f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}"
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.60} is no id; accepted are letters, digits and hyphens")
     root = _kept(Tree.fromstring(drawn), {colour: role for role, colour in LIGHT.roles.items()})
     before = _texts(picture, name)
     if standalone:

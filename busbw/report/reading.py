@@ -12,8 +12,7 @@ from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, CompileSpec, Spec, Workload
 from busbw.model.launch import Measurement, Plan
-from busbw.model.machine import Compiler, Environment
-from busbw.model.mesh import file_name_of
+from busbw.model.machine import Compiler, Environment, file_name_of
 from busbw.model.stored import CompiledBaseline, StoredCase, check_case, converted
 from busbw.model.verdict import Ceiling, CompiledVerdict, SessionVerdict, Verdict
 from busbw.model.words import payload_text

@@ -14,7 +14,7 @@ from busbw import metrics
 from busbw.model import variables
 from busbw.model.case import Case, CaseKey, Spec
 from busbw.model.launch import Measurement, Run
-from busbw.model.machine import Compiler, Environment, Probe
+from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, CompiledBaseline
 from busbw.model.training import TrainingRun, TrainingStrategy
 from busbw.model.verdict import Summary, Verdict
@@ -53,11 +53,10 @@ def header_lines(
     key = environment.key
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores), " if environment.device is Device.CPU else "), "
-    kind += f"{key.ranks} virtual devices" if _is_virtual(environment) else f"{key.ranks} ranks"
-    shape = f" in a {key.mesh} mesh" if key.mesh else ""
-    if (key.hosts, key.processes) != (1, 1):
-        shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
-    lines = [f"busbw device: {kind}{shape}; {environment.why}"]
+    # Of a CPU the framework made the devices, unless each process has one.
+    is_virtual = environment.device is Device.CPU and key.processes == 1
+    kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
+    lines = [f"busbw device: {kind}{shape_text(key)}; {environment.why}"]
     lines += [f"busbw device: {why}" for why in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():
         lines.append(f"busbw {framework}: {versions_text(versions)}")
@@ -70,9 +69,12 @@ def header_lines(
     return lines
 
 
-def _is_virtual(environment: Environment) -> bool:
-    """Whether the framework made the devices: on a CPU, unless each process has one."""
-    return environment.device is Device.CPU and environment.key.processes == 1
+def shape_text(key: EnvironmentKey) -> str:
+    """What follows the number of ranks: the mesh, and hosts and processes if there are several."""
+    shape = f" in a {key.mesh} mesh" if key.mesh else ""
+    if (key.hosts, key.processes) != (1, 1):
+        shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
+    return shape
 
 
 def _shown(path: Path) -> str:

@@ -1,31 +1,39 @@
-"""Environments that are built from locks, each whole or not at all, and kept by the lock's digest.
+"""Environments that are built from locks, each whole or not at all, and the wheels that they need.
 
-A build holds the lock of its folder, so that a second session waits for it. A mark is written last
-and says what the files were, so that one that was cut short, or that somebody changed, is found and
-done again. Installed offline, from wheels whose hashes are those of the lock: by uv if it is there,
-by pip else.
+A build holds the lock of its folder, so that a second session waits for it; its mark is written
+last and says what the files were, so that one that was cut short or changed is built again. Wheels
+come from the user's index by hash, and are kept: what it has dropped can still be installed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+import zipfile
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from busbw import locks, writing
+from packaging.utils import canonicalize_name
 
-from . import wheels
-from .interpreter import installed, output
-from .lock import Lock, StackError
+from busbw import files, locks, wire
+
+from .interpreter import Distribution, installed, output
+from .listing import record_hash
+from .lock import Lock, Package, StackError
 
 _MARK = "complete"
 _TIMEOUT_S = 1800.0
+_FETCH_TIMEOUT_S = 3600.0
+_CHUNK = 1 << 20
+_WHEELS_ONLY = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +94,7 @@ def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIME
             f"{folder}: another session ({error}) has been building it for {wait_s:g} s"
         ) from error
     except OSError as error:
-        raise StackError(f"{folder} cannot be built: {writing.reason(error)}") from error
+        raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
 
 
 def check_buildable(cache: Path, lock: Lock, pythons: Sequence[str]) -> None:
@@ -97,7 +105,7 @@ def check_buildable(cache: Path, lock: Lock, pythons: Sequence[str]) -> None:
 
 def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Built:
     python = _fitting(lock, pythons)
-    paths = wheels.fetched(cache, lock, python)
+    paths = fetched(cache, lock, python)
     venv = found.folder / "venv"
     _clear(found.folder)
     try:
@@ -106,8 +114,8 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
         # What is left would only fill the disk.
         _clear(found.folder)
         raise
-    writing.write(found.folder / "lock.json", lock.text)
-    writing.write(found.folder / _MARK, _files_hash(venv))
+    files.write(found.folder / "lock.json", lock.text)
+    files.write(found.folder / _MARK, _files_hash(venv))
     return _built(found.folder)
 
 
@@ -169,7 +177,7 @@ def _install(folder: Path, lock: Lock, python: str, paths: Sequence[Path]) -> No
             _run("uv", [*uv, "pip", "install", "--quiet", "--no-config", *own, *offline])
         return
     _run("venv", [python, "-m", "venv", "--without-pip", str(venv)])
-    _run("pip", [*wheels.pip_command(), "--python", there, "install", "--quiet", *offline])
+    _run("pip", [*pip_command(), "--python", there, "install", "--quiet", *offline])
 
 
 def _run(name: str, command: Sequence[str]) -> None:
@@ -189,7 +197,7 @@ def prune(cache: Path, kept: Collection[Lock], wait_s: float = 0.0) -> tuple[Pat
     digests = {lock.digest for lock in kept}
     needed = {package.sha256 for lock in kept for package in lock.packages}
     gone = [one.folder for one in all_built(cache) if one.is_torn or one.digest not in digests]
-    gone += [one for one in wheels.folder_of(cache).glob("*") if one.name not in needed]
+    gone += [one for one in wheels_of(cache).glob("*") if one.name not in needed]
     return tuple(folder for folder in gone if _removed(folder, wait_s))
 
 
@@ -202,5 +210,141 @@ def _removed(folder: Path, wait_s: float) -> bool:
     except locks.Busy:
         return False
     except OSError as error:
-        raise StackError(f"{folder} cannot be removed: {writing.reason(error)}") from error
+        raise StackError(f"{folder} cannot be removed: {files.reason(error)}") from error
     return True
+
+
+def wheels_of(cache: Path) -> Path:
+    return cache / "wheels"
+
+
+def wheel_of(cache: Path, package: Package) -> Path:
+    return wheels_of(cache) / package.sha256 / package.wheel
+
+
+def packages_of(stack: Sequence[Distribution], python: str) -> tuple[Package, ...]:
+    """Raises StackError where the index has none. Little is fetched: the index says the hashes."""
+    with tempfile.TemporaryDirectory(prefix="busbw-lock.") as name:
+        wanted, report = Path(name, "requirements.txt"), Path(name, "report.json")
+        wanted.write_text("".join(f"{one.name}=={one.version}\n" for one in stack))
+        options = ["--dry-run", "--ignore-installed", f"--report={report}"]
+        _run_pip(python, "install", *options, f"--requirement={wanted}")
+        document = wire.parsed(report.read_bytes())
+    found: dict[str, Any] = {
+        canonicalize_name(one["metadata"]["name"]): one for one in document["install"]
+    }
+    return tuple(_package(one, found[one.name]["download_info"]) for one in stack)
+
+
+def _package(one: Distribution, download: Mapping[str, Any]) -> Package:
+    sha256 = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
+    if not sha256:
+        raise StackError(
+            f"{one.name} {one.version}: the index has no sha256 for it, and a reference is built "
+            "by hashes; use an index that has them, or give --no-reference-lock"
+        )
+    return Package(
+        name=one.name,
+        version=one.version,
+        wheel=PurePosixPath(unquote(urlsplit(download["url"]).path)).name,
+        sha256=sha256,
+        record=one.record,
+    )
+
+
+def fetched(cache: Path, lock: Lock, python: str) -> tuple[Path, ...]:
+    """The wheels of `lock`, in order; those that are not kept are fetched for `python`.
+
+    Raises StackError for what cannot be had, for a kept wheel that is not what it was, and for one
+    that brings other files than were measured.
+    """
+    missing = [one for one in lock.packages if not _is_kept(cache, one)]
+    if missing:
+        _fetch(cache, missing, python)
+    for one in lock.packages:
+        if _record(wheel_of(cache, one)) != one.record:
+            raise StackError(
+                f"{one.name} {one.version}: {one.wheel} from the index contains other files than "
+                "those installed when it was locked, so it is not what was measured"
+            )
+    return tuple(wheel_of(cache, one) for one in lock.packages)
+
+
+def _is_kept(cache: Path, package: Package) -> bool:
+    """Whether it is there. Raises StackError if it is there and has another hash."""
+    path = wheel_of(cache, package)
+    if not path.exists():
+        return False
+    found = _sha256(path)
+    if found != package.sha256:
+        raise StackError(
+            f"{path} was changed since it was fetched: its sha256 is {found}; remove it to "
+            "fetch it again"
+        )
+    return True
+
+
+def _sha256(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def _record(path: Path) -> str:
+    """The hash of what the wheel brings. Raises StackError for what is no wheel."""
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            name = next(one for one in wheel.namelist() if one.endswith(".dist-info/RECORD"))
+            return record_hash(wheel.read(name).decode())
+    except (zipfile.BadZipFile, StopIteration, UnicodeDecodeError) as error:
+        raise StackError(f"{path} is no wheel") from error
+
+
+def _fetch(cache: Path, packages: Sequence[Package], python: str) -> None:
+    """Fetch all of `packages` or none, and keep them. Raises StackError."""
+    folder = wheels_of(cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as undo:
+            new = Path(undo.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="new.")))
+            # So that `prune` leaves it alone until its session has ended.
+            undo.enter_context(locks.folder(new.resolve(), 0.0))
+            _download(new, packages, python)
+            for one in packages:
+                _keep(new, wheel_of(cache, one), one)
+    except OSError as error:
+        raise StackError(f"wheels cannot be kept: {files.reason(error)}") from error
+
+
+def _download(folder: Path, packages: Sequence[Package], python: str) -> None:
+    requirements = folder / "requirements.txt"
+    requirements.write_text("".join(one.requirement for one in packages))
+    options = ["--require-hashes", f"--dest={folder}", f"--requirement={requirements}"]
+    _run_pip(python, "download", *options)
+
+
+def _keep(new: Path, kept: Path, package: Package) -> None:
+    if not (new / package.wheel).exists():
+        raise StackError(f"{package.name} {package.version}: the index has no {package.wheel}")
+    kept.parent.mkdir(exist_ok=True)
+    os.replace(new / package.wheel, kept)
+
+
+def _run_pip(python: str, command_name: str, *options: str) -> None:
+    """Run pip for the interpreter `python`, of wheels alone. Raises StackError with its words."""
+    command = [*pip_command(), "--python", python, command_name, "--quiet", *_WHEELS_ONLY, *options]
+    output(command, problem="pip says", timeout_s=_FETCH_TIMEOUT_S)
+
+
+def pip_command() -> list[str]:
+    """Pip of this interpreter, else one that uv gets. Raises StackError if there is neither."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    uv = shutil.which("uv")
+    if uv is None:
+        raise StackError(
+            "neither pip nor uv is installed here; one of them is needed to fetch wheels"
+        )
+    return [uv, "run", "--no-project", "--isolated", "--with", "pip", "python", "-m", "pip"]

@@ -1,8 +1,7 @@
 """Run by an interpreter of its own, as a file: prints what is installed there, as JSON.
 
-Standard library only, Python 3.10. Of each distribution: name, version, what it asks for, where it
-came from, and a hash of the files that a wheel brought, by which the wheel can be told from others
-of the same version.
+Standard library only, Python 3.10. A hash of the files that a wheel brought tells the wheel from
+others of the same version.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from busbw import inputs, wire
+from busbw import files, wire
 from busbw.model import variables
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import check_date
@@ -102,13 +102,13 @@ def paths_below(root: Path, framework: str) -> tuple[Path, ...]:
 def read(path: Path, framework: str) -> Lock:
     """The lock at `path`. Raises StackError for anything else than a lock of `framework`."""
     try:
-        lock = parsed(inputs.content(path, _MOST_BYTES))
+        lock = parsed(files.content(path, _MOST_BYTES))
         if lock.framework != framework:
             raise wire.WireError(
                 f"lock.framework: expected {framework}, as the file's name says, "
                 f"got {lock.framework[:60]!r}"
             )
-    except (inputs.InputError, wire.WireError) as error:
+    except (files.InputError, wire.WireError) as error:
         raise StackError(f"{path}: {error}") from error
     return lock
 

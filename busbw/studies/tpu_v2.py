@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from busbw import grid, metrics, shipped, writing
+from busbw import files, grid, metrics
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import find_published
@@ -99,7 +99,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     kept = "where compiled programs are kept; none: not (default: busbw in the user's cache folder)"
     parser.add_argument("--compile-cache", default="", metavar="DIR", help=kept)
     where = "where the published figures are (default: those shipped with busbw)"
-    shipped_at = shipped.baselines()
+    shipped_at = files.shipped_baselines()
     parser.add_argument("--baselines", type=Path, default=shipped_at, metavar="DIR", help=where)
 
 
@@ -108,8 +108,8 @@ def _question(options: argparse.Namespace) -> argparse.Namespace:
         check_folder(options.baselines)
     options.cache = cache_folder(options.compile_cache)
     if options.cache is not None:
-        with usage_error(writing.Refused, where="--compile-cache: "):
-            writing.check_folder(options.cache)
+        with usage_error(files.Refused, where="--compile-cache: "):
+            files.check_folder(options.cache)
     return options
 
 

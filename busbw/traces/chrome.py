@@ -16,14 +16,14 @@ import re
 import reprlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .attribution import Begun, reached
 from .event import (
     MOST_EVENTS,
     OWN_BEGIN,
     OWN_DURATION,
+    Begun,
     Event,
     Keep,
     Kept,
@@ -33,6 +33,7 @@ from .event import (
     TooManyError,
     Trace,
     TraceError,
+    reached,
 )
 
 # A million events, the most that profilers write, of 1 KiB each.
@@ -227,7 +228,7 @@ def read_chrome(
     except TraceError as error:
         raise TraceError(f"{error}{reached(read.begun())}") from error
     return Trace(
-        events=tuple(_events(read.found, read.names)),
+        events=tuple(_named(read.found, read.names)),
         host=host,
         recorded=read.recorded,
         is_cut=read.recorded >= MOST_EVENTS,
@@ -235,11 +236,13 @@ def read_chrome(
     )
 
 
-def _events(found: list[_Row], names: _Names) -> Iterator[Event]:
-    """Rows are released one by one, so that none is held twice."""
+def _named(found: list[Event], names: _Names) -> Iterator[Event]:
+    """Events are released one by one, so that none is held twice."""
     found.reverse()
     while found:
-        yield found.pop().event(names)
+        event = found.pop()
+        plane, line = names.of(event)
+        yield replace(event, plane=plane, line=line)
 
 
 @dataclass(frozen=True)
@@ -264,47 +267,31 @@ class _Names:
         """The process of an event, if its name came before it; else ""."""
         return self.planes.get(_word(row.get("pid")), "")
 
-    def of(self, row: _Row) -> tuple[str, str]:
-        line = self.lines.get((row.process, row.thread), row.thread)
-        return self.planes.get(row.process, row.process), line
+    def of(self, event: Event) -> tuple[str, str]:
+        line = self.lines.get((event.plane, event.line), event.line)
+        return self.planes.get(event.plane, event.plane), line
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """An event before the names of its process and thread are known."""
+def _event(row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str]) -> Event:
+    """Its plane and line are numbers until names are known; texts are interned in `same`.
 
-    name: str
-    process: str
-    thread: str
-    shared: Times
-    own: Times | None
-    stats: Stats
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str]) -> _Row:
-        """Texts are interned in `same`. Raises TraceError for invalid times."""
-        name, process, thread = (_word(row.get(key)) for key in ("name", "pid", "tid"))
-        where = f"traceEvents[{index}]"
-        begin_s = _number(row.get("ts"), f"{where}.ts", _MOST_US) * _US
-        return cls(
-            name=same.setdefault(name, name),
-            process=same.setdefault(process, process),
-            thread=same.setdefault(thread, thread),
-            shared=(begin_s, _lasted_s(row.get("dur", 0), f"{where}.dur", _US)),
-            own=_own(stats, begin_s, f"{where}.args") if OWN_DURATION in stats else None,
-            stats=stats,
-        )
-
-    def event(self, names: _Names) -> Event:
-        return Event.timed((self.name, *names.of(self)), self.shared, self.own, self.stats)
+    Raises TraceError for invalid times.
+    """
+    words = (_word(row.get(key)) for key in ("name", "pid", "tid"))
+    name, process, thread = (same.setdefault(word, word) for word in words)
+    where = f"traceEvents[{index}]"
+    begin_s = _number(row.get("ts"), f"{where}.ts", _MOST_US) * _US
+    shared = begin_s, _lasted_s(row.get("dur", 0), f"{where}.dur", _US)
+    own = _own(stats, begin_s, f"{where}.args") if OWN_DURATION in stats else None
+    return Event.timed((name, process, thread), shared, own, stats)
 
 
 class _Read:
-    """Everything read so far."""
+    """Everything read so far; planes and lines of events are numbers."""
 
     def __init__(self, keep: Keep | None) -> None:
         self.names = _Names()
-        self.found: list[_Row] = []
+        self.found: list[Event] = []
         self.recorded = 0
         self._keep = keep
         self._kept = Kept()
@@ -321,13 +308,12 @@ class _Read:
             if self._keep is None or self._keep(
                 _word(row.get("name")), self.names.plane(row), noted
             ):
-                self.found.append(_Row.of(row, _stats(noted), index, self._same))
+                self.found.append(_event(row, _stats(noted), index, self._same))
                 self._kept.add(1 + len(self.found[-1].stats))
 
     def begun(self) -> Iterator[Begun]:
-        for row in self.found:
-            plane, line = self.names.of(row)
-            yield plane, line, row.shared[0]
+        for event in self.found:
+            yield (*self.names.of(event), event.shared_s)
 
 
 def _stats(noted: Mapping[str, Any]) -> Stats:

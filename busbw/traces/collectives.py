@@ -14,16 +14,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .attribution import (
+from .event import (
+    Event,
     ProgramLaunches,
+    RecordedCollective,
     Returns,
+    Stats,
+    Trace,
     device_of_plane,
     host_devices,
     is_launch,
     is_return,
     noted_device,
 )
-from .event import Event, RecordedCollective, Stats, Trace
 from .recognition import UNKNOWN, Phase, Recognized, Recognizer, Source, parse_name
 
 _DERIVED = re.compile(

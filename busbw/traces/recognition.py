@@ -14,11 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from busbw.collectives import COLLECTIVES, replica_groups
-from busbw.collectives.replica_groups import GroupSize
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import GroupSize, group_size_of
 
-from .attribution import device_of_plane
-from .event import Event, Stats
+from .event import Event, Stats, device_of_plane
 from .instruction import TEXTS, NotedInstruction, instruction_of, nccl_bytes, payload_bytes
 
 UNKNOWN = "unknown"
@@ -200,7 +199,7 @@ def _by_instruction(
         phase=phase,
         number=paired.number if paired is not None else name,
         payload_bytes=payload_bytes(kind, found),
-        groups=replica_groups.group_size_of(found.attributes),
+        groups=group_size_of(found.attributes),
     )
 
 

@@ -1,9 +1,7 @@
-"""`*.xplane.pb`: an XSpace of planes of lines of events, read from the bytes.
+"""`*.xplane.pb`: an XSpace of planes of lines of events (tsl/profiler/protobuf/xplane.proto).
 
-The message types are those of tsl/profiler/protobuf/xplane.proto. A field is recognized by its tag,
-its number and encoding in one integer; unknown fields are skipped, as in protobuf itself. A file
-has up to a million events; names are read first, so that an event of no interest costs no more than
-finding its end. No framework and no protobuf library: a worker's interpreter reads this too.
+A file has up to a million events; names are read first, so that an event of no interest costs no
+more than finding its end. No framework and no protobuf library: a worker's interpreter reads it.
 """
 
 from __future__ import annotations
@@ -13,10 +11,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .attribution import INSTRUCTION, Begun, device_of_plane, is_of_gpu, reached
 from .event import (
+    INSTRUCTION,
     OWN_BEGIN,
     OWN_DURATION,
+    Begun,
     Event,
     Keep,
     Kept,
@@ -25,9 +24,12 @@ from .event import (
     TooManyError,
     Trace,
     TraceError,
+    device_of_plane,
+    is_of_gpu,
+    reached,
 )
 
-# Encodings of a field.
+# Encodings of a field, which is recognized by its tag: number and encoding in one integer.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -41,11 +43,8 @@ _PLANE_EVENT_ENTRY, _PLANE_STAT_ENTRY = _tag(4, _BYTES), _tag(5, _BYTES)
 _ENTRY_KEY, _ENTRY_VALUE = _tag(1, _VARINT), _tag(2, _BYTES)
 _NAME = _tag(2, _BYTES)  # of a line, of an event's metadata and of a stat's metadata
 _METADATA_DISPLAY_NAME, _METADATA_STAT = _tag(4, _BYTES), _tag(5, _BYTES)
-_LINE_TIMESTAMP_NS, _LINE_EVENT, _LINE_DISPLAY_NAME = (
-    _tag(3, _VARINT),
-    _tag(4, _BYTES),
-    _tag(11, _BYTES),
-)
+_LINE_TIMESTAMP_NS, _LINE_EVENT = _tag(3, _VARINT), _tag(4, _BYTES)
+_LINE_DISPLAY_NAME = _tag(11, _BYTES)
 _METADATA_ID = _tag(1, _VARINT)  # of an event and of a stat
 _EVENT_OFFSET_PS, _EVENT_DURATION_PS = _tag(2, _VARINT), _tag(3, _VARINT)
 _EVENT_STAT = _tag(4, _BYTES)

@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import wire, writing
+from busbw import files, wire
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import Compiler, Topology
@@ -110,10 +110,10 @@ def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
     if path is None:
         return
     try:
-        writing.write(path, gzip.compress(json.dumps(wire.to_json(kept)).encode(), mtime=0))
+        files.write(path, gzip.compress(json.dumps(wire.to_json(kept)).encode(), mtime=0))
     except OSError as error:
         raise unavailable(
-            f"the compiled program cannot be kept: {writing.reason(error)}; with "
+            f"the compiled program cannot be kept: {files.reason(error)}; with "
             "--compile-cache=none nothing is"
         ) from error
 

@@ -1,20 +1,36 @@
-"""Joining: what an agent does where no session is, and what it believes of one."""
+"""Joining a session: addresses, the secret, and how both prove that they know it."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from busbw.agent import handshake, messages
 from busbw.agent.connection import Connection, SocketChannel
 from busbw.agent.frames import Direction, fresh_nonce
-from busbw.agent.handshake import JoinError, Place, SessionOver, joined
+from busbw.agent.handshake import (
+    JoinError,
+    Place,
+    SecretError,
+    SessionOver,
+    address_of,
+    address_text,
+    is_any,
+    is_loopback,
+    joined,
+    number_of,
+    secret_of,
+    split_address,
+)
 
 from .agents import HOST, SECRET, listening
 
@@ -238,3 +254,117 @@ def test_what_the_session_says_instead_of_a_welcome_is_passed_on(
 
     with served(refuse) as place, pytest.raises(JoinError, match=why):
         joined(place, SECRET, 5)
+
+
+TEXT = "a secret of tests"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that its owner alone can read."""
+    path = tmp_path / "secret"
+    path.write_text(f"{TEXT}\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_file_comes_before_the_environment_which_comes_before_stdin(file: Path) -> None:
+    stdin = io.StringIO("the secret of stdin\nmore\n")
+    of_variable = "the secret of a variable"
+    assert secret_of(file, {"BUSBW_SECRET": of_variable}, stdin) == TEXT.encode()
+    assert secret_of(None, {"BUSBW_SECRET": of_variable}, stdin) == of_variable.encode()
+    assert secret_of(None, {}, stdin) == b"the secret of stdin"
+
+
+def test_it_is_taken_out_of_the_environment(file: Path) -> None:
+    environment = {"BUSBW_SECRET": TEXT, "HOME": "/"}
+    secret_of(file, environment)
+    assert environment == {"HOME": "/"}
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o777])
+def test_a_file_that_others_can_read_or_write_is_refused(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    with pytest.raises(SecretError) as refused:
+        secret_of(file, {})
+    assert str(refused.value) == (
+        f"{file} has mode {mode:o}, others may read it; accepted is a file of its owner alone: "
+        f"chmod 600 {file}"
+    )
+
+
+def test_what_is_no_file_of_text_is_refused(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(SecretError, match="none: No such file or directory"):
+        secret_of(tmp_path / "none", {})
+    with pytest.raises(SecretError, match="Is a directory"):
+        secret_of(tmp_path, {})
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    with pytest.raises(SecretError, match="fifo is no file"):
+        secret_of(tmp_path / "fifo", {})
+    file.write_bytes(b"\xff" * 20)
+    with pytest.raises(SecretError, match="secret is no text"):
+        secret_of(file, {})
+
+
+def test_a_short_one_is_refused_and_not_shown(file: Path) -> None:
+    file.write_text("hunter2        \n\n\n")
+    with pytest.raises(SecretError) as refused:
+        secret_of(file, {})
+    assert str(refused.value) == f"the secret in {file} is shorter than 16 characters"
+    with pytest.raises(SecretError, match="the secret in BUSBW_SECRET is shorter than 16"):
+        secret_of(None, {"BUSBW_SECRET": "hunter2"})
+
+
+def test_without_any_it_says_where_one_is_accepted() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with pytest.raises(SecretError) as refused:
+        secret_of(None, {}, Terminal(TEXT))
+    assert str(refused.value) == (
+        "there is no secret; accepted is one in the file that --secret-file names, or in the "
+        "variable BUSBW_SECRET"
+    )
+
+
+def test_an_address_with_colons_has_brackets() -> None:
+    assert address_text("10.0.0.1", 4000) == "10.0.0.1:4000"
+    assert address_text("fe80::1", 4000) == "[fe80::1]:4000"
+
+
+@pytest.mark.parametrize("address", [("10.0.0.1", 4000), ("fe80::1", 4000), ("host-a", 1)])
+def test_what_is_written_is_read_again(address: tuple[str, int]) -> None:
+    assert split_address(address_text(*address)) == address
+
+
+@pytest.mark.parametrize("text", ["here", "here:", "here:x", "here:65536", "here:-1", "here:0"])
+def test_what_has_no_port_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="accepted is HOST:PORT"):
+        split_address(text, least_port=1)
+
+
+def test_a_name_is_looked_up() -> None:
+    assert number_of("localhost") in ("127.0.0.1", "::1")
+    assert address_of("127.0.0.1:0") == ("127.0.0.1", 0)
+    with pytest.raises(ValueError, match="there is no host"):
+        address_of("no.such.host.invalid:1")
+
+
+@pytest.mark.parametrize(
+    ("number", "any_network", "loopback"),
+    [
+        ("0.0.0.0", True, False),
+        ("::", True, False),
+        ("::ffff:0.0.0.0", True, False),
+        ("127.0.1.1", False, True),
+        ("::1", False, True),
+        ("::ffff:127.0.0.1", False, True),
+        ("10.0.0.1", False, False),
+        ("fe80::1%eth0", False, False),
+    ],
+)
+def test_addresses_that_stand_for_all_or_only_this_host_are_told(
+    number: str, any_network: bool, loopback: bool
+) -> None:
+    assert (is_any(number), is_loopback(number)) == (any_network, loopback)

@@ -28,8 +28,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
 from busbw.driver.hub import MOST_UNPROVEN, Timing
 from busbw.model.launch import LaunchId
-from tests.driver.processes import wait_until
-from tests.driver.scripts import starter
+from tests.driver.workers import starter, wait_until
 
 from . import attack
 from .agents import HOST, LONG_S, SECRET, agent, hello_of, listening, proof_frame, say_join

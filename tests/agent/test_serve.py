@@ -16,8 +16,7 @@ from busbw.agent import messages
 from busbw.agent.rooms import parts_of
 from busbw.driver.bundle import Bundle
 from busbw.driver.transport import Starter, request_line
-from tests.driver.processes import processes, wait_until
-from tests.driver.scripts import measure, starter
+from tests.driver.workers import measure, processes, starter, wait_until
 from tests.sweep import sweep
 
 from .agents import Session, agent, ended, listening

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .opened import Opened
+from .chromium import Opened
 
 # WCAG 2.0, 2.1 and 2.2, levels A and AA. Every rule of them holds: none is excepted.
 WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa")

@@ -1,4 +1,4 @@
-"""Where the browser is, and how it is started: that of the system, never a downloaded one."""
+"""The browser of the system, never a downloaded one, and a page that is open in it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Dialog
+    from playwright.sync_api import Page as BrowserPage
 
 # Set by the tox environment `browser`: without it no page is opened.
 ASKED = "BUSBW_BROWSER"
@@ -63,3 +66,84 @@ def started() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+_MEASURES = Path(__file__).with_name("measures.js")
+# As much of a page as a screenshot can hold.
+_MOST_PIXELS = 15_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """How a page is looked at."""
+
+    theme: str = "light"
+    width: int = 1280
+    medium: str = "screen"
+    scripts: bool = True
+    offline: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A page in a browser. `requests` and `said` grow while it is open."""
+
+    page: BrowserPage
+    address: str
+    requests: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def measure(self, name: str, *arguments: object) -> Any:
+        """What the function of that name in measures.js returns."""
+        source = _MEASURES.read_text(encoding="utf-8")
+        return self.page.evaluate(f"arguments => ({source}).{name}(...arguments)", list(arguments))
+
+    def settle(self) -> None:
+        """Wait until nothing was requested for half a second."""
+        self.page.wait_for_load_state("networkidle")
+
+    def screenshot(self) -> bytes:
+        """The whole page as PNG, or as much as fits."""
+        width, height = self.measure("size")
+        clip: Any = {"x": 0, "y": 0, "width": width, "height": min(height, _MOST_PIXELS)}
+        taken: bytes = self.page.screenshot(full_page=True, clip=clip, animations="disabled")
+        return taken
+
+    def pdf(self) -> bytes:
+        """The page as it is printed, with its colours."""
+        margin: Any = dict.fromkeys(("top", "right", "bottom", "left"), "1cm")
+        printed: bytes = self.page.pdf(format="A4", margin=margin, print_background=True)
+        return printed
+
+    def unfold(self) -> None:
+        """Open everything that a click opens."""
+        self.measure("unfold")
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, path: Path, view: View) -> Iterator[Opened]:
+    """The page of the file, in a profile of its own."""
+    context = browser.new_context(
+        viewport={"width": view.width, "height": 900},
+        color_scheme="dark" if view.theme == "dark" else "light",
+        java_script_enabled=view.scripts,
+        offline=view.offline,
+    )
+    try:
+        page = context.new_page()
+        found = Opened(page=page, address=path.absolute().as_uri())
+
+        def dismiss(dialog: Dialog) -> None:
+            found.said.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("request", lambda one: found.requests.append(one.url))
+        page.on("console", lambda one: found.said.append(f"{one.type}: {one.text}"))
+        page.on("pageerror", lambda one: found.said.append(f"error: {one}"))
+        page.on("dialog", dismiss)
+        if view.medium == "print":
+            page.emulate_media(media="print")
+        page.goto(found.address)
+        yield found
+    finally:
+        context.close()

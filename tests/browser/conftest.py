@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from . import chromium, written
-from .opened import Opened, View, opened
+from .chromium import Opened, View, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

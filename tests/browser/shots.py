@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import chromium
-from .opened import View, opened
+from .chromium import View, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from . import checks
+from .chromium import Opened
 from .conftest import Open
-from .opened import Opened
 
 FINE = """\
 <!DOCTYPE html>

@@ -13,8 +13,7 @@ import pytest
 from busbw.history.files import append
 from tests import build
 from tests.history.lines import KEY, line
-from tests.report.programs import compiled_text, program
-from tests.report.written import document, verdict
+from tests.report.written import compiled_text, document, program, verdict
 
 from .asked import Answer, asked_here
 
@@ -163,7 +162,7 @@ def test_a_disk_that_is_full_leaves_the_earlier_picture_whole(
     def full(path: Path, content: str | bytes) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("busbw.writing.write", full)
+    monkeypatch.setattr("busbw.files.write", full)
     answer = asked_here("figure", results, "-o", path)
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"busbw figure: --output: {path}: No space left on device\n"

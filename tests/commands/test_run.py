@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, TIMEOUT_S, WITHOUT_CACHE, Folder
 

@@ -16,7 +16,7 @@ import pytest
 
 from busbw.agent.processes import SECRET as VARIABLE
 from tests.agent.agents import HOST, SECRET
-from tests.driver.processes import processes, state, wait_until
+from tests.driver.workers import processes, state, wait_until
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, NOT_NEEDED, WITHOUT_CACHE, Folder
 

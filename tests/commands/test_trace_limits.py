@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.traces.chrome import MOST_BYTES
-from tests.fuzz.bounds import bounded
+from tests.fuzz.damage import bounded
 from tests.sweep import sweep
 from tests.traces.written import complete, numbered, process, sized
 

@@ -18,9 +18,7 @@ from busbw.driver.transport import Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.training import Cluster
 from tests.agent.agents import LONG_S, SECRET, agent, listening
-
-from .processes import processes
-from .scripts import starter
+from tests.driver.workers import processes, starter
 
 CLUSTER = Cluster(counts={"worker": 4})
 LAUNCH = LaunchId.parse("1.fake")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.driver.bundle import Bundle
-
-from .processes import processes, wait_until
+from tests.driver.workers import processes, wait_until
 
 
 @pytest.fixture

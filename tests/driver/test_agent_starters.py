@@ -23,11 +23,10 @@ from busbw.model.launch import Failure, Run
 from busbw.model.training import ALONE
 from busbw.model.words import FailureKind
 from tests.agent.agents import LONG_S, lock_of, machine_of
+from tests.driver.workers import measure, processes, starter, state, wait_until
 
 from . import ssh
 from .agent_groups import CLUSTER, LAUNCH, group, workers
-from .processes import processes, state, wait_until
-from .scripts import measure, starter
 
 SECRET = b"a secret that no command line has"
 

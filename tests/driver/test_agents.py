@@ -1,10 +1,13 @@
-"""Groups whose processes agents start: the same answers, and no agent or worker left."""
+"""Groups on agents: as without one; who joins, who does not, and how each end is told."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
+import socket
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -12,24 +15,33 @@ from pathlib import Path
 
 import pytest
 
+import busbw
+from busbw import locks
 from busbw.driver.agent_worker import AgentWorker
-from busbw.driver.agents import AgentsError
+from busbw.driver.agents import (
+    AgentGone,
+    AgentsError,
+    AgentsMissing,
+    AgentsTransport,
+    IncomparableHosts,
+)
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe, trained
 from busbw.driver.group import Group
+from busbw.driver.hub import Timing
+from busbw.driver.local import BusyError
 from busbw.driver.transport import Request, Starter
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.training import ALONE, Cluster, Net, TrainingAnswer
 from busbw.model.words import Capability, FailureKind
 from tests import build
-from tests.agent.agents import HOST, LONG_S
+from tests.agent import attack
+from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening, lock_of
+from tests.driver.workers import KEY, interpreter, measure, processes, starter, state, wait_until
 from tests.sweep import sweep
 
 from .agent_groups import CLUSTER, LAUNCH, failure, group, local, of_this_host, remote, workers
-from .dying import interpreter
-from .processes import state, wait_until
-from .scripts import KEY, measure, starter
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -190,3 +202,243 @@ def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> No
                     assert secret.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
     finally:
         transport.close()
+
+
+def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    try:
+        with agent(port.getsockname()[1], 1), pytest.raises(AgentsMissing) as missing:
+            assert wait_until(lambda: transport.is_ready(1), LONG_S)
+            transport.join(0.1)
+    finally:
+        transport.close()
+    assert str(missing.value) == (
+        "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
+        "or `python -m busbw run` by a launcher, on every host?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), sweep([(1, "1 connection did not"), (2, "2 connections did not")])
+)
+def test_connections_with_another_secret_are_counted(
+    bundle: Bundle, count: int, words: str
+) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    number = port.getsockname()[1]
+    try:
+        for _ in range(count):
+            with agent(number, 0, secret=b"another secret of tests") as one:
+                assert ended(one)[0] == 1
+        # What says nothing, and what is no agent, prove nothing and are not counted.
+        with socket.create_connection((HOST, number)) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(AgentsMissing) as missing:
+                transport.join(0.3)
+    finally:
+        transport.close()
+    why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
+    assert str(missing.value).endswith(why)
+
+
+def test_connections_that_say_nothing_are_counted_and_named_by_address(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    try:
+        with contextlib.ExitStack() as held:
+            for _ in range(3):
+                held.enter_context(socket.create_connection(port.getsockname()))
+            # One that has gone again is counted, too.
+            socket.create_connection(port.getsockname()).close()
+            with pytest.raises(AgentsMissing) as missing:
+                transport.join(0.5)
+    finally:
+        transport.close()
+    why = "within 0.5 s; 4 connections from 127.0.0.1 said nothing or broke off; did you start"
+    assert why in str(missing.value)
+
+
+def test_200_silent_connections_that_come_again_keep_no_agent_out(bundle: Bundle) -> None:
+    port = listening()
+    number = port.getsockname()[1]
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    command = [sys.executable, attack.__file__, "again", str(number)]
+    try:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
+            assert crowd.stdin is not None and crowd.stdout is not None
+            crowd.stdout.readline()
+            with agent(number):
+                transport.join(LONG_S)
+            crowd.stdin.close()
+    finally:
+        transport.close()
+
+
+def test_an_agent_that_joined_and_broke_off_is_said_to_have_done_that(bundle: Bundle) -> None:
+    """At once: nobody can take its place."""
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 2)
+    try:
+        with agent(port.getsockname()[1], 1, host="two") as one:
+            assert wait_until(lambda: transport.is_ready(1), LONG_S)
+            one.kill()
+            with pytest.raises(AgentGone) as gone:
+                transport.join(LONG_S)
+    finally:
+        transport.close()
+    assert str(gone.value).startswith("the agent on two (rank 1) is gone: ")
+
+
+def test_a_host_with_another_python_cannot_be_compared(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "3.10.99")
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 1)
+    try:
+        number = port.getsockname()[1]
+        with agent(number, 0, host="old"), pytest.raises(IncomparableHosts) as differ:
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    found = ".".join(map(str, sys.version_info[:3]))
+    assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
+
+
+def test_two_names_of_one_machine_are_refused(bundle: Bundle) -> None:
+    port = listening()
+    transport = AgentsTransport(bundle, port, SECRET, 3)
+    number = port.getsockname()[1]
+    try:
+        with (
+            agent(number, 0, "--host-name=one"),
+            agent(number, 1, host="two"),
+            agent(number, 2, "--host-name=again"),
+            pytest.raises(AgentsError) as refused,
+        ):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+    assert str(refused.value) == (
+        "one (rank 0) and again (rank 2) are the same machine, which would count as two hosts; "
+        "accepted is one name for each host"
+    )
+
+
+def test_a_local_agent_that_cannot_start_says_why(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.agent_starters._PROGRAM", "import sys; sys.exit('no disk')")
+    transport = of_this_host(bundle, SECRET, 1)
+    try:
+        with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):
+            transport.join(LONG_S)
+    finally:
+        transport.close()
+
+
+def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) -> None:
+    begin = starter(cases=[{"then": "hang"}])
+    with remote(bundle, "one", "two") as (transport, pids), group(transport, begin) as members:
+        timer = threading.Timer(0.3, os.kill, (pids[1], signal.SIGKILL))
+        timer.start()
+        key = replace(KEY, processes=4)
+        asked = Request("measure", {**measure().values, "key": key})
+        found = failure(members.ask(asked, LONG_S, "measuring"))
+        timer.join()
+        assert found.kind is FailureKind.KILLED
+        assert found.message.startswith("worker 2 on two: the agent on two (rank 1) is gone: ")
+        assert members.is_over
+        # It is gone for good.
+        for _ in range(2):
+            with pytest.raises(AgentGone, match=r"the agent on two \(rank 1\) is gone: "):
+                Group(transport, begin, LAUNCH, CLUSTER)
+        # A process by itself is on the first one.
+        with group(transport, cluster=ALONE) as alone:
+            assert alone.close()
+
+
+def test_an_agent_of_this_session_is_started_again(bundle: Bundle) -> None:
+    with local(bundle) as transport:
+        assert transport._starter is not None
+        for _ in range(2):
+            os.kill(transport._starter.pid(1), signal.SIGKILL)
+            assert wait_until(lambda: not transport.is_ready(1), LONG_S)
+            with group(transport) as members:
+                assert members.close()
+
+
+def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
+    timing = Timing(beat_s=0.1, missed_s=4.0)
+    with remote(bundle, "one", timing=timing) as (transport, pids):
+        with group(transport, starter(cases=[{"then": "hang"}]), ALONE) as alone:
+            os.kill(pids[0], signal.SIGSTOP)
+            found = failure(alone.ask(measure(), LONG_S, "measuring"))
+        assert "the agent on one (rank 0) is gone: no sign of life for 4 s" in found.message
+        os.kill(pids[0], signal.SIGCONT)
+
+
+_SESSION = """
+import socket, sys, time
+from busbw.driver.agents import AgentsTransport
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.driver.agent_starters import LocalAgents
+from busbw.model.training import ALONE
+from busbw.model.launch import LaunchId
+from tests.driver.workers import starter
+
+bundle = Bundle()
+port = socket.create_server(("127.0.0.1", 0))
+starter_ = LocalAgents(bundle, port.getsockname()[1], b"x" * 32)
+transport = AgentsTransport(bundle, port, b"x" * 32, 2, starter=starter_)
+transport.join(60)
+group = Group(transport, starter(), LaunchId.parse("1"))
+assert group.begin(60) is None
+print(starter_.pid(0), starter_.pid(1), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM]))
+def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    root = Path(busbw.__file__).parents[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SESSION],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(root), TMPDIR=str(tmp_path)),
+    )
+    with process:
+        assert process.stdout is not None
+        agents = [int(word) for word in process.stdout.readline().split()]
+        assert len(agents) == 2
+        assert processes(tmp_path)
+        process.send_signal(number)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), 20)
+    assert wait_until(lambda: not processes(tmp_path), 20)
+
+
+def test_a_host_on_which_another_session_measures_is_waited_for_and_named(
+    bundle: Bundle,
+) -> None:
+    said: list[str] = []
+    with remote(bundle, "one", "two") as (transport, pids):
+        busy = pytest.raises(BusyError, match=f"on one for 3 s .pid {os.getpid()}, started")
+        with lock_of("one", 1), busy:
+            transport.lock(3, said.append)
+        assert said == ["another busbw session measures on one; waiting for its end"]
+        transport.lock(3)
+        with pytest.raises(locks.Busy, match=f"pid {pids[0]}, "), lock_of("one", 0):
+            pass
+    with lock_of("one", 10):
+        pass
+
+
+def test_the_session_holds_the_lock_of_its_own_host_itself(bundle: Bundle) -> None:
+    with locks.machine(10), local(bundle, 1) as transport:
+        transport.lock(1)

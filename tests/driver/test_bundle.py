@@ -25,9 +25,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.local import Worker
 from busbw.driver.transport import Reply, Starter
 from busbw.model.launch import LaunchId
-
-from .asking import answer_of, await_ready
-from .scripts import starter
+from tests.driver.workers import answer_of, await_ready, starter
 
 ROOMS = ("collectives", "model", "traces", "worker", "workloads")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
@@ -39,7 +37,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert there == ["__main__.py", "busbw", "temporary"]
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
-    files = ["__init__.py", "wire.py", "writing.py"]
+    files = ["__init__.py", "wire.py", "files.py"]
     assert package == sorted([*files, "__pycache__", *ROOMS])
 
 

@@ -1,30 +1,46 @@
-"""The executor: starts that are cut short, what ends groups, what the user is told, the time."""
+"""All processes of a session: started, asked, ended; the probe, training, and interrupts."""
 
 from __future__ import annotations
 
 import select
+import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeCutShort, probe, trained
+from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
 from busbw.driver.schedules import Pairs, Passes, Side
 from busbw.driver.transport import Starter
+from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.training import Net, TrainingAnswer
-from busbw.model.words import Capability, FailureKind
+from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingStrategy
+from busbw.model.words import Capability, Device, FailureKind
+from busbw.workloads.training import checked
 from tests import build
-
-from .dying import interpreter
-from .processes import processes, state, wait_until
-from .scripts import PLAN, case, executor, keyed, measure, stack, starter
-from .watched import Watched
+from tests.driver.workers import (
+    PLAN,
+    Watched,
+    case,
+    executor,
+    interpreter,
+    keyed,
+    measure,
+    processes,
+    stack,
+    starter,
+    state,
+    wait_until,
+)
+from tests.sweep import sweep
+from tests.worker.backends.real import needs
 
 STOP = "kill -STOP $$"
 SHORT_S = 0.1
@@ -297,3 +313,162 @@ def test_time_is_counted_to_its_phase_whatever_ends_it(bundle: Bundle) -> None:
     with counting.counted("starting"):
         pass
     assert counting.spent_s == {"starting": 3.0, "measuring": 4.0}
+
+
+def test_it_says_what_devices_and_versions_there_are(bundle: Bundle) -> None:
+    found = probe(starter(device="tpu", device_kind="TPU v2", ranks=8), executor(bundle))
+    (devices,) = found.devices
+    assert (devices.device, devices.device_kind, devices.ranks) == (Device.TPU, "TPU v2", 8)
+    assert found.versions == {"fake": "1"}
+    assert not processes(bundle.path)
+
+
+def test_a_device_that_is_not_reached_is_missing_with_a_reason(bundle: Bundle) -> None:
+    found = probe(replace(starter(), device="tpu"), executor(bundle))
+    assert found.devices == ()
+    assert found.missing == {"tpu": "not in the script"}
+
+
+def test_a_worker_that_dies_is_told_with_the_last_line_of_its_log(bundle: Bundle) -> None:
+    with pytest.raises(ProbeFailed, match=r"ended with exit code 3 .*: the script says exit"):
+        probe(starter(probe="exit"), executor(bundle))
+    assert not processes(bundle.path)
+
+
+def test_a_worker_that_does_not_start_is_told_too(bundle: Bundle) -> None:
+    with pytest.raises(ProbeFailed, match=r"^/bin/false: .*exit code 1.*nothing in its log"):
+        probe(starter("/bin/false"), executor(bundle))
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "oldest"),
+    [("jax", "0.4.29", "0.4.30"), ("tensorflow", "2.12.1", "2.13")],
+)
+def test_a_framework_that_is_too_old_is_told_in_one_sentence(
+    bundle: Bundle, tmp_path: Path, framework: str, version: str, oldest: str
+) -> None:
+    (tmp_path / f"{framework}.py").write_text(f"__version__ = {version!r}\n")
+    old = replace(starter(), framework=framework, environment={"PYTHONPATH": str(tmp_path)})
+    with pytest.raises(ProbeFailed) as told:
+        probe(old, executor(bundle))
+    said = f"{framework} {version} is too old: the oldest that busbw measures is {oldest}"
+    assert str(told.value).endswith(f"looking for devices with {framework}: {said}")
+    assert (bundle.log_path(f"probe.{framework}")).read_text().strip() == said
+
+
+def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("busbw.driver.executor"), "PROBE_TIMEOUT_S", 1.0)
+    with pytest.raises(
+        ProbeFailed, match=r"did not answer within 1[.\d]* s while looking for devices"
+    ):
+        probe(starter(probe="hang"), executor(bundle))
+    assert not processes(bundle.path)
+
+
+TRAINING_S = 120.0
+SERVED = TrainingStrategy.PARAMETER_SERVER
+TRAINING = LaunchId.parse("1")
+
+SINGLE = build.training_request(Net.PERCEPTRON)
+SYNCHRONOUS = replace(SINGLE, ranks=2, servers=1)
+ASYNCHRONOUS = replace(SYNCHRONOUS, strategy=SERVED)
+MIRRORED = build.training_request(strategy=TrainingStrategy.MIRRORED, ranks=2)
+WORKERS = build.training_request(strategy=TrainingStrategy.MULTI_WORKER_MIRRORED, ranks=2)
+
+
+class Trainers:
+    """Starts those that train with a framework, and knows who was started, by launch."""
+
+    def __init__(self, bundle: Bundle, framework: str, script: str = "{}") -> None:
+        self.started: dict[str, Worker] = {}
+        self._executor = Executor(Watched(bundle, self._keep))
+        self._starter = Starter(
+            python=sys.executable,
+            framework=framework,
+            capability=Capability.TRAIN,
+            defaults=FRAMEWORKS[framework].environment,
+            environment={"BUSBW_FAKE": script},
+            device="cpu",
+        )
+
+    def train(
+        self, request: TrainingRequest, timeout_s: float = TRAINING_S
+    ) -> TrainingAnswer | Failure:
+        """What all their answers come to."""
+        answers = trained(self._executor, self._starter, TRAINING, request, timeout_s)
+        return answers if isinstance(answers, Failure) else checked(request, answers)
+
+    def _keep(self, worker: Worker, event: str) -> None:
+        if event == "start":
+            self.started[worker.launch.text] = worker
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (SINGLE, {"1.chief0"}),
+        (ASYNCHRONOUS, {"1.chief0", "1.worker0", "1.worker1", "1.ps0"}),
+        (SYNCHRONOUS, {"1.worker0", "1.worker1", "1.ps0"}),
+        (MIRRORED, {"1.chief0"}),
+        (WORKERS, {"1.worker0", "1.worker1"}),
+    ],
+    ids=["single", "asynchronous", "synchronous", "mirrored", "multi_worker_mirrored"],
+)
+def test_each_way_has_its_roles_and_one_answer(
+    bundle: Bundle, request_: TrainingRequest, expected: set[str]
+) -> None:
+    trainers = Trainers(bundle, "fake")
+    answer = trainers.train(request_)
+    assert isinstance(answer, TrainingAnswer), answer
+    assert set(trainers.started) == expected
+    assert answer.gradients == 2 * answer.run.steps * request_.ranks
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+def test_every_member_knows_its_role_and_addresses(
+    bundle: Bundle, request_: TrainingRequest
+) -> None:
+    trainers = Trainers(bundle, "fake", script='{"roles": {"worker 1": "kill"}}')
+    failure = trainers.train(request_)
+    assert isinstance(failure, Failure)
+    assert failure.message.startswith("worker 1: the worker was killed (SIGKILL) while ")
+    assert failure.launch.member == "worker1"
+    assert not processes(bundle.path)
+
+
+def test_an_interrupt_of_a_training_leaves_no_member(bundle: Bundle) -> None:
+    def interrupted(worker: Worker, event: str) -> None:
+        if event == "train":
+            raise KeyboardInterrupt
+
+    begin = Starter(python=sys.executable, framework="fake", capability=Capability.TRAIN)
+    with pytest.raises(KeyboardInterrupt):
+        trained(Executor(Watched(bundle, interrupted)), begin, TRAINING, SYNCHRONOUS, TRAINING_S)
+    assert not processes(bundle.path)
+
+
+REAL = "tensorflow"
+
+
+@needs(REAL)
+def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
+    answer = Trainers(bundle, REAL).train(SINGLE)
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert answer.gradients == answer.run.updates == answer.global_step == 20
+    assert (answer.run.api, answer.server_bytes) == ("tf.function, no strategy", {})
+
+
+@needs(REAL)
+@pytest.mark.parametrize("request_", sweep([ASYNCHRONOUS, SYNCHRONOUS]), ids=["async", "sync"])
+def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
+    bundle: Bundle, request_: TrainingRequest
+) -> None:
+    servers = 2 if request_ is SYNCHRONOUS else 1
+    answer = Trainers(bundle, REAL).train(replace(request_, servers=servers))
+    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
+    assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
+    assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
+    several = {"ps 0": 406532, "ps 1": 552}
+    assert answer.server_bytes == (several if servers == 2 else {"ps 0": sum(several.values())})
+    assert not processes(bundle.path)

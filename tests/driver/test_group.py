@@ -1,4 +1,4 @@
-"""Groups of workers: all answer, or one's end is the end of all, and no process is left."""
+"""One launch of several processes: one deadline, and one answer made of all answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.group import Group
+from busbw.driver.group import Group, merged
 from busbw.driver.local import LocalTransport, Worker
 from busbw.driver.transport import Ended, Reply, Request, Starter
 from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import Probe
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role
 from busbw.model.words import FailureKind
-
-from .processes import processes, state, wait_until
-from .scripts import KEY, measure, starter
+from tests import build
+from tests.driver.workers import KEY, measure, processes, starter, state, wait_until
 
 LONG_S = 60.0
 SHORT_S = 0.4
@@ -360,3 +360,75 @@ def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.M
     assert found.kind is FailureKind.WRONG_RESULT
     assert found.message.startswith("worker 1: ")
     assert not processes(bundle.path)
+
+
+JAX_LAUNCH = LaunchId.parse("1.jax")
+TWO_ROLES = (Role(), Role(index=1))
+
+
+def _merged(*answers: object) -> object:
+    return merged(dict(zip(TWO_ROLES, answers, strict=True)), JAX_LAUNCH)  # type: ignore[arg-type]
+
+
+def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory() -> None:
+    one = build.run(1e-3, launch="1.jax.worker0")
+    one = replace(one, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
+    other = replace(one, launch=LaunchId.parse("1.jax.worker1"), peak_memory_bytes=300)
+    found = _merged(one, replace(other, compile_s=2.0))
+    assert isinstance(found, Run)
+    assert (found.launch, found.values_checked) == (JAX_LAUNCH, 16)
+    assert (found.peak_memory_bytes, found.compile_s) == (300, 2.0)
+    assert found.samples_s == one.samples_s
+
+
+def test_memory_that_no_process_knows_stays_unknown() -> None:
+    one = replace(build.run(1e-3), peak_memory_bytes=None)
+    found = _merged(one, one)
+    assert isinstance(found, Run)
+    assert found.peak_memory_bytes is None
+
+
+@pytest.mark.parametrize("name", ["samples_s", "iterations", "clock"])
+def test_runs_that_differ_in_what_all_measured_are_a_failure(name: str) -> None:
+    other = {"samples_s": (5.0,), "iterations": 77, "clock": "device"}
+    one = build.run(1e-3)
+    found = _merged(one, replace(one, **{name: other[name]}))  # type: ignore[arg-type]
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.CRASHED
+    assert found.message == f"the processes disagree on {name}"
+    assert found.launch == JAX_LAUNCH
+
+
+def test_a_failure_of_all_is_the_group_s() -> None:
+    found = _merged(build.out_of_memory(), build.out_of_memory())
+    assert isinstance(found, Failure)
+    assert (found.kind, found.launch) == (FailureKind.OUT_OF_MEMORY, JAX_LAUNCH)
+
+
+def test_probes_are_one_with_the_most_that_a_process_takes() -> None:
+    one = replace(build.probe(build.device_set()), least_memory_bytes=5)
+    found = _merged(one, replace(one, least_memory_bytes=9))
+    assert isinstance(found, Probe)
+    assert found.least_memory_bytes == 9
+
+
+def test_probes_of_other_versions_are_no_single_stack() -> None:
+    one = replace(build.probe(build.device_set()), versions={"jax": "0.10.2"}, hosts=("a",))
+    differs = _merged(one, replace(one, versions={"jax": "0.10.1"}, hosts=("b",)))
+    assert isinstance(differs, Failure)
+    assert differs.kind is FailureKind.WRONG_WORLD
+    assert differs.message == "process 1 (b) has jax 0.10.1, process 0 (a) jax 0.10.2"
+
+
+def test_probes_of_other_devices_are_no_single_stack() -> None:
+    one = build.probe(build.device_set())
+    differs = _merged(one, build.probe(build.device_set(cores=64)))
+    assert isinstance(differs, Failure)
+    assert differs.kind is FailureKind.WRONG_WORLD
+    assert "of 64 cores" in differs.message
+
+
+def test_confirmations_must_be_the_same() -> None:
+    assert _merged(True, True) is True
+    assert _merged(None, None) is None
+    assert isinstance(_merged(True, False), Failure)

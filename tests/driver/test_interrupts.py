@@ -18,9 +18,7 @@ from busbw.model.machine import Protocol
 from busbw.model.training import CNN
 from busbw.model.words import Capability
 from tests import build
-from tests.driver.processes import processes
-from tests.driver.scripts import PLAN, case, keyed, stack, starter
-from tests.driver.watched import Watched
+from tests.driver.workers import PLAN, Watched, case, keyed, processes, stack, starter
 
 ONE: Mapping[Side, Stack] = {Side.CANDIDATE: stack()}
 BOTH: Mapping[Side, Stack] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}

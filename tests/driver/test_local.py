@@ -1,4 +1,4 @@
-"""One worker: the six ways in which it can end, told apart, and none of them left running."""
+"""Workers on this host: started, asked, ended; their addresses, and other interpreters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import packaging
 import pytest
 
 from busbw import wire
 from busbw.agent.processes import SECRET, command_of
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
-from busbw.driver.local import Worker
+from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
+from busbw.driver.local import Worker, free_ports, local_members
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.training import ClusterMember, Role
+from busbw.model.training import Cluster, ClusterMember, Role
 from busbw.model.words import Capability, FailureKind
-
-from .asking import answer_of, await_ready
-from .processes import processes, state, wait_until
-from .scripts import measure as request
-from .scripts import starter
+from tests.driver.workers import answer_of, await_ready, processes, starter, state, wait_until
+from tests.driver.workers import measure as request
 
 LONG_S = 60.0
 CLOSING = """\
@@ -246,3 +245,74 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
 def test_no_worker_gets_the_secret_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECRET, "a secret of tests")
     assert SECRET not in local.environment_of(starter())
+
+
+def test_a_member_has_its_role_and_the_addresses_of_all() -> None:
+    cluster = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
+    members = local_members(cluster)
+    assert [member.role.name for member in members] == ["chief 0", "worker 0", "worker 1", "ps 0"]
+    assert members[2].role == Role(task="worker", index=1)
+    addresses = members[2].addresses
+    assert all(member.addresses == addresses for member in members)
+    assert {task: len(found) for task, found in addresses.items()} == {
+        "chief": 1,
+        "worker": 2,
+        "ps": 1,
+    }
+    assert len({one for found in addresses.values() for one in found}) == 4
+
+
+def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert min(ports) >= 1024
+
+
+def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> Interpreter:
+    """The answer of this test's own interpreter for a `framework` of any name."""
+    starter = Starter(python=sys.executable, framework=framework, environment=values)
+    found = interpreter(starter, packages)
+    assert found is not None
+    return found
+
+
+def test_what_is_missing_is_named_and_what_is_there_is_found() -> None:
+    found = asked("no_such_framework")
+    assert found.missing[0] == "no_such_framework"
+    assert (found.path, found.version) == ("", "")
+    assert found.python.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
+
+
+def test_a_package_says_its_file_and_its_version() -> None:
+    found = asked("packaging", ("no-such-package", "packaging"))
+    assert found.path == str(Path(packaging.__file__).parent)
+    assert found.version[0].isdigit()
+    assert "packaging" not in found.missing
+
+
+def test_a_package_in_place_of_the_installed_one_has_no_version(tmp_path: Path) -> None:
+    (tmp_path / "packaging").mkdir()
+    (tmp_path / "packaging" / "__init__.py").write_text("raise ImportError")
+    found = asked("packaging", ("packaging",), PYTHONPATH=str(tmp_path))
+    assert found.path == str(tmp_path / "packaging")
+    assert found.version == ""
+
+
+def test_what_lies_in_the_current_folder_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert "elsewhere" in asked("elsewhere").missing
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/bin/false", "/bin/false does not run as Python: it said nothing"),
+        ("/bin/echo", "does not run"),
+    ],
+)
+def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: str) -> None:
+    with pytest.raises(ProbeFailed, match=said):
+        interpreter(Starter(python=program, framework="jax"), ("jax",))

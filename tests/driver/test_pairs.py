@@ -18,9 +18,7 @@ from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Measurement, Plan
 from busbw.model.words import FailureKind
-from tests.driver.processes import processes
-from tests.driver.scripts import KEY, PLAN, case, keyed, stack, starter
-from tests.driver.watched import Watched
+from tests.driver.workers import KEY, PLAN, Watched, case, keyed, processes, stack, starter
 
 R, C = Side.REFERENCE, Side.CANDIDATE
 SMALL, DYING, OTHER = (case(size) for size in (1024, 2048, 4096))

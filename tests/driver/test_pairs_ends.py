@@ -14,8 +14,7 @@ from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.words import Extra, FailureKind
-from tests.driver.processes import processes
-from tests.driver.scripts import PLAN, case, executor, keyed, stack, starter
+from tests.driver.workers import PLAN, case, executor, keyed, processes, stack, starter
 
 R, C = Side.REFERENCE, Side.CANDIDATE
 CASES = (case(1024), case(2048))

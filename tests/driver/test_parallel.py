@@ -16,8 +16,7 @@ from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Protocol
 from busbw.model.words import Capability, FailureKind
 from tests import build
-from tests.driver.processes import processes
-from tests.driver.scripts import case, executor, starter
+from tests.driver.workers import case, executor, processes, starter
 from tests.sweep import sweep
 
 V5E = topology_of("v5e:2x4")

@@ -20,9 +20,17 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.training import CNN
 from busbw.model.words import Extra, FailureKind
 from tests import build
-from tests.driver.processes import processes
-from tests.driver.scripts import KEY, PLAN, case, executor, keyed, stack, starter
-from tests.driver.watched import Watched
+from tests.driver.workers import (
+    KEY,
+    PLAN,
+    Watched,
+    case,
+    executor,
+    keyed,
+    processes,
+    stack,
+    starter,
+)
 
 SMALL = tuple(2**power for power in range(10, 18))
 LARGE = (2**28, 2**29, 2**30)

@@ -9,7 +9,7 @@ import pytest
 from busbw.driver.schedules import LARGE_BYTES, bytes_of, cost, shuffled
 from busbw.model.case import Case
 from tests import build
-from tests.driver.scripts import case
+from tests.driver.workers import case
 
 SMALL = [case(2**power) for power in range(4, 20)]
 LARGE = [case(2**power) for power in (28, 29, 30)]

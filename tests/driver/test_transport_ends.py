@@ -11,7 +11,7 @@ from busbw.agent.processes import LOG_CHARACTERS, log_end, oom_kill_count
 from busbw.driver.transport import Ended, failure_of
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, FoundBy
-from tests.fuzz.bounds import bounded
+from tests.fuzz.damage import bounded
 
 
 def failure(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:

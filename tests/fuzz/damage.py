@@ -1,15 +1,24 @@
-"""Documents that are damaged in their structure, and bytes that are damaged as bytes.
+"""Damaged documents and bytes; every reader keeps to an error of its own, five seconds, 200 MB.
 
 A valid document is changed in up to four places: a value is replaced, removed, repeated, cut or
-becomes another's. What JSON of Python's own cannot write is put into the text.
+becomes another's. What JSON of Python's own cannot write is put into the text. `BUSBW_FUZZ` says
+how many examples each reader gets; without it there are 200, and up to as many are always the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import os
+import re
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 # Words in the text that stand for what `json.dumps` does not write.
@@ -155,3 +164,61 @@ def contents(*valid: bytes) -> st.SearchStrategy[bytes]:
     """Mostly one of the `valid` contents, damaged; some bytes."""
     bytewise = st.builds(damaged, st.sampled_from(valid), _damages)
     return st.one_of(bytewise, bytewise, bytewise, bytewise, st.binary())
+
+
+VARIABLE = "BUSBW_FUZZ"
+MOST_S = 5.0
+MOST_BYTES = 200 * 10**6
+
+_PROCESS = Path("/proc/self")
+_ORDINARY = 200
+_EXAMPLES = int(os.environ.get(VARIABLE, _ORDINARY))
+
+# Other examples each time where there are many; none is kept in the checkout.
+fuzzed = settings(
+    max_examples=_EXAMPLES,
+    derandomize=_EXAMPLES <= _ORDINARY,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@contextlib.contextmanager
+def bounded(most_s: float = MOST_S) -> Iterator[None]:
+    """Seconds are those of the processor: a busy machine changes none of them."""
+    before_bytes, begun_s = _begun(), time.process_time()
+    yield
+    spent_s = time.process_time() - begun_s
+    taken = _most_bytes() - before_bytes
+    assert spent_s < most_s, f"{spent_s:.1f} s"
+    assert taken < MOST_BYTES, f"{taken / 1e6:.0f} MB"
+
+
+def _begun() -> int:
+    """The resident size now; the highest one is counted anew from here on."""
+    with contextlib.suppress(OSError):
+        (_PROCESS / "clear_refs").write_text("5")
+        return _most_bytes()
+    return _most_bytes()
+
+
+def _most_bytes() -> int:
+    """The highest resident size."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", (_PROCESS / "status").read_text())
+        if found is not None:
+            return 1024 * int(found[1])
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@contextlib.contextmanager
+def unchanged(folder: Path) -> Iterator[None]:
+    """Nothing below `folder` is written, made or removed."""
+    before = _contents(folder)
+    yield
+    assert before == _contents(folder)
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

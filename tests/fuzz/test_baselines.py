@@ -27,8 +27,7 @@ from busbw.report.session import session_tables
 from tests import build
 from tests.judge.rules import held_against
 
-from .bounds import bounded, fuzzed, unchanged
-from .damage import documents
+from .damage import bounded, documents, fuzzed, unchanged
 
 KEY = build.key(ranks=8, mesh="2x4")
 CASE = build.case(ranks=8, mesh="2x4")

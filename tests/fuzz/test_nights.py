@@ -13,17 +13,16 @@ from busbw.history.files import Read
 from busbw.history.lines import Line, parsed
 from busbw.model.stored import StoredCase
 from busbw.model.words import Device, FailureKind, Outcome
-from busbw.report.charts.case_history import case_history
-from busbw.report.charts.ratios import ratios
+from busbw.report.chart import Picture, table_of
+from busbw.report.charts.history import case_history, ratios
 from busbw.report.drawing import specification
 from busbw.report.drawing.layout import Size
-from busbw.report.heatmap import Picture, table_of
 from busbw.report.nights import MachineNights
 from busbw.report.page.html import sparkline
 from tests import build
 from tests.history.lines import line
 
-from .bounds import bounded, fuzzed
+from .damage import bounded, fuzzed
 
 CASES = [
     StoredCase.of(build.case(**one))

@@ -32,8 +32,7 @@ from tests.traces.written import (
     space,
 )
 
-from .bounds import bounded, fuzzed, unchanged
-from .damage import contents, damaged, documents
+from .damage import bounded, contents, damaged, documents, fuzzed, unchanged
 
 TEXT = "%all-reduce.3 = f32[4,1024]{1,0:T(8,128)} all-reduce(f32[4,1024]{1,0} %x), to_apply=%add"
 
@@ -148,15 +147,10 @@ def test_any_message_of_protobuf_is_shown_or_a_problem(fields: bytes, folder: Pa
     _shown(path)
 
 
-@pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("other")
-
-
 @fuzzed
 @given(content=documents(ROWS, ROWS["traceEvents"]))
-def test_any_trace_json_is_shown_or_a_problem(content: bytes, other: Path) -> None:
-    path = other / "a.trace.json.gz"
+def test_any_trace_json_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
+    path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(content, 1, mtime=0))
     _shown(path)
 
@@ -166,8 +160,8 @@ PACKED = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
 
 @fuzzed
 @given(content=contents(PACKED, damaged(PACKED, [("repeat", 0.0, 0, 40)]), PACKED + PACKED))
-def test_any_gzip_of_a_trace_is_shown_or_a_problem(content: bytes, other: Path) -> None:
-    path = other / "a.trace.json.gz"
+def test_any_gzip_of_a_trace_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
+    path = folder / "a.trace.json.gz"
     path.write_bytes(content)
     _shown(path)
 
@@ -188,21 +182,21 @@ LONG = (
 
 
 @pytest.mark.parametrize("text", LONG, ids=lambda text: text[:12])
-def test_a_long_text_takes_no_longer_than_it_takes_to_read_it(text: str, other: Path) -> None:
+def test_a_long_text_takes_no_longer_than_it_takes_to_read_it(text: str, folder: Path) -> None:
     rows = process(1, f"TPU:{'9' * 5000}", {1: text})
     named = {"long_name": text, "device_ordinal": "9" * 5000, "hlo_op": text, "tf_op": text}
     for name in ("all-reduce.1", text, f"x_{'9' * 5000}:CollectiveReduceV2", "call-start.1"):
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, **named))
-    path = other / "a.trace.json.gz"
+    path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
     _shown(path)
 
 
-def test_many_nodes_of_one_step_take_no_longer_than_to_sort_them(other: Path) -> None:
+def test_many_nodes_of_one_step_take_no_longer_than_to_sort_them(folder: Path) -> None:
     rows = process(1, "/host:CPU", {1: "pool"})
     for number in range(20_000):
         name = f"x_{number}:CollectiveReduceV2"
         rows.append(complete(name, pid=1, tid=number, ts=1, dur=2, instance_key="1"))
-    path = other / "a.trace.json.gz"
+    path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
     _shown(path)

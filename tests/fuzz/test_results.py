@@ -1,4 +1,4 @@
-"""Results of sessions, measured curves and shapes, as the commands that take them read them."""
+"""Results, curves and shapes, as commands, charts and pages read them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,19 @@ from hypothesis import given
 
 from busbw import commands
 from busbw.baselines.document import dumps
+from busbw.report.chart import Chart, table_of
+from busbw.report.charts.bandwidth import bandwidth
+from busbw.report.drawing import specification
+from busbw.report.drawing.layout import Size
+from busbw.report.page import page
+from busbw.report.page.content import Figure, Section
+from busbw.report.reading import DocumentError, Session, read_results
 from tests.commands.test_estimate_curves import _baseline
 from tests.commands.test_prediction import _session, _strategies
+from tests.recorded.corpus import Recorded, sessions
+from tests.report.written import document, verdict
 
-from .bounds import bounded, fuzzed, unchanged
-from .damage import documents
+from .damage import bounded, documents, fuzzed, unchanged
 
 
 def _small(write: Callable[..., Path], *arguments: Any) -> Any:
@@ -89,3 +97,62 @@ def test_estimate_takes_any_shapes_or_refuses_them(content: bytes, folder: Path)
     path.write_bytes(content)
     with unchanged(folder):
         _asked(*SHAPES, f"--shapes={path}")
+
+
+RESULTS = document(
+    verdict(4096, 6.0),
+    verdict(8192, None),
+    verdict(4096, 5.0, framework="tensorflow", strategy="ring"),
+)
+
+
+@fuzzed
+@given(content=documents(RESULTS))
+def test_any_results_are_drawn_or_refused(content: bytes) -> None:
+    with bounded():
+        try:
+            session = read_results(content, "night.json")
+        except DocumentError as error:
+            assert str(error).startswith("night.json: ")
+            return
+        assert isinstance(session, Session)
+        try:
+            chart = bandwidth([session])
+        except ValueError as error:
+            assert "no bandwidth" in str(error)
+            return
+        assert table_of(chart).rows
+        assert specification(chart, Size(width=400))["layer"]
+
+
+# The shortest of each kind that has launches, or programs.
+_RECORDED = sorted(sessions(), key=lambda one: len(str(one.results)))
+_OF_KINDS = [
+    next(one for one in _RECORDED if not one.is_compiled and one.results["cases"][0]["launches"]),
+    next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["now"]),
+]
+
+
+def _figures(sections: tuple[Section, ...]) -> list[Figure]:
+    found = []
+    for one in sections:
+        found += [part for part in one.parts if isinstance(part, Figure)] + _figures(one.sections)
+    return found
+
+
+@pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda one: one.name)
+def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
+    @fuzzed
+    @given(content=documents(recorded.results))
+    def shown(content: bytes) -> None:
+        with bounded():
+            try:
+                session = read_results(content, "night.json")
+            except DocumentError as error:
+                assert str(error).startswith("night.json: ")
+                return
+            for one in _figures(page([session]).sections):
+                assert isinstance(one.picture, Chart)
+                assert specification(one.picture, Size())["layer"]
+
+    shown()

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from .bounds import bounded, fuzzed, unchanged
-from .damage import documents
+from .damage import bounded, documents, fuzzed, unchanged
 
 SCRIPT = Path(__file__).parents[2] / ".github" / "summarize.py"
 RATE = {"busbw_gb_per_s": 12.3}

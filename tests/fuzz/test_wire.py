@@ -32,8 +32,7 @@ from busbw.workloads.training import checked, run_of
 from tests import build
 from tests.judge.rules import held_against
 
-from .bounds import bounded, fuzzed, unchanged
-from .damage import contents, documents
+from .damage import bounded, contents, documents, fuzzed, unchanged
 
 CASE = build.case()
 TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)

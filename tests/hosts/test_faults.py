@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 
 from .network import Network
 from .sessions import PYTHON_THERE, Place

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 
 from . import openmpi
 from .network import Network

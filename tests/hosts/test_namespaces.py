@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 
 from . import namespaces
 from .namespaces import ETC, NAMESPACES, Host, HostError, hosts

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.driver.processes import state, wait_until
+from tests.driver.workers import state, wait_until
 
 from . import link
 from .conftest import Listen

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver.processes import wait_until
+from tests.driver.workers import wait_until
 
 from .network import Network
 from .sessions import Place

@@ -1,12 +1,25 @@
-"""The folder of what a time depends on, and device kinds as names of files."""
+"""Device kinds as file names, folders of keys; meshes as text, groups along axes, layouts."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import pytest
 
-from busbw.model.machine import EnvironmentKey, slug
+from busbw.model.machine import (
+    EnvironmentKey,
+    check_axes,
+    check_layout,
+    extents_of,
+    file_name_of,
+    group_size_of,
+    groups_of,
+    mesh_text,
+    parts_of,
+    slug,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +52,171 @@ def test_a_folder_names_everything_that_a_time_depends_on(
 ) -> None:
     key = EnvironmentKey(**{"device_kind": "TPU v5 lite", "ranks": 16, **changes})
     assert folder == key.folder.as_posix()
+
+
+MESHES = ("2x2", "2x4", "4x2", "2x2x2", "2x3x4", "1x8", "2x2x2x2")
+HOSTS = "hosts:2,devices:4"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "extents"),
+    [("8", (8,)), ("2x4", (2, 4)), ("4x2", (4, 2)), ("2x2x2", (2, 2, 2)), ("1x16x1", (1, 16, 1))],
+)
+def test_a_mesh_is_whole_numbers_joined_by_x(mesh: str, extents: tuple[int, ...]) -> None:
+    assert extents_of(mesh) == extents
+
+
+@pytest.mark.parametrize(
+    "mesh", ["", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4", "1x1x1x1x1x1x2"]
+)
+def test_what_is_no_mesh_is_refused_with_what_is_accepted(mesh: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a mesh; .*accepted are up to 6 whole"):
+        extents_of(mesh)
+
+
+@pytest.mark.parametrize("mesh", ["2X4", "2,4", "2*4", "2:4"])
+def test_what_was_probably_meant_is_said(mesh: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a mesh; did you mean 2x4\? accepted are"):
+        extents_of(mesh)
+
+
+@pytest.mark.parametrize(
+    ("axes", "mesh", "names"),
+    [
+        ("y", "2x4", "y"),
+        ("x,y", "2x4", "xy"),
+        ("y,x", "2x4", "xy"),
+        ("z, x", "2x2x2", "xz"),
+        ("y,y", "2x4", "y"),
+    ],
+)
+def test_axes_come_in_the_order_of_the_mesh_each_once(axes: str, mesh: str, names: str) -> None:
+    assert check_axes(axes, mesh) == names
+
+
+@pytest.mark.parametrize("axes", ["z", "a", "", "xy", "x,", "x,z"])
+def test_an_axis_that_the_mesh_has_not_is_refused_with_those_it_has(axes: str) -> None:
+    with pytest.raises(ValueError, match=r"is no axis of the mesh 2x4; it has x, y$"):
+        check_axes(axes, "2x4")
+
+
+@pytest.mark.parametrize(("axes", "mesh"), [("x", "1x8"), ("x,z", "1x8x1")])
+def test_axes_of_a_single_rank_are_no_collective(axes: str, mesh: str) -> None:
+    with pytest.raises(ValueError, match=rf"one rank along these axes of {mesh} is not"):
+        check_axes(axes, mesh)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "groups"),
+    [
+        ("2x4", "y", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("2x4", "x", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("4x2", "y", ((0, 1), (2, 3), (4, 5), (6, 7))),
+        ("4x2", "x", ((0, 2, 4, 6), (1, 3, 5, 7))),
+        ("2x2x2", "xz", ((0, 1, 4, 5), (2, 3, 6, 7))),
+        ("2x2x2", "yz", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("2x2x2", "xy", ((0, 2, 4, 6), (1, 3, 5, 7))),
+        ("2x2x2", "y", ((0, 2), (1, 3), (4, 6), (5, 7))),
+        ("2x2", "xy", ((0, 1, 2, 3),)),
+    ],
+)
+def test_the_last_axis_runs_fastest_through_the_ranks(
+    mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    ranks = math.prod(extents_of(mesh))
+    assert groups_of(mesh, axes, ranks) == groups
+
+
+@pytest.mark.parametrize("mesh", ["", "2x4"])
+def test_without_axes_all_ranks_are_one_group(mesh: str) -> None:
+    assert groups_of(mesh, "", 8) == (tuple(range(8)),)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_every_rank_is_in_exactly_one_group_of_the_axes_size(mesh: str) -> None:
+    extents = extents_of(mesh)
+    names = "xyzuvw"[: len(extents)]
+    for count in range(1, len(names) + 1):
+        for axes in itertools.combinations(names, count):
+            groups = groups_of(mesh, "".join(axes), math.prod(extents))
+            assert sorted(sum(groups, ())) == list(range(math.prod(extents)))
+            assert {len(group) for group in groups} == {
+                math.prod(extents[names.index(axis)] for axis in axes)
+            }
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "groups"),
+    [
+        (HOSTS, "devices", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        (HOSTS, "hosts", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("slices:2,hosts:2,devices:2", "slices,devices", ((0, 1, 4, 5), (2, 3, 6, 7))),
+    ],
+)
+def test_named_axes_are_axes_too(mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]) -> None:
+    assert groups_of(mesh, axes, 8) == groups
+    assert group_size_of(mesh, axes) == len(groups[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "file_name", "parts"),
+    [
+        ("2x4", "2x4", "2x4", 1),
+        (HOSTS, HOSTS, "hosts2xdevices4", 2),
+        ("devices:4, hosts:2", HOSTS, "hosts2xdevices4", 2),
+        ("slices:2,hosts:2,devices:4", "slices:2,hosts:2,devices:4", "slices2xhosts2xdevices4", 4),
+    ],
+)
+def test_named_axes_come_from_the_slowest_network_on(
+    given: str, text: str, file_name: str, parts: int
+) -> None:
+    assert mesh_text(given) == text
+    assert (file_name_of(text), parts_of(text)) == (file_name, parts)
+
+
+@pytest.mark.parametrize(
+    "mesh", ["hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2", "hosts:2,4", "hosts:", "hosts:2x4"]
+)
+def test_names_that_are_no_axes_are_refused_with_those_that_are(mesh: str) -> None:
+    with pytest.raises(ValueError, match="accepted are slices, hosts, processes, devices, each"):
+        extents_of(mesh)
+
+
+@pytest.mark.parametrize(
+    ("axes", "names"), [("hosts", "hosts"), ("devices, hosts", "hosts,devices")]
+)
+def test_named_axes_to_run_over_are_joined_by_commas(axes: str, names: str) -> None:
+    assert check_axes(axes, HOSTS) == names
+
+
+@pytest.mark.parametrize(
+    ("mesh", "hosts", "processes"),
+    [
+        (HOSTS, 2, 2),
+        (HOSTS, 2, 4),
+        # On one host each process stands for one.
+        (HOSTS, 1, 2),
+        ("hosts:2,processes:2,devices:4", 2, 4),
+        ("processes:4,devices:4", 1, 4),
+        ("slices:2,devices:8", 4, 4),
+        ("2x4", 1, 1),
+    ],
+)
+def test_a_layout_that_is_there(mesh: str, hosts: int, processes: int) -> None:
+    check_layout(mesh, hosts, processes)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "hosts", "processes", "says"),
+    [
+        (HOSTS, 1, 1, "has 2 hosts, there are 1"),
+        (HOSTS, 4, 4, "has 2 hosts, there are 4"),
+        ("processes:2,devices:4", 2, 4, "has 2 processes, there are 4"),
+        ("slices:3,devices:8", 4, 4, "has 3 slices, there are 4 hosts"),
+    ],
+)
+def test_a_layout_that_is_not_there_is_refused_with_both_numbers(
+    mesh: str, hosts: int, processes: int, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        check_layout(mesh, hosts, processes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.driver.processes import processes, wait_until
+from tests.driver.workers import processes, wait_until
 
 from .folder import Folder
 from .forked import Forked

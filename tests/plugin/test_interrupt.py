@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from tests.driver.processes import can_unshare, processes, state, wait_until
+from tests.driver.workers import can_unshare, processes, state, wait_until
 from tests.sweep import sweep
 
 from .folder import FAKE, WITHOUT_CACHE, Folder

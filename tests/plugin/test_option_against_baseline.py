@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stacks.small import venv, wheel
+from tests.stacks.conftest import venv, wheel
 
 from .folder import SLOW, Folder, Ran
 from .test_one_word import assert_said_everywhere

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.agent.processes import SECRET as VARIABLE
 from tests.agent.agents import HOST, SECRET, agent, ended, say_join
-from tests.driver.processes import processes, wait_until
+from tests.driver.workers import processes, wait_until
 
 from .folder import Folder
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.driver.dying import interpreter
+from tests.driver.workers import interpreter
 from tests.sweep import sweep
 
 from .fake_compiler import compiled

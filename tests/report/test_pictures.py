@@ -17,8 +17,7 @@ from busbw.report.chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Sty
 from busbw.report.drawing.layout import Size
 from busbw.report.drawing.palette import DARK, LIGHT, ROLES
 from busbw.report.pictures import PictureError, is_picture, png, style_sheet, svg, variables
-
-from .charted import chart
+from tests.report.shown import chart
 
 SMALL = Size(width=400)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -127,8 +126,6 @@ def test_ids_of_different_charts_differ() -> None:
 
     first, second = ids(chart()), ids(chart(title="Another"))
     assert first and not first & second
-    with pytest.raises(ValueError, match="is no id"):
-        svg(chart(), SMALL, name='a" b')
 
 
 def test_every_colour_of_a_theme_has_a_class_that_the_style_sheet_knows() -> None:

@@ -11,8 +11,7 @@ import pytest
 from busbw.model.words import Outcome
 from busbw.report.reading import DocumentError, read_results
 from tests import build
-
-from .written import document, session, verdict
+from tests.report.written import document, session, verdict
 
 
 def test_what_was_written_is_read() -> None:

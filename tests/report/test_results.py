@@ -18,8 +18,8 @@ from busbw.report.results import MeasuredResults, results
 from busbw.stats.launches import quantiles_s
 from tests import build
 
-from .programs import compiled_text, program
 from .schemas import DOCS, DOCUMENTS, text
+from .written import compiled_text, program
 
 TRAINING: TrainingRun = build.training_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=9)
 RUN = build.run(

@@ -12,8 +12,7 @@ from busbw.model.words import Outcome
 from busbw.report.table import TextLine
 from busbw.report.verdicts import legend
 from tests import build
-
-from .lines import verdict_lines
+from tests.report.shown import verdict_lines
 
 RED = {"red": True, "bold": True}
 
@@ -21,10 +20,6 @@ RED = {"red": True, "bold": True}
 def _rows(*verdicts: Verdict) -> list[TextLine]:
     """The lines below the head of the only group."""
     return verdict_lines(verdicts)[4:]
-
-
-def test_no_verdicts_are_no_lines() -> None:
-    assert verdict_lines([]) == []
 
 
 def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:

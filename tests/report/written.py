@@ -1,4 +1,4 @@
-"""Results of sessions as documents, for tests that read them back; no test lives here."""
+"""Results of sessions, measured and compiled, for tests that read them back; no test lives here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from busbw.model.case import Spec
-from busbw.model.verdict import Ceiling, Reference, Verdict
-from busbw.model.words import Outcome
-from busbw.report.reading import Session, read_results
-from busbw.report.results import results
+from busbw.model.case import CompileSpec, Spec
+from busbw.model.machine import Compiler
+from busbw.model.verdict import Ceiling, CompiledVerdict, Reference, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome
+from busbw.report.reading import CompiledSession, Session, read_results
+from busbw.report.results import compiled_document, results
 from tests import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -70,4 +71,44 @@ def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Ses
     """The same, read back."""
     found = read_results(json.dumps(document(*verdicts, **changes)), name)
     assert isinstance(found, Session)
+    return found
+
+
+RELEASE = "libtpu 0.0.42"
+
+
+def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:
+    """A case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
+    case = build.case(payload_bytes=payload_bytes, ranks=8)
+    topology = changes.pop("topology", "v5e:2x4")
+    spec = Spec(framework="jax", payload_bytes=payload_bytes, workload=case.workload)
+    now = None if peak_bytes is None else build.compiled(peak_bytes=peak_bytes)
+    ordinary = CompiledVerdict(
+        spec=CompileSpec(topology=topology, spec=spec),
+        outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
+        failed=False,
+        text="as before",
+        case=case,
+        release=RELEASE,
+        now=now,
+        baseline=build.compiled_baseline(now, case=case),
+    )
+    return replace(ordinary, **changes)
+
+
+def compiled_text(
+    *verdicts: CompiledVerdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
+) -> str:
+    """The document of a session of these verdicts."""
+    compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
+    compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
+    answer = SessionVerdict(outcomes=(outcome,), text="because")
+    document = compiled_document(verdicts, answer, compilers, began=build.BEGAN, host="laptop")
+    return json.dumps(document)
+
+
+def compiled_session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSession:
+    """The same, read back."""
+    found = read_results(compiled_text(*verdicts, **changes), "compiled.json")
+    assert isinstance(found, CompiledSession)
     return found

@@ -1,7 +1,8 @@
-"""Environments are built whole or not at all, once, by uv and by pip alike."""
+"""Wheels are believed with their hashes only; environments are built whole and once."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.stacks import build, wheels
+from busbw.stacks import build, interpreter
 from busbw.stacks.lock import StackError
 from tests.sweep import sweep
 
-from .conftest import Machine
+from .conftest import Machine, venv, wheel
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def test_it_has_what_the_lock_says_and_is_built_once(
     assert (
         _said(found.python) == f"2.1 1.0 {found.folder}/venv" + _said(found.python).split("venv")[1]
     )
-    shutil.rmtree(wheels.folder_of(machine.cache))
+    shutil.rmtree(build.wheels_of(machine.cache))
     shutil.rmtree(machine.index)
     assert build.built(machine.cache, lock, []) == found
     assert build.all_built(machine.cache) == (found,)
@@ -158,10 +159,85 @@ def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: M
     with locks.folder(busy.resolve(), 0.0):
         assert set(build.prune(machine.cache, [lock])) == {gone.folder, torn}
     assert _said(kept.python).startswith("2.1 1.0")
-    wheel = wheels.path_of(machine.cache, lock.packages[0]).parent
+    wheel = build.wheel_of(machine.cache, lock.packages[0]).parent
     assert set(build.prune(machine.cache, [replace(lock, packages=lock.packages[1:])])) == {
         busy,
         kept.folder,
         wheel,
     }
     assert build.all_built(machine.cache) == ()
+
+
+def test_each_package_has_the_wheel_of_the_index_with_its_hash(machine: Machine) -> None:
+    core, framework = machine.lock().packages
+    assert (core.name, core.version, core.wheel) == ("core", "2.1", "core-2.1-py3-none-any.whl")
+    content = (machine.index / framework.wheel).read_bytes()
+    assert framework.sha256 == hashlib.sha256(content).hexdigest()
+    assert not machine.cache.exists()
+
+
+@pytest.mark.exhaustive
+def test_what_the_index_does_not_have_is_an_error_with_the_words_of_pip(machine: Machine) -> None:
+    (machine.index / "core-2.1-py3-none-any.whl").unlink()
+    with pytest.raises(StackError, match=r"pip says: .*core==2\.1"):
+        machine.lock()
+
+
+@pytest.mark.exhaustive
+def test_what_has_sources_alone_cannot_be_locked(machine: Machine) -> None:
+    found = interpreter.installed(machine.python).stack(["framework"])
+    (machine.index / "framework-1.0-py3-none-any.whl").unlink()
+    (machine.index / "framework-1.0.tar.gz").write_bytes(b"sources")
+    with pytest.raises(StackError, match=r"pip says: .*framework==1\.0"):
+        build.packages_of(found, machine.python)
+
+
+def test_wheels_are_fetched_once_and_kept_when_the_index_drops_them(machine: Machine) -> None:
+    lock = machine.lock()
+    paths = build.fetched(machine.cache, lock, machine.python)
+    assert [path.name for path in paths] == [one.wheel for one in lock.packages]
+    assert [path.parent.name for path in paths] == [one.sha256 for one in lock.packages]
+    shutil.rmtree(machine.index)
+    assert build.fetched(machine.cache, lock, machine.python) == paths
+    assert sorted(path.name for path in build.wheels_of(machine.cache).iterdir()) == sorted(
+        one.sha256 for one in lock.packages
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
+    lock = machine.lock()
+    core, framework = lock.packages
+    changed = replace(lock, packages=(replace(core, sha256="0" * 64), framework))
+    with pytest.raises(StackError, match=r"pip says: .*Expected sha256 0{64}"):
+        build.fetched(machine.cache, changed, machine.python)
+    assert not list(build.wheels_of(machine.cache).iterdir())
+
+
+@pytest.mark.exhaustive
+def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Machine) -> None:
+    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = 'rebuilt'\n"})
+    lock = machine.lock()
+    with pytest.raises(StackError, match=r"core 2\.1: core\S+ from the index contains other files"):
+        build.fetched(machine.cache, lock, machine.python)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scheme", ["purelib", "platlib"])
+def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_wheel(
+    machine: Machine, tmp_path: Path, scheme: str
+) -> None:
+    moved = {f"framework-1.0.data/{scheme}/framework/__init__.py": "VERSION = 1\n"}
+    native = wheel(machine.index, "framework", "1.0", files=moved)
+    other = replace(machine, python=venv(tmp_path / "other", native))
+    (path,) = build.fetched(other.cache, other.lock(), other.python)
+    assert path.name == native.name
+
+
+@pytest.mark.exhaustive
+def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Machine) -> None:
+    lock = machine.lock()
+    path = build.fetched(machine.cache, lock, machine.python)[0]
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
+        build.fetched(machine.cache, lock, machine.python)

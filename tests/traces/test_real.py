@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from busbw.collectives.replica_groups import GroupSize
+from busbw.collectives.base import GroupSize
 from busbw.traces.chrome import read_chrome
 from busbw.traces.collectives import WantedEvents, collectives, only_enqueued, ranks_of
 from busbw.traces.event import RecordedCollective, Trace

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import busbw
-from busbw import writing
+from busbw import files
 from busbw.commands.command import Commands, UsageError, add_command
 
 ORDER = -1
@@ -156,7 +156,7 @@ def _put(root: Path, path: Path, text: str) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_new(path, text)
     except OSError as error:
-        print(f"busbw init: {writing.reason(error)}", file=sys.stderr)
+        print(f"busbw init: {files.reason(error)}", file=sys.stderr)
         return False
     print(f"wrote {path}")
     return True

@@ -13,9 +13,10 @@ from busbw import metrics
 from busbw.model.words import Outcome
 from busbw.report.reading import Session
 
-from ..chart import Axis, Band, Chart, Edge, Mark, Rule, Scale, Series, Style
+from ..chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
 from .curves import (
     BUSBW,
+    MOST_CURVES,
     PAYLOAD,
     Cell,
     Curve,
@@ -27,7 +28,6 @@ from .curves import (
     shared_text,
 )
 
-_MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3
 _MOST_RULES = 3
 _LONGEST_SOURCE = 60
@@ -39,8 +39,8 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
     curves = [curve for one in sessions for curve in bare_curves(one)]
     if not any(cell.measured for one in curves for cell in one.cells):
         raise ValueError("no bandwidth of a collective by itself")
-    if len(curves) > _MOST_CURVES:
-        raise ValueError(f"{len(curves)} curves; accepted are {_MOST_CURVES} in one chart")
+    if len(curves) > MOST_CURVES:
+        raise ValueError(f"{len(curves)} curves; accepted are {MOST_CURVES} in one chart")
     named = dict(zip(names_of(curves), curves, strict=True))
     series = [_measured(name, one) for name, one in named.items()]
     marks = tuple(mark for name, one in named.items() for mark in _marks(name, one))
@@ -93,17 +93,13 @@ def _bands(name: str, curve: Curve) -> list[Band]:
 
 
 def _marks(name: str, curve: Curve) -> list[Mark]:
-    return [
-        Mark(
-            label=one.verdict.outcome.value,
-            x=one.case.payload_bytes,
-            y=one.measured,
-            edge=Edge.BOTTOM,
-            series=name,
-        )
-        for one in curve.cells
-        if one.verdict.outcome in _MARKED
-    ]
+    marked = [one for one in curve.cells if one.verdict.outcome in _MARKED]
+    return [_mark(name, one, one.measured) for one in marked]
+
+
+def _mark(name: str, cell: Cell, y: float | None) -> Mark:
+    label = cell.verdict.outcome.value
+    return Mark(label=label, x=cell.case.payload_bytes, y=y, series=name)
 
 
 def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Series, ...]]:
@@ -157,7 +153,7 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
         for one in (curves_of(session) if curves is None else curves)
         if any(cell.verdict.ratio for cell in one.cells)
     ]
-    if not found or len(found) > _MOST_CURVES:
+    if not found or len(found) > MOST_CURVES:
         return None
     named = dict(zip(names_of(found), found, strict=True))
     against = "the reference" if session.is_paired else "the baseline"
@@ -190,18 +186,11 @@ def _axis(ratios: Sequence[float]) -> Axis:
 
 
 def _ratios(name: str, curve: Curve) -> Series:
-    points = (
-        (one.case.payload_bytes, one.verdict.ratio) for one in curve.cells if one.verdict.ratio
-    )
-    return Series(name=name, group=name, points=tuple(points))
+    return Series(name=name, group=name, points=_points(curve, lambda one: one.verdict.ratio))
 
 
 def _limit(name: str, curve: Curve) -> Series | None:
-    points = tuple(
-        (one.case.payload_bytes, one.verdict.limit)
-        for one in curve.cells
-        if one.verdict.limit and one.verdict.ratio
-    )
+    points = _points(curve, lambda one: one.verdict.limit if one.verdict.ratio else None)
     named = f"{name}: limit"
     return Series(name=named, group=name, points=points, style=Style.LINE) if points else None
 
@@ -216,16 +205,8 @@ def _interval(name: str, curve: Curve) -> Band | None:
 
 
 def _ratio_marks(name: str, curve: Curve) -> list[Mark]:
-    return [
-        Mark(
-            label=one.verdict.outcome.value,
-            x=one.case.payload_bytes,
-            y=one.verdict.ratio,
-            series=name,
-        )
-        for one in curve.cells
-        if one.verdict.outcome in _COMPARED and one.verdict.ratio
-    ]
+    compared = [one for one in curve.cells if one.verdict.outcome in _COMPARED]
+    return [_mark(name, one, one.verdict.ratio) for one in compared if one.verdict.ratio]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

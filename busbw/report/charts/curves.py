@@ -1,4 +1,7 @@
-"""The curves of sessions: the cells of one kind, and names that tell them from each other."""
+"""The curves of sessions: the cells of one kind, and names that tell them from each other.
+
+Also the charts of what is no bandwidth: times of steps and strategies, and programs' memory.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from pathlib import PurePath
 from busbw import metrics
 from busbw.model.case import Case
 from busbw.model.stored import moment_text
-from busbw.model.verdict import Verdict
-from busbw.model.words import plural
-from busbw.report.reading import Session
+from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.words import Outcome, plural
+from busbw.report.reading import CompiledSession, Session
 
-from ..chart import Axis, Mark, Scale, Series
+from ..chart import Axis, Chart, Mark, Position, Scale, Series, Style
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
+# With more a reader cannot follow them.
+MOST_CURVES = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,3 +187,122 @@ def shared_text(curves: Sequence[Curve]) -> str:
         versions[one.framework].add(one.session.version(one.framework))
     said += [text for found in versions.values() if len(found) == 1 for text in found]
     return " · ".join(filter(None, said))
+
+
+_STEP_TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
+_STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)
+
+
+def steps(session: Session) -> Chart | None:
+    found = [
+        one
+        for one in curves_of(session)
+        if not one.cells[0].case.workload.is_bare and not one.cells[0].case.workload.own_strategies
+    ]
+    series = [
+        Series(name=name, group=name, points=points)
+        for name, one in zip(names_of(found), found)
+        if (points := tuple((cell.case.payload_bytes, ms) for cell, ms in _medians_ms(one.cells)))
+    ]
+    return _durations("Training steps", found, series[:MOST_CURVES], PAYLOAD)
+
+
+def strategies(session: Session) -> Chart | None:
+    found = [one for one in curves_of(session) if one.cells[0].case.workload.own_strategies]
+    by_framework: dict[str, list[tuple[Position, float]]] = {}
+    for curve in found:
+        for cell in curve.cells:
+            for time_s in cell.verdict.now.times_s if cell.verdict.now else ():
+                of_one = by_framework.setdefault(curve.framework, [])
+                of_one.append((cell.case.strategy, 1e3 * time_s))
+    series = [
+        Series(name=name, points=tuple(points), style=Style.DOTS)
+        for name, points in by_framework.items()
+    ]
+    return _durations("Training under strategies", found, series, _STRATEGY)
+
+
+def _medians_ms(cells: Sequence[Cell]) -> list[tuple[Cell, float]]:
+    return [(one, 1e3 * one.verdict.now.median_s) for one in cells if one.verdict.now]
+
+
+def _durations(
+    title: str, curves: Sequence[Curve], series: Sequence[Series], x: Axis
+) -> Chart | None:
+    if not series:
+        return None
+    said = (
+        f"{one.name}: {min(y for _, y in one.points):.4g} ms "
+        f"to {max(y for _, y in one.points):.4g} ms."
+        for one in series
+    )
+    return Chart(
+        title=title,
+        subtitle=shared_text(curves),
+        x=x,
+        y=_STEP_TIME,
+        series=tuple(series),
+        description=" ".join([f"{title}.", *said]),
+    )
+
+
+_PEAK = Axis(name="memory at most over payload")
+
+
+def memory(session: CompiledSession) -> Chart | None:
+    """None where there is nothing to draw; of too many, those whose cases changed come first."""
+    kinds: dict[str, list[CompiledVerdict]] = {}
+    for one in session.verdicts:
+        if one.case is not None:
+            kinds.setdefault(_program_name(one, session), []).append(one)
+    ordered = sorted(kinds, key=lambda name: all(_is_usual(one) for one in kinds[name]))
+    shown = {name: kinds[name] for name in ordered[:MOST_CURVES]}
+    series = tuple(
+        Series(name=name, group=name, points=points)
+        for name, those in shown.items()
+        if (points := _peaks(those))
+    )
+    if not series:
+        return None
+    drawn = {one.name for one in series}
+    marks = tuple(
+        Mark(label=one.outcome.value, x=one.case.payload_bytes, series=name)
+        for name, those in shown.items()
+        for one in those
+        if name in drawn and one.case is not None and one.outcome is Outcome.OUT_OF_MEMORY
+    )
+    title = "Memory of compiled programs"
+    left_out = len(kinds) - len(shown)
+    more = f" {left_out} others are in the tables only." if left_out else ""
+    return Chart(
+        title=title,
+        subtitle=f"The most that one rank holds, in payloads, by the compiler.{more}",
+        x=PAYLOAD,
+        y=_PEAK,
+        series=series,
+        marks=marks,
+        description=" ".join([f"{title}.", *(sentence(one, marks, "payloads") for one in series)]),
+    )
+
+
+def _is_usual(verdict: CompiledVerdict) -> bool:
+    return verdict.outcome in (Outcome.PASS, Outcome.NO_BASELINE)
+
+
+def _program_name(verdict: CompiledVerdict, session: CompiledSession) -> str:
+    assert verdict.case is not None
+    groups = {one.case.group_name for one in session.verdicts if one.case is not None}
+    mine = [one for one in session.verdicts if one.spec.topology == verdict.spec.topology]
+    releases = {one.release for one in mine if one.release}
+    words = [verdict.spec.topology]
+    words += [verdict.case.group_name] if len(groups) > 1 else []
+    words += [verdict.release] if len(releases) > 1 else []
+    return ", ".join(words)
+
+
+def _peaks(verdicts: list[CompiledVerdict]) -> tuple[tuple[int, float], ...]:
+    return tuple(
+        (one.case.payload_bytes, one.now.peak_bytes / one.case.payload_bytes)
+        for one in sorted(verdicts, key=lambda one: one.spec.spec.payload_bytes)
+        if one.case is not None and one.now is not None
+    )

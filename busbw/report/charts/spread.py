@@ -12,11 +12,10 @@ from busbw.report.reading import Session
 
 from ..chart import Axis, Chart, Rule, Scale, Series, Style
 from ..table import Column, Row, Table, TextLine
-from .curves import PAYLOAD, Curve, curves_of, names_of, shared_text
+from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, names_of, shared_text
 
 _DEVIATION = Axis(name="difference from the median", unit="%")
 _RATIO = Axis(name="time over the median")
-_MOST_CURVES = 12
 # What a log of ranks can show side by side.
 _MOST_MEMBERS = 64
 
@@ -24,7 +23,7 @@ _MOST_MEMBERS = 64
 def launches(session: Session) -> Chart | None:
     """Every launch of every case against the case's median; None where no case has several."""
     curves = [one for one in curves_of(session) if any(map(_deviations, _times(one)))]
-    if not curves or len(curves) > _MOST_CURVES:
+    if not curves or len(curves) > MOST_CURVES:
         return None
     named = dict(zip(names_of(curves), curves, strict=True))
     series = tuple(
@@ -156,7 +155,7 @@ def _members(
     axis: str,
     subtitle: str,
 ) -> Chart | None:
-    curves = curves_of(session)[:_MOST_CURVES]
+    curves = curves_of(session)[:MOST_CURVES]
     series = [
         Series(name=label, style=Style.DOTS, points=points)
         for label, curve in zip(names_of(curves), curves)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..heatmap import Heatmap, Picture
+from ..chart import Heatmap, Picture
 from .heat import heatmap_specification
 from .layout import Size
 from .vega import chart_specification

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chart import Direction, Mark, Rule, Style
-from .layout import cut, plain, text_px
-from .palette import LIGHT, SMALL, Look
-from .plane import Plane
+from .layout import SMALL, Plane, cut, plain, text_px
+from .palette import LIGHT, Look
 
 # Half the height of a line of text, and what a label keeps from others.
 _HALF_PX = 6.0
@@ -241,12 +240,12 @@ class Annotations:
     def _mark_labels(self, marks: Sequence[Mark], places: Sequence[Place]) -> Iterator[Spec]:
         """The labels at each place; of equal ones in a row the first."""
         found: dict[Place, list[Spec]] = {}
-        reached: dict[tuple[str, object], float] = {}
+        reached: dict[str, float] = {}
         for mark in marks:
             text = plain(mark.label, _LONGEST)
             length = _BOLD * text_px(text, SMALL)
             at = self._plane.place_of(mark)
-            before = reached.get((text, mark.edge), -math.inf)
+            before = reached.get(text, -math.inf)
             is_known = mark.y is None and abs(at[0] - before) < length
             index = -1
             if not is_known:
@@ -254,7 +253,7 @@ class Annotations:
             if index >= 0:
                 found.setdefault(places[index], []).append(self._row(mark) | {"label": text})
             if is_known or index >= 0:
-                reached[text, mark.edge] = at[0]
+                reached[text] = at[0]
         for place, values in found.items():
             yield from self._mark_texts(values, place)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..heatmap import Gap, Heatmap, HeatmapRow
-from .layout import Size, plain, text_px, wrapped
-from .palette import LIGHT, SCHEMA, SMALL, TITLE, config
+from ..chart import Gap, Heatmap, HeatmapRow
+from .layout import SMALL, TITLE, Size, plain, text_px, wrapped
+from .palette import LIGHT, SCHEMA, config
 
 Spec = dict[str, Any]
 # A line from left to right: where it begins, and its length. A path: where it begins, and the rest.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chart import Band, Chart, Series, Style
-from .layout import unlike
+from .layout import SMALL, TITLE, unlike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,21 +37,14 @@ class Theme:
     @property
     def roles(self) -> Mapping[str, str]:
         """Colours by roles; series, and bins of a heat map from its middle on, count from 1."""
-        fixed = {
-            "background": self.background,
-            "text": self.text,
-            "muted": self.muted,
-            "grid": self.grid,
-            "good": self.good,
-            "bad": self.bad,
-            "same": self.same,
-            "failed": self.failed,
+        single = ("background", "text", "muted", "grid", "good", "bad", "same", "failed")
+        several = {"series": self.series, "band": self.bands}
+        several |= {"slower": self.slower, "faster": self.faster}
+        return {name: getattr(self, name) for name in single} | {
+            f"{name}-{number}": colour
+            for name, colours in several.items()
+            for number, colour in enumerate(colours, 1)
         }
-        series = {f"series-{n}": colour for n, colour in enumerate(self.series, 1)}
-        bands = {f"band-{n}": colour for n, colour in enumerate(self.bands, 1)}
-        slower = {f"slower-{n}": colour for n, colour in enumerate(self.slower, 1)}
-        faster = {f"faster-{n}": colour for n, colour in enumerate(self.faster, 1)}
-        return fixed | series | bands | slower | faster
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -99,7 +92,6 @@ ROLES = tuple(LIGHT.roles)
 
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-TITLE, SMALL = 15, 11
 _FONT = "sans-serif"
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from ..chart import Chart, Series, Style
 from .annotations import Annotations
-from .layout import Size, legend_columns, wrapped
-from .palette import SCHEMA, SMALL, TITLE, config, looks_of
-from .plane import Plane
+from .layout import SMALL, TITLE, Plane, Size, legend_columns, wrapped
+from .palette import SCHEMA, config, looks_of
 
 Spec = dict[str, Any]
 
@@ -41,8 +40,7 @@ class _Drawing:
         shown = self._shown()
         entries = -(-len(shown) // legend_columns(shown, width, font=SMALL))
         height = self.plane.height_px
-        if not self.size.height:
-            height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
+        height += len(title) * 19 + len(subtitle) * 15 + entries * 18 + 28
         annotations = Annotations(self.plane, self.looks)
         return {
             "$schema": SCHEMA,

@@ -12,7 +12,7 @@ from busbw.model.words import plural
 from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.reading import CompiledSession, Session
 
-from ..heatmap import table_of
+from ..chart import table_of
 from ..nights import MachineNights
 from .content import Figure, Page, Part, Section
 from .history import machine_sections
@@ -24,17 +24,14 @@ AnySession = Session | CompiledSession
 def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
     history = machine_sections(machines)
     if len(sessions) == 1:
-        (one,) = sessions
-        return Page(title=_title(one), parts=_parts(one), sections=_sections(one, history))
-    title = plural(len(sessions), "session") if sessions else f"History of {_names(machines)}"
+        parts, within = _content(sessions[0], history)
+        return Page(title=_title(sessions[0]), parts=parts, sections=within)
+    machine = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
+    title = plural(len(sessions), "session") if sessions else f"History of {machine}"
     return Page(
         title=title,
         sections=(*_together(sessions), *history, *(_whole(one) for one in sessions)),
     )
-
-
-def _names(machines: Sequence[MachineNights]) -> str:
-    return machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
 
 
 def _title(session: AnySession) -> str:
@@ -46,22 +43,18 @@ def _title(session: AnySession) -> str:
     return f"{what} on {key.device_kind}, {plural(key.ranks, 'rank')}"
 
 
-def _parts(session: AnySession) -> tuple[Part, ...]:
+def _content(
+    session: AnySession, history: Sequence[Section] = ()
+) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     if isinstance(session, CompiledSession):
-        return compiled_parts(session)
-    return session_parts(session)
-
-
-def _sections(session: AnySession, history: Sequence[Section] = ()) -> tuple[Section, ...]:
-    if isinstance(session, CompiledSession):
-        return (*compiled_sections(session), *history)
-    return session_sections(session, history)
+        return compiled_parts(session), (*compiled_sections(session), *history)
+    return session_parts(session), session_sections(session, history)
 
 
 def _whole(session: AnySession) -> Section:
-    began = f", {session.began:%Y-%m-%d %H:%M} UTC"
-    heading = f"{_title(session)}{began}"
-    return Section(heading=heading, parts=_parts(session), sections=_sections(session))
+    parts, sections = _content(session)
+    heading = f"{_title(session)}, {session.began:%Y-%m-%d %H:%M} UTC"
+    return Section(heading=heading, parts=parts, sections=sections)
 
 
 def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:

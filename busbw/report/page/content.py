@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from ..heatmap import Picture
+from ..chart import Picture
 from ..nights import CaseNights
 from ..table import Table
 

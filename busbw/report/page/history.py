@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from busbw.model.words import plural, seconds_text
-from busbw.report.charts.case_history import case_history
-from busbw.report.charts.ratios import ratios as charts_ratios
+from busbw.report.charts.history import case_history
+from busbw.report.charts.history import ratios as charts_ratios
 
-from ..heatmap import table_of
+from ..chart import table_of
 from ..nights import CaseNights, MachineNights
 from ..table import Column, Row, Table, TextLine, ratio_text
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends
@@ -74,21 +74,18 @@ def _lost(machine: MachineNights) -> Iterator[Part]:
 
 
 def _changes(machine: MachineNights) -> Iterator[Part]:
-    cases: dict[tuple[int, tuple[str, ...], str], list[tuple[float, CaseNights]]] = {}
+    cases: dict[tuple[int, str], list[tuple[float, CaseNights]]] = {}
     for case in machine.cases:
         for one in case.changes:
-            key = (one.night, one.changes, one.reason)
-            cases.setdefault(key, []).append((one.ratio, case))
+            cases.setdefault((one.night, one.cause), []).append((one.ratio, case))
     if not cases:
         yield Text(text="No level of a case changed.")
         return
     ordered = sorted(cases.items(), key=lambda item: -item[0][0])
     points = []
-    for (night, changes, reason), found in ordered[:_MOST_CHANGES]:
+    for (night, cause), found in ordered[:_MOST_CHANGES]:
         began = machine.nights[night].began
-        there = ", ".join(changes) or "nothing that is known"
-        accepted = f"; accepted: {reason}" if reason else ""
-        points.append(f"since {began:%Y-%m-%d}: {_moved(found)}; changed there: {there}{accepted}")
+        points.append(f"since {began:%Y-%m-%d}: {_moved(found)}; {cause}")
     left_out = len(ordered) - len(points)
     points += [f"and {plural(left_out, 'night')} earlier"] if left_out else []
     yield Points(title="Levels that changed, newest first:", points=tuple(points))
@@ -108,9 +105,8 @@ def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
 
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (
-        f" and {plural(more, 'case')} more" if more > 0 else ""
-    )
+    left_out = f" and {plural(more, 'case')} more" if more > 0 else ""
+    return ", ".join(names[:_MOST_NAMED]) + left_out
 
 
 def _changed(machine: MachineNights) -> Iterator[Part]:

@@ -15,7 +15,6 @@ import busbw
 from busbw import wire
 from busbw.report.drawing.layout import Size
 from busbw.report.drawing.palette import DARK, LIGHT
-from busbw.report.heatmap import Picture
 from busbw.report.nights import CaseNights
 from busbw.report.page.content import Figure, Page, Section
 from busbw.report.pictures import PictureError, style_sheet, svg, variables
@@ -23,7 +22,7 @@ from busbw.report.pictures import PictureError, style_sheet, svg, variables
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
 _MARK = '<meta name="generator" content="busbw page">'
 # A picture for a window of a computer, one for that of a phone, and one for both.
-_WIDE, _NARROW, _SMALL = Size(width=860), Size(width=350), Size(width=400)
+_SIZES = {"wide": Size(width=860), "narrow": Size(width=350), "small": Size(width=400)}
 
 
 def html(page: Page) -> str:
@@ -40,11 +39,7 @@ def html(page: Page) -> str:
     )
     markup: Callable[[str], str] = importlib.import_module("markupsafe").Markup
     drawn = _Pictures(markup)
-    environment.globals |= {
-        "pictures": drawn.of,
-        "small": drawn.small,
-        "trend": drawn.trend,
-    }
+    environment.globals |= {"pictures": drawn.of, "trend": drawn.trend}
     colours = f"{variables(LIGHT, ':root')}@media (prefers-color-scheme:dark){{" + (
         f"{variables(DARK, ':root')}}}"
     )
@@ -107,26 +102,17 @@ class _Pictures:
     markup: Callable[[str], str]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def of(self, figure: Figure) -> list[tuple[str, str]]:
-        """Its pictures with what they are for, ``wide`` and ``narrow``."""
-        return self._drawn(figure, {"wide": _WIDE, "narrow": _NARROW})
-
-    def small(self, figure: Figure) -> list[tuple[str, str]]:
-        return self._drawn(figure, {"small": _SMALL})
-
-    def _drawn(self, figure: Figure, sizes: Mapping[str, Size]) -> list[tuple[str, str]]:
+    def of(self, figure: Figure, *kinds: str) -> list[tuple[str, str]]:
+        """Its pictures of these kinds of windows, each with its kind."""
         number = next(self.numbers)
-        return [
-            (name, self.markup(_svg(figure.picture, size, f"picture-{number}-{name}")))
-            for name, size in sizes.items()
-        ]
+        drawn = (
+            svg(figure.picture, _SIZES[kind], name=f"picture-{number}-{kind}", standalone=False)
+            for kind in kinds
+        )
+        return list(zip(kinds, map(self.markup, drawn)))
 
     def trend(self, case: CaseNights) -> str:
         return self.markup(sparkline(case))
-
-
-def _svg(picture: Picture, size: Size, name: str) -> str:
-    return svg(picture, size, name=name, standalone=False)
 
 
 # Two units to a pixel, so that coordinates are whole numbers.

@@ -11,23 +11,18 @@ from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
 from busbw.model.words import Outcome, bytes_text, plural
 from busbw.report.charts import spread
 from busbw.report.charts.bandwidth import bandwidth, comparison
-from busbw.report.charts.curves import bare_curves
-from busbw.report.charts.durations import steps, strategies
-from busbw.report.charts.memory import memory
+from busbw.report.charts.curves import MOST_CURVES, bare_curves, memory, steps, strategies
 from busbw.report.charts.spread import launch_table, member_table, processes, ranks
 from busbw.report.reading import CompiledSession, Session
 
-from ..answer import answer_lines, failure_lines
-from ..chart import Chart
-from ..heatmap import table_of
-from ..session import compiler_lines, session_tables, versions_text
+from ..answer import AnyVerdict, answer_lines, failure_lines, spec_of
+from ..chart import Chart, table_of
+from ..session import compiler_lines, session_tables, shape_text, versions_text
 from ..table import ratio_text, span_text
 from ..verdicts import compiled_tables, legend, release_lines
 from .content import Answer, Facts, Figure, Listing, Log, Part, Points, Section, Text
 
-# What a page has of charts of single curves; what failed comes first.
-_MOST_SINGLE = 12
-_MOST_TOGETHER = 12
+# More curves than these have a chart each, too; what failed comes first.
 _FEW = 3
 
 
@@ -48,15 +43,11 @@ def _given(facts: Mapping[str, str]) -> dict[str, str]:
 
 def _facts(session: Session) -> dict[str, str]:
     environment, key = session.environment, session.environment.key
-    where = plural(key.ranks, "rank")
-    where += f" in a {key.mesh} mesh" if key.mesh else ""
-    if (key.hosts, key.processes) != (1, 1):
-        where += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     cores = f", {key.cores} cores" if key.cores else ""
     hosts = session.process_hosts if key.processes > 1 else (environment.host,)
     return {
         "device": f"{key.device_kind}{cores}",
-        "ranks": where,
+        "ranks": f"{plural(key.ranks, 'rank')}{shape_text(key)}",
         "began": f"{session.began:%Y-%m-%d %H:%M} UTC",
         **{name: versions_text(one) for name, one in environment.versions.items()},
         **_references(session),
@@ -156,16 +147,16 @@ def _bandwidth(session: Session) -> Iterator[Part]:
     curves = [one for one in bare_curves(session) if any(c.measured for c in one.cells)]
     if not curves:
         return
-    if len(curves) <= _MOST_TOGETHER:
+    if len(curves) <= MOST_CURVES:
         yield from _figures([bandwidth([session])])
-    if len(curves) > _FEW or len(curves) > _MOST_TOGETHER:
+    if len(curves) > _FEW:
         ordered = sorted(curves, key=lambda one: not any(c.verdict.failed for c in one.cells))
-        for one in ordered[:_MOST_SINGLE]:
+        for one in ordered[:MOST_CURVES]:
             alone = replace(session, verdicts=tuple(cell.verdict for cell in one.cells))
             yield from _figures([bandwidth([alone])])
-        if len(curves) > _MOST_SINGLE:
-            left_out = len(curves) - _MOST_SINGLE
-            yield Text(text=f"{plural(left_out, 'curve')} more: the tables of cases have them.")
+    if len(curves) > MOST_CURVES:
+        left_out = len(curves) - MOST_CURVES
+        yield Text(text=f"{plural(left_out, 'curve')} more: the tables of cases have them.")
 
 
 def _training(session: Session) -> Iterator[Part]:
@@ -210,9 +201,7 @@ def answers(found: SessionVerdict | None) -> list[Part]:
     return parts
 
 
-def failed_cases(
-    verdicts: Sequence[Verdict | CompiledVerdict], found: SessionVerdict | None
-) -> Iterator[Part]:
+def failed_cases(verdicts: Sequence[AnyVerdict], found: SessionVerdict | None) -> Iterator[Part]:
     failed = sum(one.failed for one in verdicts)
     if failed and found is not None:
         *lines, _ = answer_lines(verdicts, found)
@@ -222,11 +211,11 @@ def failed_cases(
         )
 
 
-def alike(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[str]:
+def alike(verdicts: Sequence[AnyVerdict]) -> Iterator[str]:
     """Each reason once, with what it is about: such as ``jax all_reduce (psum) 1K to 4K: ...``."""
     reasons: dict[tuple[str, str], list[int]] = {}
     for one in verdicts:
-        asked = one.spec.spec if isinstance(one, CompiledVerdict) else one.spec
+        asked = spec_of(one)
         name = one.case.group_name if one.case is not None else asked.framework
         name = f"{one.spec.topology}: {name}" if isinstance(one, CompiledVerdict) else name
         reasons.setdefault((name, one.text), []).append(asked.payload_bytes)
@@ -237,7 +226,7 @@ def alike(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[str]:
         yield f"and {len(reasons) - len(shown)} more: see the tables of cases"
 
 
-def logs(verdicts: Sequence[Verdict | CompiledVerdict]) -> Iterator[Part]:
+def logs(verdicts: Sequence[AnyVerdict]) -> Iterator[Part]:
     accounts = itertools.groupby(failure_lines(verdicts), key=lambda line: not line)
     for title, *lines in (list(group) for is_break, group in accounts if not is_break):
         yield Log(title=title.removesuffix(":"), lines=tuple(lines))
@@ -252,17 +241,14 @@ def compiled_parts(session: CompiledSession) -> tuple[Part, ...]:
         "host": session.host,
         "file": PurePath(session.name).name,
     }
-    shown = {name: text for name, text in facts.items() if text}
-    return (*answers(session.answer), Facts(facts=shown))
+    return (*answers(session.answer), Facts(facts=_given(facts)))
 
 
 def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
-    chart = memory(session)
-    figures = () if chart is None else (Figure(picture=chart, table=table_of(chart)),)
     tables = (Listing(table=one) for one in compiled_tables(session.verdicts))
     return (
         Section(heading="What changed", parts=tuple(_changed_programs(session))),
-        Section(heading="Memory", parts=figures),
+        Section(heading="Memory", parts=tuple(_figures([memory(session)]))),
         Section(heading="Compiled cases", parts=tuple(tables)),
     )
 

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.collectives import COLLECTIVES, replica_groups
-from busbw.collectives.base import DTYPES, AbstractCollective
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES, AbstractCollective, groups_of, pairs_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Proof
 from busbw.model.words import Clock, Device, FailureKind, Placement
@@ -215,9 +215,9 @@ def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
     if one.result_bytes != wanted.result_bytes and not widened:
         raise not_a_collective(f"expected {wanted.text()}, XLA compiled {_shown(one)}")
     if wanted.pairs:
-        right = set(replica_groups.pairs_of(one.text) or ()) == wanted.pairs
+        right = set(pairs_of(one.text) or ()) == wanted.pairs
     else:
-        groups = replica_groups.groups_of(one.text, case.ranks)
+        groups = groups_of(one.text, case.ranks)
         right = groups is not None and set(groups) == set(case.groups)
     if not right:
         raise not_a_collective(

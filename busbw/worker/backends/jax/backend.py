@@ -22,12 +22,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
-from busbw.model.mesh import axes_of, parts_of
+from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device
-from busbw.traces.attribution import is_of_gpu
-from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.event import Event, Keep, Stats, Trace, is_of_gpu
 from busbw.traces.xplane import own_times
 from busbw.worker import host, process
 

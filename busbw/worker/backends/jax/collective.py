@@ -20,7 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Proof
-from busbw.model.mesh import names_of
+from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
 from ..base import unavailable, wrong_world

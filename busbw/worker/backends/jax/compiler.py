@@ -15,8 +15,7 @@ from typing import Any
 from jax.experimental import topologies
 
 from busbw.model.case import Case
-from busbw.model.machine import Compiler, Topology
-from busbw.model.mesh import check_layout
+from busbw.model.machine import Compiler, Topology, check_layout
 from busbw.model.words import Device
 from busbw.worker import process
 from busbw.workloads.dense_step import layer_of

@@ -21,8 +21,7 @@ from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device, Extra
-from busbw.traces.attribution import INSTRUCTION, is_of_gpu
-from busbw.traces.event import Event, Keep, Stats, Trace
+from busbw.traces.event import INSTRUCTION, Event, Keep, Stats, Trace, is_of_gpu
 from busbw.traces.xplane import own_times
 from busbw.worker import host, process
 

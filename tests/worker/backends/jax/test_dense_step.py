@@ -70,7 +70,7 @@ SABOTAGES = {
         code=_STEP
         + """
         found = ((0, 1), (2, 3))
-        put(dense_step.proof.replica_groups, "groups_of", lambda text, ranks: found)
+        put(dense_step.proof, "groups_of", lambda text, ranks: found)
         """,
         case=STEP,
     ),

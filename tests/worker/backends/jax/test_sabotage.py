@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.collectives import replica_groups
+from busbw.collectives.base import groups_of
 from busbw.model.launch import Failure, Run
 from busbw.model.words import FailureKind
 from tests.worker.backends import real
@@ -262,7 +262,7 @@ def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
     found = results[name]
     assert isinstance(found, Failure), found
     # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
-    assert replica_groups.groups_of(found.message, 4) == groups
+    assert groups_of(found.message, 4) == groups
 
 
 @pytest.mark.parametrize(

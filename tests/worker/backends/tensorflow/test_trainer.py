@@ -22,7 +22,7 @@ from busbw.model.training import CNN_BYTES, Role, TrainingAnswer, TrainingReques
 from busbw.model.training import TrainingStrategy as Under
 from busbw.model.words import Capability, FailureKind
 from tests import build
-from tests.driver.processes import processes, wait_until
+from tests.driver.workers import processes, wait_until
 
 from .. import real
 from ..examples import written

@@ -1,0 +1,263 @@
+"""What a session says of cases and of others' text: words, masks, nothing that moves a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from . import nightly
+from .folder import ROOT, SLOW, Folder, Ran
+
+MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
+EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
+SHOWN = r"evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
+WITH_PAGE = ("--page=page.html", "--history=history")
+
+
+def says(folder: Folder, said: str) -> str:
+    """The option for an interpreter whose measuring worker writes this, and ends."""
+    (folder.path / "said").write_text(said)
+    path = folder.path / "interpreter"
+    ends = f'case "$*" in *--launch=1*) cat {folder.path}/said >&2; exit 3;; esac'
+    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return f"--python=fake={path}"
+
+
+def texts(folder: Folder, ran: Ran) -> dict[str, str]:
+    """What a session shows and writes, by what it is."""
+    assert ran.results is not None
+    files = [path for path in folder.path.glob("history/**/*") if path.is_file()]
+    return {
+        "terminal": ran.text,
+        "JUnit": (folder.path / "junit.xml").read_text(),
+        "results": json.dumps(ran.results, ensure_ascii=False).replace("\\\\", "\\"),
+        "page": (folder.path / "page.html").read_text(),
+        "history": "\n".join(path.read_text() for path in files),
+    }
+
+
+def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Folder) -> None:
+    ran = folder.run(says(folder, f"\ttab\n{EVIL}\rback\n"), *WITH_PAGE, exit_code=1)
+    found = texts(folder, ran)
+    assert [name for name, text in found.items() if MOVES.search(text)] == []
+    for name in ("terminal", "JUnit", "results", "page"):
+        assert rf"{SHOWN}\rback" in found[name], name
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code"),
+    [
+        ({"processes": {"0": {"versions": {"evil": EVIL}}}}, 0),
+        # The worker is asked for devices of the name that is shown, and has none.
+        ({"device": "tpu", "device_kind": EVIL}, 1),
+    ],
+    ids=["version", "device"],
+)
+def test_nor_does_what_it_says_of_versions_and_devices(
+    folder: Folder, script: Mapping[str, object], exit_code: int
+) -> None:
+    folder.script(**SLOW, **script)
+    found = texts(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
+    assert not any(map(MOVES.search, found.values()))
+    assert SHOWN in found["terminal"]
+
+
+def test_the_name_of_a_file_moves_no_terminal_of_a_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "busbw", "trace", EVIL]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert f"{SHOWN}: there is no such file or folder" in said
+    assert not MOVES.search(said + done.stdout.decode())
+
+
+def test_the_name_of_a_file_is_escaped_in_a_page(folder: Folder) -> None:
+    folder.run(exit_code=0)
+    name = f"{EVIL}.json"
+    shutil.copy(folder.path / "results.json", folder.path / name)
+    command = [sys.executable, "-m", "busbw", "page", name, "-o", "page.html"]
+    subprocess.run(command, cwd=folder.path, check=True)
+    page = (folder.path / "page.html").read_text()
+    assert f"{SHOWN}.json" in page
+    assert not MOVES.search(page)
+
+
+TOKEN, SHORT = "hunter2-hunter2", "short77"
+
+
+def test_a_worker_s_log_is_masked_alike_wherever_it_is_shown(folder: Folder) -> None:
+    folder.environment.setenv("MY_API_TOKEN", TOKEN)
+    folder.environment.setenv("db_password", SHORT)
+    folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
+    said = f"{TOKEN} {SHORT} https://me:pass@host/x {folder.path}/people/me/a /home/other/b"
+    ran = folder.run(says(folder, said), *WITH_PAGE, exit_code=1)
+    found = texts(folder, ran)
+    for name, text in found.items():
+        for secret in (TOKEN, "me:pass", "people/me", "/home/other"):
+            assert secret not in text, (name, secret)
+    for name in ("terminal", "JUnit", "results", "page"):
+        assert f"*** {SHORT} https://***@host/x ~/a ~/b" in found[name], name
+
+
+@pytest.mark.parametrize("probe", ["exit", "hang"])
+def test_so_is_that_of_a_probe(folder: Folder, probe: str) -> None:
+    home = folder.path / "people" / "me"
+    home.mkdir(parents=True)
+    folder.environment.setenv("HOME", str(home))
+    folder.environment.setenv("MY_API_TOKEN", TOKEN)
+    path = home / "python"
+    kill = "kill -9 $$" if probe == "hang" else "exit 3"
+    ends = f'case "$*" in *--launch=probe*) echo "$MY_API_TOKEN $HOME/x" >&2; {kill};; esac'
+    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    ran = folder.run(f"--python=fake={path}", exit_code=1 if probe == "hang" else 4)
+    junit = (folder.path / "junit.xml").read_text()
+    assert "*** ~/x" in ran.text
+    assert TOKEN not in ran.text + junit
+    assert "people/me/x" not in ran.text
+    assert "people/me" not in junit
+
+
+THREE = ("--payloads=64K,128K,256K", "--launches=3")
+
+
+def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*THREE)
+    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "slower": 1.5}])
+    ran = folder.run(*THREE, exit_code=0)
+    assert ran.outcomes == {"64K": "NOISY", "128K": "PASS", "256K": "PASS"}
+    assert "1.500 x the time, " in ran.case("64K")["text"]
+    assert (
+        "slower, seen again (1.500 x), within the limit (the limit of 1 session: accept more, or "
+        "--against=baseline tells)"
+    ) in ran.case("64K")["text"]
+    last = ran.text.splitlines()[-2]
+    assert last.startswith("FINE: 3 cases measured in ")
+    assert "; a case fails from 1.7 x on; within its limit, and not ruled out: " in last
+    assert last.endswith("fake.all_reduce.fake.float32.64K 1.50 x")
+    assert "flag" not in ran.text and "limit" in ran.text
+
+
+def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range_and_a_mode(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*THREE)
+    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "passes": [2], "slower": 8}])
+    ran = folder.run(*THREE, exit_code=0)
+    (row,) = (line for line in ran.text.splitlines() if line.lstrip().startswith("64K "))
+    assert re.search(r" -\d\+(69|70)\d ", row)
+    assert "two modes: 4 launches at 1.0" in ran.text
+    fast, slow = ran.case("64K")["modes"]
+    assert (len(fast), len(slow)) == (4, 1) and slow[0] > 7 * max(fast)
+    assert ran.outcomes["64K"] == "PASS"
+
+
+def test_above_twice_the_time_it_is_a_factor_and_not_per_cent(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*THREE)
+    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "slower": 4.8}])
+    ran = folder.run(*THREE, exit_code=1)
+    assert "over the sizes: 64K is slower, to 4.8 x (1 of 3 sizes)" in ran.case("64K")["notes"]
+
+
+def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
+    folder.with_baselines("--payloads=64K")
+    ran = folder.run(*THREE, exit_code=0)
+    assert "FINE: 3 cases measured in 3 launches each, 1 of them compared; " in ran.text
+
+
+def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
+    folder.script(latency_s=1e-12, gb_per_s=10)
+    ran = folder.run("--payloads=1M:64M", exit_code=0)
+    assert "latency too small to see, bandwidth " in ran.text
+    assert "latency 0 us" not in ran.text
+
+
+TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+SEVEN = "--payloads=1K:64K"
+
+
+def _summary(folder: Folder, *names: str) -> list[str]:
+    """The lines of the script, by a Python that has nothing installed."""
+    script = ROOT / ".github" / "summarize.py"
+    done = subprocess.run(
+        [sys.executable, "-E", "-S", str(script), *names],
+        cwd=folder.path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+def _history(folder: Folder) -> str:
+    """The file of what the command prints of the folder's history."""
+    command = [sys.executable, "-m", "busbw", "history", "history", "--json"]
+    with (folder.path / "history.json").open("w") as out:
+        subprocess.run(command, cwd=folder.path, stdout=out, check=True)
+    return "history.json"
+
+
+def test_what_changed_comes_first_and_what_is_as_usual_is_a_count(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M,2M,4M", "--launches=2")
+    folder.scale_baseline(1 / 3)
+    folder.scale_baseline(3, "2M")
+    folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
+    lines = _summary(folder, "results.json")
+    assert lines[2].startswith("**FAILED**: ")
+    at = lines.index("### What changed")
+    slower, faster = lines[at + 4 : at + 6]
+    assert re.match(
+        r"\| fake default float32 \| 1M \| .* \*\*REGRESSED\*\*: .* 3\.000 x the", slower
+    )
+    assert re.match(r"\| fake default float32 \| 2M \| .* IMPROVED: ", faster)
+    assert lines[at + 6 : at + 8] == ["", "The other 2: 2 PASS."]
+    folded = lines[lines.index("<details>") :]
+    assert folded[1] == "<summary>All 4 cases</summary>"
+    assert sum(line.startswith("| fake ") for line in folded) == 4
+
+
+def test_memory_that_ran_out_is_a_change_only_if_it_is_new(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K,1M", "--launches=2")
+    folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
+    folder.run("--payloads=1K,1M", "--launches=2", exit_code=1)
+    lines = _summary(folder, "results.json")
+    assert "| **OUT_OF_MEMORY**: " in lines[lines.index("### What changed") + 4]
+    folder.updated("--payloads=1K,1M", "--launches=2", "--accept-regression=smaller")
+    folder.run("--payloads=1K,1M", "--launches=2", exit_code=0)
+    lines = _summary(folder, "results.json")
+    assert "None of 2 changed: 1 PASS, 1 OUT_OF_MEMORY as expected." in lines
+
+
+def test_a_level_that_changed_is_shown_with_its_night_and_what_changed_then(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    old, new = {"fake": "0.9"}, {"fake": "1"}
+    nightly.nights(folder, [*[1.0] * 12, *[1.05] * 6], versions=[*[old] * 12, *[new] * 6])
+    folder.script(**TPU, cases=[{"slower": 1.05}])
+    folder.run(SEVEN, "--history=history", exit_code=1)
+    lines = _summary(folder, "results.json", _history(folder))
+    assert lines[2].startswith("**DRIFT**: all cases of fake are ")
+    assert lines[4] == "None of 7 changed: 7 PASS."
+    head, _, machine, *_, row = lines[lines.index("</details>") + 2 :]
+    assert head.startswith("### Levels that changed since ")
+    assert machine == "tpu-v2/8r: 1 change"
+    night = nightly.days_ago(6)[:10]
+    said = rf"\| {night} \| all cases of fake \| [45]\.?\d* % slower \| 7 \| fake 0\.9 -> 1 \|  \|"
+    assert re.fullmatch(said, row)

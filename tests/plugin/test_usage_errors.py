@@ -1,0 +1,237 @@
+"""What is asked for and cannot be measured: a sentence that says what is accepted, exit code 4."""
+
+from __future__ import annotations
+
+import pytest
+
+from .folder import WITHOUT_CACHE, Folder
+from .test_reference_options import AGAINST
+
+WHOLE = "accepted is a whole number from "
+SIZE = "is not a size; accepted is a whole number of bytes with K, M or G"
+DTYPES = "accepted are float32, bfloat16, float16, int32"
+DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
+INJECTED = "accepted are delay, memory"
+TWO = ("--processes=2", "--ranks-per-process=2")
+NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
+LEVELS = "accepted are slices, hosts, processes, devices"
+
+# One option with several values, and what the sentence has of each.
+VALUES = [
+    ("--payloads", ["", "abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
+    ("--launches", ["0", "-1", "few", ""], f"{WHOLE}1"),
+    ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
+    ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
+    (
+        "--case-timeout",
+        ["0", "-1", "soon", "nan", "inf"],
+        "accepted is a number of seconds above 0",
+    ),
+    # Of another width: no slip of one that there is.
+    (
+        "--dtypes",
+        ["float64", "float8", "float128", "int8", "int64", "bfloat8"],
+        f"{{!r}}; {DTYPES}",
+    ),
+    ("--frameworks", ["", ",", "keras"], "accepted are jax, tensorflow, fake"),
+    ("--mesh", ["2by4", "2x", "0x4", "2x4x"], "--mesh: {!r} is not a mesh; accepted are up to 6 "),
+    ("--mesh", ["1", "1x1"], "--mesh: {}: fewer than two ranks are not a collective"),
+    (
+        "--inject",
+        ["delay", "delay:", "delay:0%", "delay:-5%", "delay:5"],
+        f"--inject: {{!r}}{DELAY}",
+    ),
+    ("--inject", ["delay:5%/M", "delay:often"], f"--inject: {{!r}}{DELAY}"),
+    ("--inject", ["chaos", "payload:10%", "sleep:60%"], INJECTED),
+    ("--against-env", ["NAME", "=value", ""], "--against-env: {!r}; accepted is NAME=VALUE"),
+    ("--try-env", ["NAME", "=value", ""], "--try-env: {!r}; accepted is NAME=VALUE"),
+    ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
+]
+OPTIONS = [
+    (["--payloads=4M:1K"], "did you mean 1K:4M?"),
+    (["--payloads=1k-1m"], "did you mean 1K:1M?"),
+    (["--payloads=1KB"], "did you mean 1K?"),
+    (["--payloads=4K,1 MiB"], "did you mean 1M?"),
+    (["--payloads=8B"], "did you mean 8?"),
+    (["--payloads=1K:2K:3K"], "accepted is begin:end, such as 1K:1024M"),
+    (["--payloads=8:128M:2"], "which doubles: the only step there is"),
+    (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
+    (["--dtypes=float33"], f"'float33'; did you mean 'float32'? {DTYPES}"),
+    (["--dtypes=bfloat1"], "did you mean 'bfloat16'?"),
+    (["--dtypes=float3"], "did you mean 'float32'?"),
+    (["--dtypes=flaot16"], "did you mean 'float16'?"),
+    (["--dtypes=itn"], "did you mean 'int32'?"),
+    (
+        ["--placement=beside"],
+        "--placement: 'beside'; accepted are default, in_place, out_of_place",
+    ),
+    (
+        ["--collectives=all_gather", "--placement=in_place"],
+        "busbw: all_gather has no placement in_place; it has out_of_place",
+    ),
+    (
+        ["--collectives=reduce_scatter", "--placement=in_place"],
+        "busbw: reduce_scatter has no placement in_place; it has out_of_place",
+    ),
+    (["--reduce-ops=product"], "--reduce-ops: 'product'; accepted are sum, max, min"),
+    (
+        ["--collectives=reduce_scatter", "--reduce-ops=max"],
+        "busbw: reduce_scatter has no reduce op max; it has sum",
+    ),
+    (["--strategies=magic"], "'magic'; accepted are default, psum, ring"),
+    (["--strategies=nccl"], "fake has none of the strategies nccl; it has default, fake"),
+    (
+        ["--collectives=broadcast"],
+        "--collectives: 'broadcast'; accepted are all_reduce, all_gather, reduce_scatter, "
+        "all_to_all, permute",
+    ),
+    (
+        ["--collectives=all_gather", "--payloads=1K,1028"],
+        "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs",
+    ),
+    (["--mesh=2x3", "--ranks=4"], "--mesh: 2x3 has 6 ranks, --ranks=4 asks for 4"),
+    (["--axes=y"], "--axes: there is no --mesh whose axes they could be"),
+    (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
+    (["--mesh=2x4", "--axes=xy"], "is no axis of the mesh 2x4; it has x, y"),
+    (["--mesh=2x4", "--axes=x,"], "is no axis of the mesh 2x4; it has x, y"),
+    (
+        ["--mesh=1x4", "--axes=x"],
+        "--axes: 'x': one rank along these axes of 1x4 is not a collective",
+    ),
+    (["--mesh=hosts:2,devices:2"], "a mesh of hosts:2,devices:2 has 2 hosts, there are 1"),
+    (["--processes=4", "--mesh=hosts:2,devices:4"], "has 2 hosts, there are 4"),
+    (["--mesh=hosts:2,devices:x"], LEVELS),
+    (["--mesh=hosts:2,hosts:2"], "each once"),
+    (["--mesh=nodes:2,devices:2"], LEVELS),
+    ([*NAMED, "--axes=x"], "'x' is no axis of the mesh hosts:2,devices:4; it has hosts, dev"),
+    ([*NAMED, "--ranks-per-process=2"], "--mesh: hosts:2,devices:4 has 8 ranks"),
+    (["--processes=0"], f"{WHOLE}1"),
+    (["--processes=two"], f"{WHOLE}1"),
+    (["--processes=2", "--ranks-per-process=0"], f"{WHOLE}1"),
+    (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
+    ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
+    (["--inject=dealy:15%"], f"'dealy'; did you mean 'delay'? {INJECTED}"),
+    # What is slowed down on purpose, or measured in turn, becomes no baseline.
+    (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
+    (["--inject=delay:5%", "--rebase=why"], "--rebase: not with --inject: these are no times "),
+    (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
+    (
+        [AGAINST, "--update-baselines"],
+        "--update-baselines: not with --against: these are no ",
+    ),
+    ([AGAINST, "--rebase=why"], "--rebase: not with --against: these are no times for a baseline"),
+    ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
+    (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    # Otherwise it would be a trial that tries nothing, and green.
+    (
+        [*PAIRS, "--inject=delay:15%@4M"],
+        "--inject: 4M is no payload of the selected tests; they have 1K, 1M",
+    ),
+    (
+        [*PAIRS, "-k", "1K", "--inject=delay:15%@1K+1M"],
+        "--inject: 1M is no payload of the selected tests; they have 1K",
+    ),
+    (
+        ["--device=tpu"],
+        "busbw: --device=tpu: no TPU to measure on (fake: not in the script)",
+    ),
+    (
+        ["--device=gpu"],
+        "busbw: --device=gpu: no GPU to measure on (fake: not in the script)",
+    ),
+]
+# What a script of the fake back end has attached.
+TPU = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+ATTACHED = [
+    (TPU, ["--device=tpu", "--ranks=16"], "8 ranks (TPU v2), 16 asked for"),
+    (
+        TPU,
+        ["--device=tpu", "--mesh=2x3"],
+        "a mesh of 2x3 has 6 ranks, there are 8 (TPU); --ranks says how many to use",
+    ),
+    ({**TPU, "ranks": 1}, ["--device=tpu"], "1 rank (TPU v2), two are needed"),
+    ({**TPU, "ranks": 1}, [], "1 rank (TPU v2), two are needed"),
+    ({"probe": "exit"}, [], "ended with exit code 3 while looking for devices with fake"),
+    ({"probe": "exit"}, [], "the script says exit"),
+    (
+        {"clocks": ["host", "dispatch"]},
+        ["--clock=device"],
+        "ERROR: busbw: fake has no clock device on the CPU; it has host, dispatch",
+    ),
+]
+# Said at collection, where no framework is imported.
+OF_TENSORFLOW = [
+    ("--collectives=all_gather", "has no all_gather; it has all_reduce"),
+    ("--reduce-ops=min", "has no reduce op min; it has sum"),
+    ("--mesh=2x2", "lays ranks out in no mesh (2x2)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(([f"{option}={one}"], said.format(one)) for option, of, said in VALUES for one in of),
+        *OPTIONS,
+    ],
+)
+def test_what_is_accepted_is_said_in_three_lines_and_nothing_is_measured(
+    folder: Folder, options: list[str], said: str
+) -> None:
+    ran = folder.run(*options, exit_code=4)
+    assert said in ran.sentence
+    assert len(ran.sentence) <= 3 * 80
+    assert ran.results is None
+
+
+@pytest.mark.parametrize(("script", "options", "said"), ATTACHED)
+def test_what_the_devices_cannot_do_is_said(
+    folder: Folder, script: dict[str, object], options: list[str], said: str
+) -> None:
+    folder.script(**script)
+    ran = folder.run(*options, exit_code=4)
+    assert said in ran.sentence
+    assert ran.results is None
+
+
+@pytest.mark.parametrize(("option", "said"), OF_TENSORFLOW)
+def test_what_a_named_framework_has_not_is_said_without_importing_it(
+    folder: Folder, option: str, said: str
+) -> None:
+    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("perf", "--frameworks=tensorflow", option, "--collect-only")
+    assert folder.pytest(*options, exit_code=4).sentence == f"ERROR: busbw: tensorflow {said}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
+            "cannot do a delay; it takes memory",
+        ),
+        (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
+    ],
+)
+def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
+    folder: Folder, options: tuple[str, ...], said: str
+) -> None:
+    usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
+    ran = folder.pytest(*usual, *options, exit_code=4)
+    assert said in ran.sentence
+    assert "busbw device" not in ran.text
+
+
+@pytest.mark.parametrize(
+    ("option", "choices"),
+    [
+        ("--device=quantum", ("auto", "tpu")),
+        ("--clock=sundial", ("sundial", "default", "host", "dispatch", "device")),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
+    folder: Folder, option: str, choices: tuple[str, ...]
+) -> None:
+    ran = folder.run(option, exit_code=4)
+    assert [one for one in choices if one not in ran.text] == []

@@ -1,1 +1,0 @@
-"""Tests of the forms that a table can take."""
