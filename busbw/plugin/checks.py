@@ -27,7 +27,7 @@ from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
-from . import machine, reference_stack, resolution
+from . import machine, references, resolution
 from .session import Collected, Lockable
 from .settings import Settings, usage_error
 
@@ -48,11 +48,11 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
 
     def check_one(name: str) -> Lockable | None:
         if settings.against is not None and settings.against.is_baseline:
-            reference_stack.check_locked(settings, name)
+            references.check_locked(settings, name)
         elif settings.against is not None:
             _check_reference(settings, name, ours[name])
         resolution.check_examples(_trained(settings, specs, name))
-        return reference_stack.lockable_of(settings, name)
+        return references.lockable_of(settings, name)
 
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
 

@@ -29,7 +29,7 @@ from busbw.model.stored import EarlierSession
 from busbw.model.verdict import Reference, Verdict
 from busbw.model.words import Outcome
 
-from . import machine, reference_stack, references
+from . import machine, references
 from .agents import SshSettings
 from .session import Collected, LevelKey, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
@@ -56,8 +56,8 @@ def resolved(
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
     jobs = _jobs(collected.settings, found.target, case_of)
     levels = _levels(collected.settings, jobs.values(), found.target)
-    lockable = reference_stack.lockable(collected, frameworks)
-    collected = reference_stack.with_stacks(collected, found.target, frameworks, say)
+    lockable = references.lockable(collected, frameworks)
+    collected = references.with_stacks(collected, found.target, frameworks, say)
     settings = collected.settings
     theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
