@@ -231,12 +231,6 @@ def test_it_is_no_ini_setting(folder: Folder) -> None:
     assert "Unknown config option: busbw_update_baselines" in ran.text
 
 
-@pytest.mark.parametrize("text", ["some", ""])
-def test_nonsense_is_a_usage_error_with_the_choices(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--update-baselines={text}", exit_code=4)
-    assert all(word in ran.text for word in ("all", "new", "improved"))
-
-
 def document(folder: Folder) -> dict[str, Any]:
     (path,) = folder.baseline_files
     found: dict[str, Any] = json.loads(path.read_text())
@@ -289,20 +283,6 @@ def test_it_accepts_no_failed_case(folder: Folder) -> None:
     folder.script(cases=[{"then": "wrong_result"}])
     folder.run("--update-baselines", "--accept-regression=why", exit_code=1)
     assert document(folder) == before
-
-
-@pytest.mark.parametrize("options", [(), ("--update-baselines=new",)])
-def test_without_an_update_that_takes_slower_times_it_is_a_usage_error(
-    folder: Folder, options: tuple[str, ...]
-) -> None:
-    ran = folder.run("--accept-regression=why", *options, exit_code=4)
-    assert "--accept-regression: needs --update-baselines" in ran.sentence
-
-
-@pytest.mark.parametrize("reason", ["", "  "])
-def test_an_empty_reason_is_a_usage_error(folder: Folder, reason: str) -> None:
-    ran = folder.run("--update-baselines", f"--accept-regression={reason}", exit_code=4)
-    assert "accepted is a reason in words" in ran.sentence
 
 
 SEVEN = ("--payloads=1K:64K", "--history=history")
@@ -424,11 +404,6 @@ def test_a_session_without_a_verdict_pins_nothing_and_says_why(folder: Folder) -
     ran = folder.run("--rebase=why", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT" in ran.text
     assert entries(folder) == before
-
-
-@pytest.mark.parametrize("reason", ["", " "])
-def test_an_empty_reason_to_rebase_is_a_usage_error(folder: Folder, reason: str) -> None:
-    assert "accepted is a reason in words" in folder.run(f"--rebase={reason}", exit_code=4).sentence
 
 
 def payloads(folder: Folder) -> list[str]:

@@ -185,11 +185,6 @@ def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
         pass
 
 
-def test_nonsense_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run("--device-wait=forever", exit_code=4)
-    assert "accepted is a number of seconds above 0" in ran.sentence
-
-
 @needs("jax")
 def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")

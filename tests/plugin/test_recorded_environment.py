@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -99,11 +98,3 @@ def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder)
     assert "JAX_SECRET (set) -> none" in said
     assert "TF_VAR_kept" not in said
     assert SECRET not in ran.text
-
-
-def _add_surroundings(path: Path, more: dict[str, str]) -> None:
-    document = json.loads(path.read_text())
-    for entry in document["entries"]:
-        for session in entry["sessions"]:
-            session.setdefault("surroundings", {}).update(more)
-    path.write_text(json.dumps(document))

@@ -60,20 +60,6 @@ def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> Non
     assert len(ran.case()["launches"]) == 2
 
 
-@pytest.mark.parametrize("text", ["/nowhere/python", "", "keras=python3", "fake=/nowhere/python"])
-def test_what_is_no_program_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--against={text}", exit_code=4)
-    program = text.removeprefix("fake=")
-    assert f"--against: {program!r} is not an executable program" in ran.sentence
-
-
-def test_a_program_that_is_no_python_is_a_usage_error_that_says_it_is_the_reference(
-    folder: Folder,
-) -> None:
-    ran = folder.run("--against=/bin/false", exit_code=4)
-    assert "busbw: the reference: /bin/false: the worker ended with exit code 1" in ran.sentence
-
-
 def test_two_interpreters_that_load_the_same_files_are_one_stack_and_refused(
     folder: Folder,
 ) -> None:
@@ -202,11 +188,6 @@ def test_an_ordinary_session_says_nothing_of_it(folder: Folder) -> None:
     assert ran.results["environment"]["changed"] == ""
 
 
-def test_it_is_not_compared_with_nights_without_it(folder: Folder) -> None:
-    ran = folder.run("--try-env=A=B", "--against=baseline", exit_code=4)
-    assert "--try-env: not with --against=baseline, whose nights are a history" in ran.sentence
-
-
 WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'
 
 
@@ -245,11 +226,6 @@ def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> N
         assert f"--python: {python!r} is not an executable program" in ran.sentence
 
 
-def test_a_program_that_is_no_python_is_a_usage_error_when_it_is_asked(folder: Folder) -> None:
-    ran = folder.run("--python=fake=/bin/false", exit_code=4)
-    assert "/bin/false: the worker ended with exit code 1" in ran.sentence
-
-
 # A worker imports what bears the name of one.
 @pytest.mark.framework
 def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
@@ -260,12 +236,6 @@ def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
     folder.environment.setenv("PYTHONPATH", str(folder.path / "old"), prepend=os.pathsep)
     ran = folder.run("--frameworks=jax", exit_code=4)
     assert "jax 0.3.25 is too old: the oldest that busbw measures is 0.4.30" in ran.sentence
-
-
-@pytest.mark.parametrize("text", ["fake", "keras=python3", "=python3"])
-def test_what_names_no_interpreter_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--python={text}", exit_code=4)
-    assert "accepted is FRAMEWORK=INTERPRETER, one of jax, tensorflow, fake" in ran.sentence
 
 
 NONE = "--time-budget=1e-9"
@@ -323,9 +293,3 @@ def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run(NONE, exit_code=0)
     assert "--time-budget of" not in ran.text
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf", ""])
-def test_nonsense_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--time-budget={text}", exit_code=4)
-    assert f"--time-budget: {text!r}; accepted is a number of seconds above 0" in ran.sentence
