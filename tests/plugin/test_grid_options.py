@@ -39,7 +39,11 @@ def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
 
 
 def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder) -> None:
-    assert folder.run(exit_code=0).case()["case"]["ranks"] == 4
+    ran = folder.run(exit_code=0)
+    assert ran.case()["case"]["ranks"] == 4
+    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
+    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
+    assert ran.results is not None and ran.results["environment"]["changed"] == ""
     ran = folder.run("--ranks=6", exit_code=0)
     case = ran.case()
     assert case["case"]["ranks"] == 6
@@ -277,12 +281,6 @@ def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> No
     case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")
     assert case["outcome"] == "NO_BASELINE"
     assert case["launches"][0]["values_checked"] > 0
-
-
-def test_auto_says_what_was_looked_for_first(folder: Folder) -> None:
-    ran = folder.run(exit_code=0)
-    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
-    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
 
 
 def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) -> None:

@@ -26,17 +26,11 @@ def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
     assert ">FAILED</strong>" in text and "1 of 2 cases failed" in text
 
 
-def test_tonight_is_in_its_history(folder: Folder) -> None:
+def test_tonight_is_in_its_history_and_an_earlier_page_alone_is_replaced(folder: Folder) -> None:
     folder.script(**SLOW)
     for nights in ("1 night", "2 nights"):
         folder.run("--page=night.html", "--history=history", "--payloads=1K", exit_code=0)
         assert f"{nights} from " in _page(folder)
-
-
-def test_an_earlier_page_is_replaced_and_no_other_file(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.run("--page=night.html", "--payloads=1K", exit_code=0)
-    folder.run("--page=night.html", "--payloads=1K", exit_code=0)
     (folder.path / "night.html").write_text("my own")
     ran = folder.run("--page=night.html", "--payloads=1K", exit_code=4)
     assert "--page: " in ran.sentence and "an earlier page" in ran.sentence

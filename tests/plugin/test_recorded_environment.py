@@ -37,11 +37,19 @@ def written(folder: Folder, ran: Ran) -> str:
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 
 
-def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> None:
+def test_values_are_written_by_exact_name_others_as_set_and_no_home_directory(
+    full: Folder,
+) -> None:
     ran = full.updated()
+    assert "/home/somebody" not in written(full, ran)
+    assert "people/me" not in written(full, ran)
     assert SECRET not in written(full, ran)
     assert ran.results is not None
-    flags = ran.results["environment"]["flags"]
+    environment = ran.results["environment"]
+    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
+    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
+    flags = environment["flags"]
+    assert flags["TPU_LIBRARY_PATH"] == "~/libtpu.so"
     assert {name: flags.get(name) for name in HIDDEN} == dict.fromkeys(HIDDEN, "(set)")
     assert not set(NOT_NAMED) & set(flags)
     (path,) = full.baseline_files
@@ -49,17 +57,6 @@ def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> Non
     surroundings = entry["sessions"][0]["surroundings"]
     assert surroundings["JAX_SECRET"] == "(set)"
     assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
-
-
-def test_no_home_directory_is_written(full: Folder) -> None:
-    ran = full.updated()
-    assert "/home/somebody" not in written(full, ran)
-    assert "people/me" not in written(full, ran)
-    assert ran.results is not None
-    environment = ran.results["environment"]
-    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
-    assert environment["flags"]["TPU_LIBRARY_PATH"] == "~/libtpu.so"
-    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
 
 
 @pytest.mark.exhaustive
