@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from . import nightly
-from .folder import SLOW, Folder
+from .folder import SLOW, TPU, Folder
 
 # An accelerator: its budget is 10 %.
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 
 
 def stored(folder: Folder) -> dict[str, list[float] | str]:
@@ -240,9 +239,7 @@ def document(folder: Folder) -> dict[str, Any]:
 def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     folder: Folder,
 ) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.script(**SLOW, cases=[{"slower": 3}])
+    folder.slower(3)
     ran = folder.updated("--accept-regression", "a slower switch")
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert "not written" not in ran.text
@@ -295,9 +292,7 @@ def _sessions(folder: Folder) -> dict[str, int]:
 
 @pytest.mark.exhaustive
 def test_a_reason_accepts_a_session_that_is_slower_as_a_whole(folder: Folder) -> None:
-    folder.script(**ALL_SLOWER)
-    folder.with_baselines(*SEVEN[:1])
-    folder.script(**ALL_SLOWER, cases=[{"slower": 1.05}])
+    folder.slower(1.05, *SEVEN[:1], script=ALL_SLOWER)
     assert "SLOWER: " in folder.run(*SEVEN, exit_code=1).text
     ran = folder.updated(*SEVEN[:1], "--accept-regression=a new route")
     assert "; accepted: fake: all 7 cases together take 1.0" in ran.text
@@ -323,7 +318,7 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
 def test_a_first_baseline_is_written_beside_a_payload_that_crashed(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 4096, "then": "kill"}])
     ran = folder.run(*SEVEN[:1], "--launches=3", "--update-baselines", exit_code=1)
-    assert ran.results is not None and ran.results["session"]["outcomes"] == ["FAILED"]
+    assert ran.document["session"]["outcomes"] == ["FAILED"]
     assert sorted(_sessions(folder)) == ["16K", "1K", "2K", "32K", "64K", "8K"]
 
 

@@ -40,8 +40,7 @@ def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
         assert extra["collective"] == "all_reduce" and extra["dtype"] == "float32"
         assert extra["outcome"] == case["outcome"] == "NO_BASELINE"
         assert extra["provisional"] is False and extra["spread"] == case["measured"]["spread"]
-        assert ran.results is not None
-        assert extra["device"] == ran.results["environment"]["key"]["device_kind"]
+        assert extra["device"] == ran.document["environment"]["key"]["device_kind"]
         assert extra["versions"] == "fake 1"
     text = (folder.path / "benchmark.json").read_text()
     assert "UNSERIALIZABLE" not in text and " object at 0x" not in text

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from .folder import Folder
-from .test_outcomes import properties
 
 # Eight ranks: busbw is 1.75 times the script's rate.
 A100: dict[str, Any] = {
@@ -31,7 +30,7 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     found = ran.case()["ceiling"]
     assert (found["bytes_per_s"], found["text"]) == (300e9, "links: 12 of 25.0 GB/s")
     assert found["share"] == pytest.approx(175 / 300, rel=0.04)
-    assert float(properties(ran)["ceiling_share"]) == found["share"]
+    assert float(ran.properties()["ceiling_share"]) == found["share"]
     lines = ran.text.splitlines()
     (head,) = (line for line in lines if line.split()[:1] == ["size"])
     (row,) = (line for line in lines if line.split()[:1] == ["1M"])
@@ -57,7 +56,7 @@ def test_where_no_ceiling_is_known_nothing_is_said_of_one(
     assert ran.case()["ceiling"] is None
     assert not any(line.startswith("ceiling") for line in ran.text.splitlines())
     assert "of ceiling" not in ran.text
-    assert "ceiling_share" not in properties(ran)
+    assert "ceiling_share" not in ran.properties()
 
 
 @pytest.mark.parametrize(

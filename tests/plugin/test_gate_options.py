@@ -8,7 +8,7 @@ import re
 import pytest
 
 from . import nightly
-from .folder import SLOW, Folder
+from .folder import SLOW, TPU, Folder
 from .test_reference_options import AGAINST
 
 PAIRS = (AGAINST, "--launches=2")
@@ -64,18 +64,9 @@ def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder
     assert "; the reference fits" in words
 
 
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
-
-
-def _slower(folder: Folder, factor: float) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.script(**SLOW, cases=[{"slower": factor}])
-
-
 @pytest.mark.parametrize("limit", ["25%", "1.25x"])
 def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
-    _slower(folder, 1.3)
+    folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     ran = folder.run(f"--fail-above={limit}", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -84,22 +75,20 @@ def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
 
 
 def test_a_case_within_it_passes_whatever_the_rule_says(folder: Folder) -> None:
-    _slower(folder, 1.9)
+    folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
     assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
 
 
 def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> None:
-    folder.script(**TPU)
-    folder.with_baselines()
-    folder.script(**TPU, cases=[{"slower": 1.5}])
+    folder.slower(1.5, script=TPU)
     assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
     assert folder.run("--fail-above=2.5x", exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run("--fail-above=40%", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
 def test_the_setting_of_a_repository_is_the_limit_too(folder: Folder) -> None:
-    _slower(folder, 1.3)
+    folder.slower(1.3)
     ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
     ran = folder.run("-o", "busbw_fail_above=25%", "--against=python", exit_code=4)

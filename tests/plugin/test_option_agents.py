@@ -64,8 +64,7 @@ def test_one_process_may_have_an_agent_too(folder: Folder) -> None:
 def test_agents_of_two_hosts_measure_together(folder: Folder, secret: Path) -> None:
     with agents("one", "two") as options:
         ran = folder.run(*options, f"--secret-file={secret}", *TWO, exit_code=0)
-    assert ran.results is not None
-    key = ran.results["environment"]["key"]
+    key = ran.document["environment"]["key"]
     assert (key["hosts"], key["processes"], key["ranks"]) == (2, 2, 4)
     assert "listening for 2 agents: on each host" in ran.text
     assert SECRET.decode() not in ran.text

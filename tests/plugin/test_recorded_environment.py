@@ -7,7 +7,7 @@ import json
 import pytest
 
 from . import nightly
-from .folder import SLOW, Folder, Ran
+from .folder import SEVEN, SLOW, TPU, Folder, Ran
 
 SECRET = "hunter2-hunter2"
 HIDDEN = (
@@ -15,8 +15,6 @@ HIDDEN = (
     *("NCCL_COMM_ID", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"),
 )
 NOT_NAMED = ("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN")
-SEVEN = "--payloads=1K:64K"
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 
 
 @pytest.fixture
@@ -44,8 +42,7 @@ def test_values_are_written_by_exact_name_others_as_set_and_no_home_directory(
     assert "/home/somebody" not in written(full, ran)
     assert "people/me" not in written(full, ran)
     assert SECRET not in written(full, ran)
-    assert ran.results is not None
-    environment = ran.results["environment"]
+    environment = ran.document["environment"]
     assert environment["framework_paths"] == {"fake": "~/venv/jax"}
     assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
     flags = environment["flags"]
@@ -65,8 +62,7 @@ def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
     assert SECRET not in written(full, ran)
     assert "/home/somebody" not in written(full, ran)
-    assert ran.results is not None
-    (compiler,) = ran.results["compilers"]
+    (compiler,) = ran.document["compilers"]
     assert compiler["flags"]["JAX_SECRET"] == "(set)"
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 

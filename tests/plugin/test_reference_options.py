@@ -11,7 +11,6 @@ import pytest
 
 from . import standing_in
 from .folder import SLOW, WITHOUT_CACHE, Folder
-from .test_not_green import session_failure
 
 AGAINST = f"--against={sys.executable}"
 TWO = ("--payloads=1K,1M", "--launches=2")
@@ -31,9 +30,7 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
 
 
 def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.scale_baseline(1 / 3)
+    folder.regressed()
     (path,) = folder.baseline_files
     before = path.read_bytes()
     ran = folder.run(f"--against=fake={sys.executable}", "--launches=2", exit_code=0)
@@ -156,8 +153,7 @@ def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
     ran = folder.run(option, PAIRS, f"--page={page}", "--history=nights", exit_code=0)
     (title,) = (line for line in ran.text.splitlines() if "all_reduce (fake)" in line)
     assert title.endswith(f"; {changed}")
-    assert ran.results is not None
-    assert ran.results["environment"]["changed"] == changed
+    assert ran.document["environment"]["changed"] == changed
     assert page.read_text().count(changed) >= 2
     (path,) = (folder.path / "nights").rglob("*.jsonl")
     assert json.loads(path.read_text())["changed"] == changed
@@ -240,15 +236,8 @@ SPENT = (
 STANDS = "NO_VERDICT: suspected and not seen again in the time: fake-default-float32-1M"
 
 
-def regressed(folder: Folder) -> None:
-    """A baseline that today's times will not meet."""
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.scale_baseline(1 / 3)
-
-
 def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     ran = folder.run("--time-budget=60", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert len(ran.case()["launches"]) == 4
@@ -266,12 +255,12 @@ def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) 
 
 
 def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     ran = folder.run(NONE, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}
     assert len(ran.case()["launches"]) == 1
     assert SPENT in ran.text
-    assert STANDS in session_failure(ran)
+    assert STANDS in ran.session_failure
 
 
 def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> None:
@@ -280,7 +269,7 @@ def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> 
     assert ran.outcomes == {"1M": "NOISY"}
     assert SPENT in ran.text
     assert "suspected, not yet seen again" in ran.text
-    assert STANDS in session_failure(ran)
+    assert STANDS in ran.session_failure
 
 
 def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from .folder import FAKE, SLOW, Folder, Ran
+from .folder import FAKE, Folder, Ran
 
 
 def items(ran: Ran) -> list[str]:
     """The test items of a --collect-only -q, in order."""
     return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
-
-
-def regressed(folder: Folder) -> None:
-    """A baseline that today's times will not meet."""
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.scale_baseline(1 / 3)
 
 
 def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> None:
@@ -65,7 +58,7 @@ def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folde
 
 @pytest.mark.exhaustive
 def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
         ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
         assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}

@@ -80,9 +80,7 @@ def test_in_a_log_there_is_a_line_for_each_pass(folder: Folder) -> None:
 
 
 def test_passes_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines("--launches=2")
-    folder.script(**SLOW, cases=[{"slower": 3}])
+    folder.slower(3, "--launches=2")
     text = folder.run("--launches=2", exit_code=1).text
     found = re.findall(r"^busbw: pass (\d/\d)", text, flags=re.MULTILINE)
     assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]

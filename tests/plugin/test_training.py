@@ -22,8 +22,7 @@ def _collected(folder: Folder, *options: str) -> list[str]:
 def _ids(folder: Folder, *options: str) -> dict[str, str]:
     """Outcomes by the id of their case."""
     ran = folder.run(*TRAINING, *options, exit_code=0)
-    assert ran.results is not None
-    return {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    return ran.ids
 
 
 @pytest.mark.parametrize("options", [(), ("-m", "not training")])
@@ -77,8 +76,7 @@ def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
     (head,) = [n for n, line in enumerate(lines) if line.endswith("in a dense step, 4 ranks:")]
     assert lines[head + 1].split()[-1] == "hidden"
     assert lines[head + 3].split()[10:] == shown
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     (launch,) = step["launches"]
     wanted = None if hidden is None else pytest.approx(hidden, abs=1e-3)
     assert launch["overlap_fraction"] == wanted
@@ -86,10 +84,8 @@ def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
 
 def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
     ran = folder.run(*TRAINING, exit_code=0)
-    assert ran.junit is not None
     names = {
-        case.get("name"): {one.get("name") for one in case.iter("property")}
-        for case in ran.junit.iter("testcase")
+        name: {one.get("name") for one in case.iter("property")} for name, case in ran.tests.items()
     }
     assert "busbw_gb_per_s" not in names[f"test_dense_step[{STEP}]"]
     assert "busbw_gb_per_s" in names[f"test_all_reduce_alone[{ALONE}]"]
@@ -98,8 +94,7 @@ def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
 def test_a_step_without_a_whole_recording_is_measured_all_the_same(folder: Folder) -> None:
     folder.script(**SLOW, events_lost=1)
     ran = folder.run(*TRAINING, exit_code=0)
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     assert step["launches"][0]["over_ranks_s"] == {}
     assert "in a dense step, 4 ranks:" in ran.text
 
@@ -129,16 +124,14 @@ def test_a_step_that_got_slower_fails_and_its_all_reduce_does_not(folder: Folder
     folder.with_baselines(*TRAINING, "--launches=5")
     folder.script(**SLOW, cases=[{"step": "dense", "slower": 6}])
     ran = folder.run(*TRAINING, "--launches=5", exit_code=1)
-    assert ran.results is not None
-    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    found = ran.ids
     assert found == {STEP: "REGRESSED", ALONE: "PASS"}
 
 
 def test_a_step_whose_ranks_disagree_fails_alone(folder: Folder) -> None:
     folder.script(cases=[{"step": "dense", "then": "wrong_result"}])
     ran = folder.run(*TRAINING, exit_code=1)
-    assert ran.results is not None
-    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    found = ran.ids
     assert found == {STEP: "FAILED", ALONE: "NO_BASELINE"}
 
 
@@ -196,8 +189,7 @@ def test_tensorflow_s_step_stands_beside_its_all_reduce_and_has_a_baseline_of_it
         "tensorflow.all_reduce.ring.json",
         "tensorflow.dense_step.all_reduce.ring.json",
     ]
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     (run,) = step["launches"]
     assert run["proof"]["collectives"] == {"CollectiveReduceV2": 2}
     assert set(run["over_ranks_s"]) == {"slowest", "mean", "median", "fastest"}
