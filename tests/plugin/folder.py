@@ -261,6 +261,18 @@ class Folder:
         """All files below baselines/."""
         return sorted(path for path in (self.path / "baselines").rglob("*") if path.is_file())
 
+    @property
+    def baseline_file(self) -> Path:
+        """The only one."""
+        (found,) = self.baseline_files
+        return found
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What the only file of baselines says."""
+        found: dict[str, Any] = json.loads(self.baseline_file.read_text())
+        return found
+
     def updated(self, *options: str) -> Ran:
         """A session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)
@@ -284,7 +296,7 @@ class Folder:
 
     def scale_baseline(self, factor: float, payload: str = "1M") -> None:
         """Change the times and the pin of one line by hand."""
-        (path,) = self.baseline_files
+        path = self.baseline_file
         before = path.read_text().splitlines(keepends=True)
         after = [_scaled(line, factor) if f'"{payload}"' in line else line for line in before]
         assert sum(a != b for a, b in zip(before, after)) == 1

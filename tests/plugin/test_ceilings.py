@@ -98,12 +98,11 @@ def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder)
 def test_it_is_never_written_neither_as_new_nor_as_better(folder: Folder, wanted: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
-    (path,) = folder.baseline_files
-    before = path.read_bytes()
+    before = folder.baseline_file.read_bytes()
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
     ran = folder.run(f"--update-baselines={wanted}", "--payloads=1M,2M", exit_code=1)
     assert ran.outcomes == {"1M": "FAILED", "2M": "FAILED"}
-    assert path.read_bytes() == before
+    assert folder.baseline_file.read_bytes() == before
 
 
 def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:

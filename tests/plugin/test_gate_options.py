@@ -232,13 +232,6 @@ def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
     assert ran.case("2K")["failure"]["found"] == "raised"
 
 
-@pytest.mark.parametrize("text", ["much", "0", "1K:1G", "-1G"])
-def test_nonsense_is_a_usage_error(folder: Folder, text: str) -> None:
-    ran = folder.run(f"--memory-limit={text}", exit_code=4)
-    assert "--memory-limit: " in ran.sentence
-    assert "is not a size" in ran.sentence
-
-
 ALL = ["host", "dispatch", "device"]
 # A call costs half a millisecond and a collective one; by the device's own clock it is half that.
 SCRIPT = {

@@ -33,8 +33,7 @@ def test_the_default_is_every_power_of_two_from_1k_to_1024m(folder: Folder) -> N
 def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
     ran = folder.updated("--dtypes=float32,bfloat16,int32")
     assert [c["case"]["dtype"] for c in ran.cases] == ["float32", "bfloat16", "int32"]
-    (path,) = folder.baseline_files
-    assert path.read_text().count('"payload": "1M"') == 3
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 3
 
 
 def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder) -> None:
@@ -85,8 +84,7 @@ def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder)
         ("fake-out_of_place-default-float32-1M", "out_of_place"),
         ("fake-default-float32-1M", "in_place"),
     ]
-    (path,) = folder.baseline_files
-    assert path.read_text().count('"payload": "1M"') == 2
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
 
 
 def test_the_default_and_its_name_are_one_case(folder: Folder) -> None:
@@ -259,8 +257,7 @@ def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> Non
 @pytest.mark.exhaustive
 def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
     folder.with_baselines(*NAMED, "--axes=hosts")
-    (path,) = folder.baseline_files
-    assert path.parent.name == "8r-hosts2xdevices4-1h2p"
+    assert folder.baseline_file.parent.name == "8r-hosts2xdevices4-1h2p"
     assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 

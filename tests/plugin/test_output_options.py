@@ -239,8 +239,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     ran = folder.updated(SEVEN, "--history=history")
     assert "FINE: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are 1." in ran.text
-    (path,) = folder.baseline_files
-    entries = json.loads(path.read_text())["entries"]
+    entries = folder.stored["entries"]
     assert {len(entry["sessions"]) for entry in entries} == {1}
     after = folder.run(SEVEN, "--history=history", exit_code=0)
     assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)

@@ -39,8 +39,7 @@ def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
 @pytest.mark.exhaustive
 def test_baselines_are_of_the_same_layout_alone(folder: Folder) -> None:
     folder.with_baselines(*TWO)
-    (path,) = folder.baseline_files
-    assert path.parent.name == "4r-1h2p"
+    assert folder.baseline_file.parent.name == "4r-1h2p"
     assert folder.run(*TWO, exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run("--processes=4", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -31,8 +31,7 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
 
 def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder) -> None:
     folder.regressed()
-    (path,) = folder.baseline_files
-    before = path.read_bytes()
+    before = folder.baseline_file.read_bytes()
     ran = folder.run(f"--against=fake={sys.executable}", "--launches=2", exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
     case = ran.case()
@@ -42,7 +41,7 @@ def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder)
         "1.fake.candidate",
         "2.fake.candidate",
     ]
-    assert path.read_bytes() == before
+    assert folder.baseline_file.read_bytes() == before
 
 
 def test_six_launches_of_each_side_are_the_default(folder: Folder) -> None:

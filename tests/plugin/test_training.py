@@ -1,9 +1,15 @@
-"""-m training: steps beside their collectives, with baselines of their own; else nothing of it."""
+"""-m training: steps beside their collectives, with baselines of their own; their examples."""
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
+from busbw.model.training import CNN, EXAMPLE_BYTES
+from busbw.plugin import resolution
+from tests import build
 from tests.worker.backends import real
 
 from .folder import SLOW, Folder
@@ -231,3 +237,32 @@ def test_a_gradient_that_is_none_is_no_reason_to_refuse_a_session_without_traini
     assert ran.outcomes == {"1K": "NO_BASELINE"}
     ran = folder.run("-m", "training", "--payloads=1K", exit_code=4)
     assert "a gradient of 1K is no multiple of 2K" in ran.sentence
+
+
+LEARNS = build.case(framework="tensorflow", step=CNN)
+
+
+def test_nothing_is_written_where_nothing_is_learned(tmp_path: Path) -> None:
+    others = [build.case(), build.case(framework="fake", step=CNN), build.case(step="dense")]
+    assert resolution.examples_for(others, tmp_path) == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_each_example_is_its_pixels_and_its_label(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    content = Path(resolution.examples_for([LEARNS], tmp_path)).read_bytes()
+    count, rest = divmod(len(content), EXAMPLE_BYTES)
+    assert (count, rest) == (1797, 0)
+    labels = content[EXAMPLE_BYTES - 1 :: EXAMPLE_BYTES]
+    assert labels[:12] == bytes([*range(10), 0, 1])
+    # The first one is a nought: ink around, none in the middle.
+    assert list(content[2 * 8 : 3 * 8]) == [0, 3, 15, 2, 0, 11, 8, 0]
+    assert max(content) == 16
+
+
+def test_without_scikit_learn_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(pytest.UsageError, match=r'pip install "busbw\[tf\]", or leave it out'):
+        resolution.examples_for([LEARNS], tmp_path)

@@ -30,6 +30,7 @@ VALUES = [
     ("--device-wait", ["forever"], SECONDS),
     ("--agents-wait", ["soon"], SECONDS),
     ("--agents", ["0", "-1", "many", "1.5"], "a whole number from 1"),
+    ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
     ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
     ("--update-baselines", ["some", ""], "accepted are all, new, improved"),
     ("--rebase", ["", " "], "accepted is a reason in words"),
