@@ -42,7 +42,9 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
-    _check_acknowledged(settings)
+    if settings.against is None:
+        with usage_error(HistoryError, OSError):
+            acknowledged(settings.baselines)
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
 
@@ -106,12 +108,6 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         for spec in specs if ranks else ():
             if spec.workload.is_bare:
                 check_blocks(spec, ranks or 0)
-
-
-def _check_acknowledged(settings: Settings) -> None:
-    if settings.against is None:
-        with usage_error(HistoryError, OSError):
-            acknowledged(settings.baselines)
 
 
 def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:
