@@ -188,9 +188,5 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
 
 
 def _times_us(found: Measurement) -> tuple[float, ...]:
-    return tuple(_us(launch_time_s(run)) for run in found.runs)
-
-
-def _us(seconds: float) -> float:
-    """Microseconds, six digits: no clock gives more."""
-    return float(f"{1e6 * seconds:.6g}")
+    """Six digits: no clock gives more."""
+    return tuple(float(f"{1e6 * launch_time_s(run):.6g}") for run in found.runs)
