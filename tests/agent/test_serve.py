@@ -1,4 +1,4 @@
-"""An agent's loop: real agents, a session that the test plays, and no worker left whatever ends."""
+"""An agent's loop: real agents, a session that the test plays, no worker left; and its lock."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from busbw import locks
 from busbw.agent import messages
 from busbw.agent.rooms import parts_of
+from busbw.agent.serve import MachineLock
 from busbw.driver.bundle import Bundle
 from busbw.driver.transport import Starter, request_line
 from tests.driver.workers import measure, processes, starter, wait_until
@@ -73,24 +75,6 @@ def test_it_says_who_it_is(folder: Path) -> None:
     assert not folders(folder)
 
 
-def test_a_worker_measures_and_ends_by_itself_when_its_channel_is_closed(bundle: Bundle) -> None:
-    with measuring(bundle, starter()) as (session, _):
-        ask(session)
-        assert b'"reply": "Run"' in said(session)
-        session.post(messages.Close(worker=1))
-        over = session.heard(messages.Over)
-        assert (over.exit_code, over.by_itself, over.oom_kills) == (0, True, 0)
-
-
-def test_a_worker_that_hangs_leaves_its_stack(bundle: Bundle) -> None:
-    with measuring(bundle, HANG) as (session, _):
-        ask(session)
-        session.post(messages.Stack(worker=1))
-        over = session.heard(messages.Over)
-        assert not over.by_itself
-        assert "the script says hang" in over.log or 'fake/backend.py", line' in over.log
-
-
 def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
     with measuring(bundle, HANG) as (session, _):
         session.post(messages.Kill(worker=1))
@@ -105,19 +89,6 @@ def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
         ask(session)
         session.post(messages.Ports(count=2))
         assert len(set(session.heard(messages.Free).ports)) == 2
-
-
-def test_an_interpreter_that_is_not_there_is_an_end_with_the_reason(bundle: Bundle) -> None:
-    with listening() as port, agent(port.getsockname()[1]):
-        session = Session(port)
-        session.send_rooms(bundle.sources())
-        session.start(Starter(python="/no/such/python", framework="fake"))
-        over = session.heard(messages.Over)
-        assert (over.exit_code, over.log) == (
-            127,
-            "/no/such/python: No such file or directory",
-        )
-        session.close()
 
 
 def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None:
@@ -252,3 +223,61 @@ def test_a_log_is_in_the_folder(bundle: Bundle, name: str) -> None:
         code, text = ended(process)
         session.close()
     assert (code, text) == (1, f"busbw agent: worker 1: {name!r} cannot be started\n")
+
+
+# More than a listening socket can have waiting.
+MANY = 1500
+
+
+@pytest.fixture
+def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else has this lock."""
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_free_lock_is_had_at_once_and_until_it_is_closed() -> None:
+    lock = MachineLock()
+    assert lock.look() is None
+    lock.ask(messages.Lock(wait_s=1.0))
+    assert lock.look() == messages.Locked()
+    assert not lock.is_awaited
+    with pytest.raises(locks.Busy), locks.machine(0):
+        pass
+    lock.close()
+    with locks.machine(0):
+        pass
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_holder_that_was_waited_for_long_is_still_named() -> None:
+    now_s = [0.0]
+    lock = MachineLock(lambda: now_s[0])
+    with locks.machine(0):
+        lock.ask(messages.Lock(wait_s=10.0))
+        assert [lock.look() for _ in range(MANY)] == [None] * MANY
+        now_s[0] = 11.0
+        found = lock.look()
+    assert found is not None
+    assert found.why.startswith(f"pid {os.getpid()}, started ")
+    assert not lock.is_awaited
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_holder_that_runs_is_waited_for_where_a_stopped_one_is_not() -> None:
+    lock = MachineLock()
+    with locks.machine(0):
+        lock.ask(messages.Lock(wait_s=10.0, even_stopped=False))
+        assert [lock.look() for _ in range(MANY)] == [None] * MANY
+    assert lock.look() == messages.Locked()
+    lock.close()
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_lock_that_is_released_meanwhile_is_had() -> None:
+    lock = MachineLock()
+    with locks.machine(0):
+        lock.ask(messages.Lock(wait_s=10.0))
+        assert lock.look() is None
+    assert lock.look() == messages.Locked()
+    lock.close()

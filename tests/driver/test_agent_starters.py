@@ -19,9 +19,8 @@ from busbw.driver.agent_starters import SshAgents, SshHosts, command_of
 from busbw.driver.agents import AgentGone, AgentsMissing, AgentsTransport
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
-from busbw.model.launch import Failure, Run
+from busbw.model.launch import Run
 from busbw.model.training import ALONE
-from busbw.model.words import FailureKind
 from tests.agent.agents import LONG_S, lock_of, machine_of
 from tests.driver.workers import measure, processes, starter, state, wait_until
 
@@ -132,15 +131,6 @@ def test_a_host_that_is_stopped_with_its_lock_is_gone_without_waiting_for_it(
         rf"which pid {before.pid}, started [\d: -]+, stopped by a signal, holds",
         str(why.value),
     ), why.value
-
-
-def test_a_worker_that_dies_is_named_with_its_host(bundle: Bundle) -> None:
-    dies = starter(cases=[{"then": "kill"}])
-    with through_ssh(bundle, "one") as (transport, _), group(transport, dies, ALONE) as alone:
-        found = alone.ask(measure(), LONG_S, "measuring")
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.KILLED
-    assert found.message == "one: the worker was killed (SIGKILL) while measuring"
 
 
 def test_a_stopped_agent_is_ended_with_its_session(bundle: Bundle) -> None:

@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import busbw
 from busbw import locks
 from busbw.driver.agent_worker import AgentWorker
 from busbw.driver.agents import (
@@ -36,9 +34,8 @@ from busbw.model.machine import Probe
 from busbw.model.training import ALONE, Cluster, Net, TrainingAnswer
 from busbw.model.words import Capability, FailureKind
 from tests import build
-from tests.agent import attack
 from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening, lock_of
-from tests.driver.workers import KEY, interpreter, measure, processes, starter, state, wait_until
+from tests.driver.workers import KEY, interpreter, measure, starter, state, wait_until
 from tests.sweep import sweep
 
 from .agent_groups import CLUSTER, LAUNCH, failure, group, local, of_this_host, remote, workers
@@ -260,22 +257,6 @@ def test_connections_that_say_nothing_are_counted_and_named_by_address(bundle: B
     assert why in str(missing.value)
 
 
-def test_200_silent_connections_that_come_again_keep_no_agent_out(bundle: Bundle) -> None:
-    port = listening()
-    number = port.getsockname()[1]
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    command = [sys.executable, attack.__file__, "again", str(number)]
-    try:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
-            assert crowd.stdin is not None and crowd.stdout is not None
-            crowd.stdout.readline()
-            with agent(number):
-                transport.join(LONG_S)
-            crowd.stdin.close()
-    finally:
-        transport.close()
-
-
 def test_an_agent_that_joined_and_broke_off_is_said_to_have_done_that(bundle: Bundle) -> None:
     """At once: nobody can take its place."""
     port = listening()
@@ -305,26 +286,6 @@ def test_a_host_with_another_python_cannot_be_compared(
         transport.close()
     found = ".".join(map(str, sys.version_info[:3]))
     assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
-
-
-def test_two_names_of_one_machine_are_refused(bundle: Bundle) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 3)
-    number = port.getsockname()[1]
-    try:
-        with (
-            agent(number, 0, "--host-name=one"),
-            agent(number, 1, host="two"),
-            agent(number, 2, "--host-name=again"),
-            pytest.raises(AgentsError) as refused,
-        ):
-            transport.join(LONG_S)
-    finally:
-        transport.close()
-    assert str(refused.value) == (
-        "one (rank 0) and again (rank 2) are the same machine, which would count as two hosts; "
-        "accepted is one name for each host"
-    )
 
 
 def test_a_local_agent_that_cannot_start_says_why(
@@ -378,49 +339,6 @@ def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
             found = failure(alone.ask(measure(), LONG_S, "measuring"))
         assert "the agent on one (rank 0) is gone: no sign of life for 4 s" in found.message
         os.kill(pids[0], signal.SIGCONT)
-
-
-_SESSION = """
-import socket, sys, time
-from busbw.driver.agents import AgentsTransport
-from busbw.driver.bundle import Bundle
-from busbw.driver.group import Group
-from busbw.driver.agent_starters import LocalAgents
-from busbw.model.training import ALONE
-from busbw.model.launch import LaunchId
-from tests.driver.workers import starter
-
-bundle = Bundle()
-port = socket.create_server(("127.0.0.1", 0))
-starter_ = LocalAgents(bundle, port.getsockname()[1], b"x" * 32)
-transport = AgentsTransport(bundle, port, b"x" * 32, 2, starter=starter_)
-transport.join(60)
-group = Group(transport, starter(), LaunchId.parse("1"))
-assert group.begin(60) is None
-print(starter_.pid(0), starter_.pid(1), flush=True)
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM]))
-def test_a_session_that_is_killed_leaves_no_agent_and_no_worker(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    root = Path(busbw.__file__).parents[1]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SESSION],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ, PYTHONPATH=str(root), TMPDIR=str(tmp_path)),
-    )
-    with process:
-        assert process.stdout is not None
-        agents = [int(word) for word in process.stdout.readline().split()]
-        assert len(agents) == 2
-        assert processes(tmp_path)
-        process.send_signal(number)
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), 20)
-    assert wait_until(lambda: not processes(tmp_path), 20)
 
 
 def test_a_host_on_which_another_session_measures_is_waited_for_and_named(

@@ -295,12 +295,6 @@ def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
     assert list(bundle.path.parent.iterdir()) == [bundle.path]
 
 
-def test_removing_it_leaves_nothing(bundle: Bundle) -> None:
-    bundle.log_path("1.fake").write_text("log")
-    bundle.remove()
-    assert not bundle.path.exists()
-
-
 def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = Bundle()
 

@@ -437,17 +437,6 @@ def test_every_member_knows_its_role_and_addresses(
     assert not processes(bundle.path)
 
 
-def test_an_interrupt_of_a_training_leaves_no_member(bundle: Bundle) -> None:
-    def interrupted(worker: Worker, event: str) -> None:
-        if event == "train":
-            raise KeyboardInterrupt
-
-    begin = Starter(python=sys.executable, framework="fake", capability=Capability.TRAIN)
-    with pytest.raises(KeyboardInterrupt):
-        trained(Executor(Watched(bundle, interrupted)), begin, TRAINING, SYNCHRONOUS, TRAINING_S)
-    assert not processes(bundle.path)
-
-
 REAL = "tensorflow"
 
 

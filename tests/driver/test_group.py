@@ -183,14 +183,6 @@ def test_a_group_that_is_over_cannot_be_asked(bundle: Bundle) -> None:
             members.ask_each(all_of(REQUEST), LONG_S, "measuring")
 
 
-def test_killing_a_group_twice_leaves_no_descriptor_open(bundle: Bundle) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    members = started(bundle)
-    members.kill()
-    members.kill()
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_one_by_itself_lives_on_after_it_answered_with_a_failure(bundle: Bundle) -> None:
     with group(bundle, ALONE, worker0="out_of_memory") as alone:
         first = failure(alone.ask(REQUEST, LONG_S, "measuring"))
@@ -241,15 +233,6 @@ def test_an_interrupt_while_members_end_leaves_none(
         members.close()
     assert members.is_over
     assert not processes(bundle.path)
-
-
-def test_another_thread_ends_a_group_that_is_asked(bundle: Bundle) -> None:
-    with group(bundle, ALONE, worker0="hang") as alone:
-        timer = threading.Timer(SHORT_S, alone.interrupt)
-        timer.start()
-        found = failure(alone.ask(REQUEST, LONG_S, "measuring"))
-        timer.join()
-    assert found.kind is FailureKind.KILLED
 
 
 def test_what_a_member_says_that_was_not_asked_is_nobody_s_answer(

@@ -1,9 +1,10 @@
-"""Workers on this host: started, asked, ended; their addresses, and other interpreters."""
+"""Workers on this host: started, asked, ended, and what an end means; who measures alone."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,18 +15,19 @@ from pathlib import Path
 import packaging
 import pytest
 
-from busbw import wire
-from busbw.agent.processes import SECRET, command_of
+from busbw import locks, wire
+from busbw.agent.processes import LOG_CHARACTERS, SECRET, command_of, log_end, oom_kill_count
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
-from busbw.driver.local import Worker, free_ports, local_members
+from busbw.driver.local import BusyError, Worker, alone, free_ports, local_members
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
-from busbw.model.words import Capability, FailureKind
+from busbw.model.words import Capability, FailureKind, FoundBy
 from tests.driver.workers import answer_of, await_ready, processes, starter, state, wait_until
 from tests.driver.workers import measure as request
+from tests.fuzz.damage import bounded
 
 LONG_S = 60.0
 CLOSING = """\
@@ -316,3 +318,116 @@ def test_what_lies_in_the_current_folder_is_not_found(
 def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: str) -> None:
     with pytest.raises(ProbeFailed, match=said):
         interpreter(Starter(python=program, framework="jax"), ("jax",))
+
+
+@pytest.fixture
+def own_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine of the test's own."""
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_who_waits_is_told_for_whom_and_at_the_end_for_how_long() -> None:
+    told: list[str] = []
+    with alone(0), pytest.raises(BusyError) as error:
+        alone(0.1, told.append).__enter__()
+    (holder,) = told
+    assert holder.startswith(f"pid {os.getpid()}, started ")
+    said = f"another session has been measuring on this machine for 0.1 s ({holder})"
+    assert str(error.value) == said
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_what_is_raised_while_measuring_gives_the_machine_back() -> None:
+    with pytest.raises(KeyboardInterrupt), alone(0):
+        raise KeyboardInterrupt
+    with alone(0):
+        pass
+
+
+def test_where_the_machine_cannot_be_locked_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: socket.socket, name: str) -> None:
+        raise PermissionError("not in this sandbox")
+
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    with pytest.raises(BusyError, match="the machine cannot be locked: not in this sandbox"):
+        alone(0).__enter__()
+
+
+def failed(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:
+    """The Failure of a worker that ended so."""
+    ended = Ended(exit_code=exit_code, log=log, oom_kills=oom_kills, waited_s=1.5)
+    return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "kind", "message"),
+    [
+        (None, FailureKind.TIMEOUT, "the worker did not answer within 1.5 s"),
+        (-signal.SIGKILL, FailureKind.KILLED, "the worker was killed (SIGKILL)"),
+        (-signal.SIGSEGV, FailureKind.CRASHED, "the worker died of SIGSEGV"),
+        (-signal.SIGABRT, FailureKind.CRASHED, "the worker died of SIGABRT"),
+        (-123, FailureKind.CRASHED, "the worker died of signal 123"),
+        (3, FailureKind.CRASHED, "the worker ended with exit code 3"),
+        (0, FailureKind.CRASHED, "the worker ended with exit code 0"),
+    ],
+)
+def test_each_ending_has_its_kind_and_its_words(
+    exit_code: int | None, kind: FailureKind, message: str
+) -> None:
+    found = failed(exit_code, log="last words")
+    assert found.kind is kind
+    assert found.message == f"{message} while measuring a case"
+    assert (found.launch.text, found.exit_code, found.log) == ("2.fake", exit_code, "last words")
+
+
+def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
+    found = failed(-signal.SIGKILL, oom_kills=1)
+    assert found.kind is FailureKind.OUT_OF_MEMORY
+    assert found.found is FoundBy.KILLED
+
+
+@pytest.mark.parametrize(
+    "words", ["std::bad_alloc", "Out of memory", "ran out of memory", "Cannot allocate memory"]
+)
+def test_a_crash_after_last_words_of_memory_is_out_of_memory(words: str) -> None:
+    found = failed(-signal.SIGABRT, log=f"terminate called: {words}")
+    assert found.kind is FailureKind.OUT_OF_MEMORY
+    assert found.found is FoundBy.RAISED
+
+
+def test_words_of_memory_do_not_turn_a_hang_or_a_clean_exit_into_out_of_memory() -> None:
+    assert failed(None, log="Out of memory").kind is FailureKind.TIMEOUT
+    assert failed(0, log="Out of memory").kind is FailureKind.CRASHED
+
+
+def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) -> None:
+    vmstat = tmp_path / "vmstat"
+    assert oom_kill_count(vmstat) == 0
+    vmstat.write_text("pgfault 12\noom_kill 7\nthp 3\n")
+    assert oom_kill_count(vmstat) == 7
+    vmstat.write_text("pgfault 12\n")
+    assert oom_kill_count(vmstat) == 0
+
+
+def test_the_end_of_a_log_begins_at_the_request_and_is_no_longer_than_its_limit(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    assert log_end(log, 0) == ""
+    log.write_bytes(b"before\nafter \xff\n")
+    assert log_end(log, 7) == "after \N{REPLACEMENT CHARACTER}"
+    log.write_text("x" * 3 * LOG_CHARACTERS + "end")
+    assert len(log_end(log, 0)) == LOG_CHARACTERS
+    assert log_end(log, 0).endswith("end")
+
+
+def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.seek(2**33)
+        file.write(b"end")
+    with bounded():
+        assert log_end(log, 0).endswith("end")

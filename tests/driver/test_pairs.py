@@ -13,16 +13,17 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Pairs, Side
+from busbw.driver.schedules import Pairs, Progress, Side
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
-from busbw.model.launch import Measurement, Plan
-from busbw.model.words import FailureKind
+from busbw.model.launch import Injection, Measurement, Plan
+from busbw.model.words import Extra, FailureKind
 from tests.driver.workers import KEY, PLAN, Watched, case, keyed, processes, stack, starter
 
 R, C = Side.REFERENCE, Side.CANDIDATE
 SMALL, DYING, OTHER = (case(size) for size in (1024, 2048, 4096))
 LARGE = case(2**28)
+TWO = (case(1024), case(2048))
 TPU_KEY = replace(KEY, device_kind="Fake TPU")
 
 
@@ -69,9 +70,9 @@ def pairs(bundle: Bundle, log: Log) -> Make:
         *cases: Case, reference: Starter | None = None, candidate: Starter | None = None, **of: Any
     ) -> Pairs:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
-        stacks = {R: stack(reference), C: stack(candidate)}
+        ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
         executor = Executor(Watched(bundle, log.add))
-        return Pairs(executor, stacks=stacks, **{**ordinary, **of})
+        return Pairs(executor, **{**ordinary, **of})
 
     return make
 
@@ -128,15 +129,6 @@ def test_each_side_s_runs_are_its_own_and_bear_its_name(pairs: Make) -> None:
         assert max(one.runs[0].samples_s) < min(other.runs[0].samples_s)
 
 
-def test_both_workers_are_alive_at_once_and_no_others(pairs: Make, bundle: Bundle) -> None:
-    alive: list[int] = []
-    found = pairs(
-        SMALL, OTHER, on_progress=lambda progress: alive.append(len(processes(bundle.path)))
-    )
-    found.run()
-    assert alive == [2, 2]
-
-
 def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
     pairs: Make, log: Log
 ) -> None:
@@ -161,16 +153,6 @@ def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     assert log.lives == [f"{event} {one}" for one in order for event in ("start", "end")]
     assert log.sides("turn") == ""
     assert runs(found, R) == runs(found, C) == [4, 4]
-
-
-def test_where_only_one_can_have_the_devices_one_worker_is_alive(
-    pairs: Make, bundle: Bundle
-) -> None:
-    alive: list[int] = []
-    pairs(
-        SMALL, shared=False, on_progress=lambda progress: alive.append(len(processes(bundle.path)))
-    ).run()
-    assert alive == [1, 1]
 
 
 @pytest.mark.parametrize("dying", Side)
@@ -260,3 +242,90 @@ def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_f
     assert (runs(found, R), runs(found, C)) == ([0], [1])
     assert kinds(found, R) == [[FailureKind.KILLED]]
     assert log.sides("release") == ""
+
+
+def test_an_interrupt_while_both_measure_waits_for_neither(
+    pairs: Make, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: object) -> bool:
+        raise AssertionError("a worker that is busy is not asked to end by itself")
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("busbw.driver.local.Worker.close", never)
+    with pytest.raises(KeyboardInterrupt):
+        pairs(*TWO, on_progress=interrupt).run()
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("broken", Side)
+def test_a_side_that_does_not_start_fails_in_every_case(
+    pairs: Make, broken: Side, shared: bool
+) -> None:
+    false = starter("/bin/false")
+    begin = {side: false if side is broken else None for side in Side}
+    running = pairs(
+        *TWO, reference=begin[R], candidate=begin[C], shared=shared, plan=plan(launches=2)
+    )
+    running.run()
+    for found in running.measurements(broken):
+        assert not found.runs
+        assert [failure.kind for failure in found.failures] == [FailureKind.CRASHED] * 2
+        assert "while starting" in found.failures[0].message
+    other = running.measurements(R if broken is C else C)
+    assert not any(found.failures for found in other)
+    # Nobody to be in turn with: nothing is measured where both would be alive at once.
+    assert [len(found.runs) for found in other] == ([0, 0] if shared else [2, 2])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
+    pairs: Make, shared: bool
+) -> None:
+    delay = Injection(extra=Extra.DELAY, share=0.5, payloads=(1024,))
+    running = pairs(*TWO, shared=shared, stacks={R: stack(), C: stack(injection=delay)})
+    running.run()
+    slowed, spared = running.measurements(C)
+    before, same = running.measurements(R)
+    assert [slowed.runs[0].injected, spared.runs[0].injected] == ["delay:50%@1K", ""]
+    assert [before.runs[0].injected, same.runs[0].injected] == ["", ""]
+    slower = [now / was for now, was in zip(slowed.runs[0].samples_s, before.runs[0].samples_s)]
+    assert slower == pytest.approx([1.5] * 2)
+    assert spared.runs[0].samples_s == pytest.approx(same.runs[0].samples_s)
+
+
+@pytest.mark.parametrize(("shared", "each"), [(True, 1), (False, 2)])
+def test_progress_counts_pairs_or_launches_and_comes_to_its_end(
+    pairs: Make, shared: bool, each: int
+) -> None:
+    told: list[Progress] = []
+    running = pairs(*TWO, shared=shared, plan=plan(launches=2), on_progress=told.append)
+    running.run()
+    total = 2 * len(TWO) * each
+    assert [(p.done, p.total) for p in told] == [(done, total) for done in range(total)]
+    assert [p.pass_number for p in told] == [1] * (total // 2) + [2] * (total // 2)
+    assert {p.passes for p in told} == {2}
+    assert told[0].remaining_s is None
+    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
+    running.passes(TWO[:1], 1)
+    assert (told[-1].done, told[-1].total) == (total + each - 1, total + each)
+    assert (told[-1].pass_number, told[-1].passes) == (3, 3)
+
+
+def test_cases_whose_side_never_started_count_as_done(pairs: Make) -> None:
+    told: list[Progress] = []
+    running = pairs(*TWO, shared=False, reference=starter("/bin/false"), on_progress=told.append)
+    running.run()
+    assert [(p.done, p.total) for p in told] == [(2, 4), (3, 4)]
+
+
+def test_the_order_is_shuffled_and_the_same_for_both_sides(pairs: Make) -> None:
+    cases = tuple(case(2**power) for power in range(8, 14))
+    told: list[Progress] = []
+    running = pairs(*cases, shared=False, plan=plan(launches=2), on_progress=told.append)
+    running.run()
+    sizes = [progress.case.payload_bytes for progress in told]
+    quarters = [sizes[begin : begin + 6] for begin in range(0, 24, 6)]
+    assert quarters[0] == quarters[1] != quarters[2] == quarters[3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,16 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Passes, Progress, Side, Stack
+from busbw.driver.schedules import (
+    LARGE_BYTES,
+    Passes,
+    Progress,
+    Side,
+    Stack,
+    bytes_of,
+    cost,
+    shuffled,
+)
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement
@@ -97,19 +107,6 @@ def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bu
     assert all(len(measurement.runs) == 2 for measurement in found)
 
 
-def test_one_worker_is_alive_at_a_time_and_each_launch_has_its_own(bundle: Bundle) -> None:
-    alive: list[list[int]] = []
-    running = passes(
-        executor(bundle),
-        keyed(case(1024), case(2048)),
-        plan=replace(PLAN, launches=3),
-        on_progress=lambda progress: alive.append(processes(bundle.path)),
-    )
-    running.run()
-    assert [len(pids) for pids in alive] == [1] * 6
-    assert len({pids[0] for pids in alive}) == 3
-
-
 def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": 2048, "passes": [2], "then": "kill"}])
     _, (first, dead, last) = measured(bundle, (1024, 2048, 4096), script, launches=3)
@@ -160,18 +157,6 @@ def test_a_hang_at_exit_loses_nothing_and_is_noted(
     running.run()
     assert [len(measurement.runs) for measurement in running.measurements()] == [1]
     assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
-
-
-def test_an_interrupt_leaves_no_worker_and_keeps_what_was_measured(bundle: Bundle) -> None:
-    def interrupt(progress: Progress) -> None:
-        if progress.done == 1:
-            raise KeyboardInterrupt
-
-    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        running.run()
-    assert not processes(bundle.path)
-    assert sorted(len(measurement.runs) for measurement in running.measurements()) == [0, 1]
 
 
 def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
@@ -246,23 +231,6 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
     running.run()
     assert events == order
     assert alive == [1, 1, 1]
-    assert not processes(bundle.path)
-
-
-def test_an_interrupt_during_a_handover_leaves_neither_worker(bundle: Bundle) -> None:
-    def interrupt(progress: Progress) -> None:
-        if progress.done == 1:
-            raise KeyboardInterrupt
-
-    running = passes(
-        executor(bundle),
-        keyed(case(1024)),
-        plan=replace(PLAN, launches=2),
-        on_progress=interrupt,
-        shared=True,
-    )
-    with pytest.raises(KeyboardInterrupt):
-        running.run()
     assert not processes(bundle.path)
 
 
@@ -364,3 +332,37 @@ def test_what_members_disagree_in_is_a_failure_of_the_launch(bundle: Bundle) -> 
     (failure,) = failed.failures
     assert failure.kind is FailureKind.WRONG_RESULT
     assert failure.launch.text == "1.fake.multi_worker_mirrored"
+
+
+SMALL_CASES = [case(size) for size in SMALL]
+LARGE_CASES = [case(size) for size in LARGE]
+
+
+def _ordered(cases: list[Case], *, seed: int = 0, large_first: bool = False) -> list[Case]:
+    return shuffled(cases, random.Random(seed), large_first=large_first)
+
+
+@pytest.mark.parametrize("large_first", [True, False])
+def test_every_case_is_there_once_and_what_was_given_stays_as_it_was(large_first: bool) -> None:
+    cases = [*LARGE_CASES, *SMALL_CASES]
+    ordered = _ordered(cases, large_first=large_first)
+    assert sorted(ordered, key=bytes_of) == sorted(cases, key=bytes_of)
+    assert cases == [*LARGE_CASES, *SMALL_CASES]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_large_cases_stand_together_at_one_end_the_largest_outermost(seed: int) -> None:
+    cases = [*LARGE_CASES, *SMALL_CASES]
+    assert _ordered(cases, seed=seed, large_first=True)[:3] == LARGE_CASES[::-1]
+    assert _ordered(cases, seed=seed, large_first=False)[-3:] == LARGE_CASES
+
+
+def test_large_is_what_all_ranks_hold_together() -> None:
+    assert bytes_of(case(2**28)) == LARGE_BYTES
+    assert bytes_of(build.case(payload_bytes=10, ranks=7)) == 70
+
+
+def test_much_of_what_a_case_costs_is_fixed_and_the_rest_goes_with_its_bytes() -> None:
+    small, middle, large = (cost(case(size)) for size in (4, 2**20, 2**30))
+    assert small < middle < 1.1 * small
+    assert large > 10 * small

@@ -1,16 +1,23 @@
-"""What is hit, and what that may cost: everything more is a surprise, and counted in the table."""
+"""What is hit, what that may cost, what is left of a history; and `python -m kills` itself."""
 
 from __future__ import annotations
 
+import ast
 import signal
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any
 
 import pytest
 
+from busbw.history.files import append
 from kills.__main__ import table
+from kills.ground import PAYLOADS, Ground
 from kills.hits import LAYOUTS, LEAVING, MEASURING, MOMENTS, Hit, Ran, drawn, surprises
+from tests.history import lines
 
 WHY = "the worker was killed (SIGKILL) while measuring jax.all_reduce.psum.float32.1K"
 LOST: dict[str, Any] = {
@@ -92,3 +99,93 @@ def test_every_signal_to_everything_comes_in_every_part_of_a_session(layout: Any
 def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
     local = LAYOUTS["local"]
     assert drawn(local, 20, 1) == drawn(local, 20, 1) != drawn(local, 20, 2)
+
+
+OURS = "aaaaaaaaaaaaaaaa"
+WHOLE = len(PAYLOADS)
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    found = Ground(tmp_path)
+    for root in (tmp_path / "before" / "history", found.history):
+        append(root, lines.KEY, lines.session(lines.SESSION))
+    return found
+
+
+def appended(ground: Ground, cases: int) -> Path:
+    return append(ground.history, lines.KEY, lines.session(OURS, cases))[0]
+
+
+def damage(ground: Ground, *, ended: bool) -> list[str]:
+    return ground.damage(stored=WHOLE, ended=ended)
+
+
+def test_a_whole_session_is_no_damage_and_none_is_none_where_it_was_ended(ground: Ground) -> None:
+    assert damage(ground, ended=True) == []
+    path = appended(ground, WHOLE)
+    assert damage(ground, ended=False) == []
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    assert damage(ground, ended=True) == []
+
+
+def test_a_session_that_went_on_has_appended_and_a_part_of_one_is_damage(ground: Ground) -> None:
+    (missing,) = damage(ground, ended=False)
+    assert missing == "the history has 0 lines of the session, expected 7"
+    appended(ground, 3)
+    (part,) = damage(ground, ended=True)
+    assert part == "the history has 3 lines of the session, expected 7"
+
+
+def test_a_line_that_was_there_and_is_not_is_damage(ground: Ground) -> None:
+    path = appended(ground, WHOLE + 1)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    assert damage(ground, ended=False) == ["the history has lost lines"]
+
+
+def test_a_history_that_cannot_be_read_is_damage(ground: Ground) -> None:
+    path = appended(ground, WHOLE)
+    path.write_bytes(b"nonsense\n" + path.read_bytes())
+    (said,) = damage(ground, ended=False)
+    assert str(path) in said
+
+
+def test_a_file_beside_the_baselines_is_damage(ground: Ground) -> None:
+    appended(ground, WHOLE)
+    ground.baselines.mkdir()
+    (ground.baselines / "x.json.part").write_text("{}")
+    assert damage(ground, ended=False) == ["x.json.part is new or gone"]
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.sessions
+def test_some_hits_leave_nothing_and_stand_in_the_table() -> None:
+    command = [sys.executable, "-m", "kills", "--framework=fake", "--kills=5", "--seed=18"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    title, _, *rows = done.stdout.splitlines()
+    assert title.startswith("| layout | hit | times |")
+    assert sum(int(row.split(" | ")[2]) for row in rows) == 5
+
+
+def test_they_need_pytest_and_busbw_and_busbw_needs_none_of_them() -> None:
+    found = {name.partition(".")[0] for name in imported("kills")}
+    assert found - set(sys.stdlib_module_names) == {"busbw", "pytest"}
+    assert not {"kills", "tests"} & {name.partition(".")[0] for name in imported("busbw")}
+
+
+def imported(folder: str) -> set[str]:
+    """The modules that are imported anywhere below `folder`."""
+    found = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                found.add(node.module)
+    return found
