@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from . import required
 from .debian import missing_packages
-from .namespaces import Host
+from .namespaces import Host, missing
 from .network import Network, network
 from .sessions import Place
 from .sshd import Ssh, sshd
@@ -25,7 +24,7 @@ Listen = Callable[[Host, str], subprocess.Popen[str]]
 @pytest.fixture
 def on_linux() -> None:
     """Skip where there can be no hosts."""
-    if reason := required.missing():
+    if reason := missing():
         pytest.skip(reason)
 
 

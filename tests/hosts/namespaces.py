@@ -1,7 +1,7 @@
 """Hosts as network namespaces: a name, an address and processes of their own; needs root.
 
-What a host is and what runs on it is here; the cable is not: `network` connects hosts. They share
-the machine's file systems, but /etc/hosts, in which each of them finds the others.
+What a host is, what it needs of the machine and what runs on it is here; the cable is not:
+`network` connects hosts. They share file systems, but /etc/hosts, where each finds the others.
 
 The name of a namespace has the process that owns it, and when that was started, so that what a
 killed owner left is known, and removed by the next.
@@ -23,6 +23,10 @@ from typing import Any
 
 PREFIX = "busbw-hosts"
 NAMESPACES = Path("/run/netns")
+# Set by the tox environment `hosts`: without it no host is made.
+ASKED = "BUSBW_HOSTS"
+TUN = Path("/dev/net/tun")
+_PROGRAMS = ("ip", "tc", "unshare", "hostname")
 # `ip netns exec` mounts what is in its folder there over the same file of /etc.
 ETC = Path("/etc/netns")
 SUBNET = "10.77.0"
@@ -54,6 +58,20 @@ class HostError(RuntimeError):
     """A host could not be made or removed, with what the tool said."""
 
 
+def missing() -> str:
+    """Why there can be no hosts on this machine; empty if there can."""
+    if not os.environ.get(ASKED):
+        return f"{ASKED} is not set; `tox -e hosts` sets it"
+    if os.geteuid():
+        return "network namespaces need root"
+    if not TUN.is_char_device():
+        return f"there is no {TUN}, which is the cable of a host"
+    absent = [name for name in _PROGRAMS if not shutil.which(name)]
+    return (
+        f"{absent[0]} is not installed (Debian: iproute2, util-linux, hostname)" if absent else ""
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
     """One host: its name, its address, and the namespace that it is."""
@@ -75,13 +93,15 @@ class Host:
         """What the command prints. Raises HostError if it fails."""
         return run(self.command(command), timeout_s)
 
-    def processes(self) -> list[int]:
-        """The ids of all processes of this host."""
-        return processes_in(self.namespace)
-
-    def stop_all(self) -> None:
-        """Kill every process of this host, and wait until there is none."""
-        kill_in(self.namespace)
+    def processes(self, *words: str) -> list[int]:
+        """The ids of all processes of this host whose command line has these words."""
+        found = []
+        for process in processes_in(self.namespace):
+            # One that ends while it is looked at has none.
+            with contextlib.suppress(OSError):
+                said = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+                found += [process] if set(words) <= set(said) else []
+        return found
 
 
 def run(command: Sequence[str], timeout_s: float = 60.0) -> str:

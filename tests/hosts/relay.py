@@ -1,7 +1,7 @@
 """The network between hosts: a process that takes every packet, and delivers it some time later.
 
 Each host has a TUN device, whose other end is a file here: what the host sends is read from it,
-what it receives is written to it. The delay, losses and cuts are here; the rate of a link is the
+what it receives is written to it. The delay and cuts are here; the rate of a link is the
 host's own queue (`network`). There is no netem in every kernel, and it could not be told to cut
 one pair.
 
@@ -17,7 +17,6 @@ import fcntl
 import heapq
 import json
 import os
-import random
 import select
 import struct
 import sys
@@ -27,7 +26,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.hosts import namespaces
-from tests.hosts.required import TUN
 
 # linux/if_tun.h: a device of IP packets without a header of their own.
 _TUNSETIFF = 0x400454CA
@@ -42,27 +40,12 @@ _PRIORITY = 1
 
 
 @dataclass(kw_only=True, slots=True)
-class Counts:
-    """What became of the packets, and how late they were delivered after they were due."""
-
-    delivered: int = 0
-    delivered_bytes: int = 0
-    lost: int = 0
-    cut: int = 0
-    unknown: int = 0
-    late_s: float = 0.0
-    latest_s: float = 0.0
-
-
-@dataclass(kw_only=True, slots=True)
 class Switch:
     """Which packet goes where, and when. `hosts` are their IPv4 addresses, as bytes, by name."""
 
     hosts: Mapping[str, bytes]
     delay_s: float
-    loss: float = 0.0
-    chance: random.Random = field(default_factory=lambda: random.Random(1))
-    counts: Counts = field(default_factory=Counts)
+    delivered: int = 0
     _cuts: set[frozenset[str]] = field(default_factory=set)
     _waiting: list[tuple[float, int, str, str, bytes]] = field(default_factory=list)
     _number: int = 0
@@ -70,13 +53,7 @@ class Switch:
     def take(self, source: str, packet: bytes, now_s: float) -> None:
         """A packet that `source` has sent."""
         target = self._target(packet)
-        if target is None:
-            self.counts.unknown += 1
-        elif self._is_cut(source, target):
-            self.counts.cut += 1
-        elif self.loss and self.chance.random() < self.loss:
-            self.counts.lost += 1
-        else:
+        if target is not None and not self._is_cut(source, target):
             self._number += 1
             due = (now_s + self.delay_s, self._number, source, target, packet)
             heapq.heappush(self._waiting, due)
@@ -84,12 +61,10 @@ class Switch:
     def due(self, now_s: float) -> Iterable[tuple[str, bytes]]:
         """The packets whose time has come, with the hosts that get them; the earliest first."""
         while self._waiting and self._waiting[0][0] <= now_s:
-            due_s, _, source, target, packet = heapq.heappop(self._waiting)
-            if self._is_cut(source, target):
-                self.counts.cut += 1
-                continue
-            self._count(len(packet), now_s - due_s)
-            yield target, packet
+            _, _, source, target, packet = heapq.heappop(self._waiting)
+            if not self._is_cut(source, target):
+                self.delivered += 1
+                yield target, packet
 
     def next_s(self) -> float | None:
         """When the next packet is due; None if none is on its way."""
@@ -102,17 +77,12 @@ class Switch:
                 self._cuts.add(frozenset(names))
             case {"do": "heal"}:
                 self._cuts.clear()
-            case {"do": "delay", "seconds": int() | float() as seconds} if seconds >= 0:
-                self.delay_s = float(seconds)
-            case {"do": "loss", "fraction": int() | float() as fraction} if 0 <= fraction <= 1:
-                self.loss = float(fraction)
-            case {"do": "counts"}:
-                return {name: getattr(self.counts, name) for name in Counts.__slots__}
+            case {"do": "count"}:
+                return {"delivered": self.delivered}
             case _:
                 raise ValueError(
                     f"{json.dumps(order)}: accepted are cut with hosts (one, or two: between "
-                    f"them), heal, delay with seconds, loss with a fraction, and counts; hosts are "
-                    f"{', '.join(self.hosts)}"
+                    f"them), heal and count; hosts are {', '.join(self.hosts)}"
                 )
         return {}
 
@@ -129,17 +99,10 @@ class Switch:
         """Whether one of the two is cut off, or this pair is."""
         return any(cut <= {source, target} for cut in self._cuts)
 
-    def _count(self, packet_bytes: int, late_s: float) -> None:
-        counts = self.counts
-        counts.delivered += 1
-        counts.delivered_bytes += packet_bytes
-        counts.late_s += late_s
-        counts.latest_s = max(counts.latest_s, late_s)
-
 
 def open_device(name: str) -> int:
     """A TUN device of this name in this process's namespace; it is gone when the file is closed."""
-    file = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.open(namespaces.TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(file, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
     return file
 

@@ -65,16 +65,20 @@ class Place:
         self._results.unlink(missing_ok=True)
         words = [*command, f"--baselines={self.folder}/baselines", f"--results={self._results}"]
         words += ["-p", "no:cacheprovider", "--color=no", *options]
-        own = {
-            **{name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")},
-            "TMPDIR": str(self.folder / "temporary"),
-            "PYTHONPATH": str(ROOT),
-            **(environment or {}),
-        }
+        own = self.environment(environment or {})
         with self._log.open("wb") as log:
             return self.host.start(
                 words, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """That of a session: nothing of the pytest that runs these tests, and `more`."""
+        return {
+            **{name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")},
+            "TMPDIR": str(self.folder / "temporary"),
+            "PYTHONPATH": str(ROOT),
+            **more,
+        }
 
     def ran(self, session: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> Ran:
         """What came of a session, once it is over; one that hangs is killed, and an error."""

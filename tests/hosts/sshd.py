@@ -59,19 +59,6 @@ class Ssh:
         return ["ssh", "-F", str(self.config), host.name, *words]
 
 
-def clients(host: Host, name: str) -> list[int]:
-    """The processes of ssh on `host` that lead to the host of this name."""
-    found = []
-    for process in host.processes():
-        folder = Path(f"/proc/{process}")
-        # One that ends while it is looked at leads nowhere.
-        with contextlib.suppress(OSError):
-            is_client = (folder / "comm").read_text() == "ssh\n"
-            if is_client and f"\0{name}\0" in (folder / "cmdline").read_text():
-                found.append(process)
-    return found
-
-
 @contextlib.contextmanager
 def sshd(hosts: Sequence[Host], folder: Path) -> Iterator[Ssh]:
     """Start sshd on each host; `folder` gets keys, configurations and logs."""

@@ -1,4 +1,4 @@
-"""Installing what is tried, and running it: what is missing is said, and a server's end, too."""
+"""What hosts need of the machine and of Debian: what is missing is said, and a server's end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from . import debian
-from .namespaces import HostError
+from .namespaces import ASKED, HostError, missing
 from .network import Network
 
 
@@ -39,3 +39,39 @@ def test_a_server_is_ended_with_its_test(two: Network, tmp_path: Path) -> None:
     with debian.server(two.hosts[0], ["sleep", "60"], tmp_path / "log", lambda: True) as process:
         assert two.hosts[0].processes() == [process.pid]
     assert two.hosts[0].processes() == []
+
+
+@pytest.fixture
+def all_there(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine that has everything, to take something from."""
+    monkeypatch.setenv(ASKED, "1")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(Path, "is_char_device", lambda self: True)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    return monkeypatch
+
+
+def test_nothing_is_missing_on_a_machine_that_has_everything(
+    all_there: pytest.MonkeyPatch,
+) -> None:
+    assert missing() == ""
+
+
+def test_hosts_that_nobody_asked_for_are_not_made(all_there: pytest.MonkeyPatch) -> None:
+    all_there.delenv(ASKED)
+    assert missing() == "BUSBW_HOSTS is not set; `tox -e hosts` sets it"
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "found", "why"),
+    [
+        (os, "geteuid", 1000, "network namespaces need root"),
+        (Path, "is_char_device", False, "there is no /dev/net/tun, which is the cable of a host"),
+        (shutil, "which", None, "ip is not installed (Debian: iproute2, util-linux, hostname)"),
+    ],
+)
+def test_what_the_machine_lacks_is_named(
+    all_there: pytest.MonkeyPatch, holder: object, name: str, found: object, why: str
+) -> None:
+    all_there.setattr(holder, name, lambda *of: found)
+    assert missing() == why

@@ -18,10 +18,9 @@ import pytest
 
 from tests.driver.workers import wait_until
 
-from . import openmpi
+from .launchers import OPENMPI_5, mpirun, mpirun_of, slurm
 from .network import Network
 from .sessions import Place, Ran
-from .slurm import slurm
 from .sshd import Ssh
 
 pytestmark = pytest.mark.framework("jax")
@@ -74,11 +73,11 @@ def by_slurm(two: Network, folder: Path, place: Place) -> Iterator[Launcher]:
 @contextlib.contextmanager
 def by_mpirun(version: int, two: Network, reached: Ssh, place: Place) -> Iterator[Launcher]:
     """mpirun, which starts processes through ssh, and hands on what `-x` names."""
-    if not openmpi.program(version).exists():
-        pytest.skip(f"{openmpi.OPENMPI_5} names no folder with mpirun; `tox -e hosts` sets it")
+    if not mpirun_of(version).exists():
+        pytest.skip(f"{OPENMPI_5} names no folder with mpirun; `tox -e hosts` sets it")
     handed_on = [word for name in ("BUSBW_SECRET", "PYTHONPATH", "TMPDIR") for word in ("-x", name)]
     starts = [
-        (*openmpi.mpirun(version, reached, hosts, len(hosts)), *handed_on)
+        (*mpirun(version, reached, hosts, len(hosts)), *handed_on)
         for hosts in (two.hosts, two.hosts[:1])
     ]
     yield Launcher(place=place, two=starts[0], one=starts[1], servers=frozenset({"sshd"}))

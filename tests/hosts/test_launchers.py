@@ -10,10 +10,8 @@ import pytest
 
 from tests.driver.workers import wait_until
 
-from . import openmpi
+from .launchers import OPENMPI_5, Slurm, mpirun, mpirun_of, slurm
 from .network import Network
-from .openmpi import mpirun
-from .slurm import Slurm, slurm
 from .sshd import Ssh
 
 
@@ -68,8 +66,8 @@ def test_nothing_of_slurm_is_left(installed: None, two: Network, tmp_path: Path)
 def test_mpirun_starts_a_process_on_each_host_with_its_variables(
     two: Network, reached: Ssh, version: int
 ) -> None:
-    if not openmpi.program(version).exists():
-        pytest.skip(f"{openmpi.OPENMPI_5} names no folder with mpirun; `tox -e hosts` sets it")
+    if not mpirun_of(version).exists():
+        pytest.skip(f"{OPENMPI_5} names no folder with mpirun; `tox -e hosts` sets it")
     names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"]
     values = " ".join(f"${name}" for name in names)
     start = mpirun(version, reached, two.hosts, 4)

