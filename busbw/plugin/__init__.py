@@ -19,7 +19,7 @@ from .phases import (
     pytest_sessionfinish,
     pytest_sessionstart,
 )
-from .session import pytest_addhooks, pytest_configure
+from .session import pytest_addhooks, pytest_configure, pytest_load_initial_conftests
 from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "pytest_deselected",
     "pytest_generate_tests",
     "pytest_itemcollected",
+    "pytest_load_initial_conftests",
     "pytest_pycollect_makeitem",
     "pytest_report_collectionfinish",
     "pytest_report_teststatus",

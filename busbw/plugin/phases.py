@@ -31,6 +31,7 @@ from .compilers import CompileSettings
 from .items import read_by_all
 from .outputs import appended, with_page, with_results
 from .session import (
+    GIVEN,
     OF_ENVIRONMENT,
     SESSION,
     VERDICT,
@@ -181,16 +182,8 @@ _PROMISED = pytest.StashKey[dict[pytest.Item, None]]()
 # What the session ends with, as soon as that is known, and why if no test says it.
 _OWN = pytest.StashKey[tuple[int | pytest.ExitCode, str]]()
 
-# pytest's options with which a user leaves tests out, as they were given: a hook may set others.
-_LEAVES_OUT = (
-    "keyword",
-    "markexpr",
-    "deselect",
-    "lf",
-    "stepwise",
-    "stepwise_skip",
-    "stepwise_reset",
-)
+# pytest's options with which a user leaves tests out.
+_SELECTS = ("keyword", "markexpr", "deselect", "lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
 # Options with which no test runs.
 _LOOKS_ONLY = ("collectonly", "show_fixtures_per_test")
@@ -205,7 +198,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """What the user leaves out is not missed; what a hook of others leaves out is."""
     for item in items:
-        if any(getattr(item.config.known_args_namespace, name, None) for name in _LEAVES_OUT):
+        given = item.config.stash.get(GIVEN, None)
+        if any(getattr(given, name, None) for name in _SELECTS):
             item.config.stash.get(_PROMISED, {}).pop(item, None)
 
 

@@ -8,6 +8,8 @@ no value.
 
 from __future__ import annotations
 
+import argparse
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -220,6 +222,9 @@ Session = Refused | Collected | Measured | Programs | Judged | Written
 
 SESSION = pytest.StashKey[Session]()
 
+# The options as they were given: a hook may set others.
+GIVEN = pytest.StashKey[argparse.Namespace]()
+
 # The secret that this process was started with, no longer in its environment.
 OF_ENVIRONMENT = pytest.StashKey[dict[str, str]]()
 
@@ -261,6 +266,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     config = pluginmanager.get_plugin("pytestconfig")
     if config is not None:
         config.stash[OF_ENVIRONMENT] = {SECRET: text}
+        if hasattr(config, "known_args_namespace"):
+            config.stash[GIVEN] = copy.copy(config.known_args_namespace)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Where the plugin came before the options were parsed: with -p."""
+    early_config.stash[GIVEN] = copy.copy(early_config.known_args_namespace)
 
 
 def pytest_configure(config: pytest.Config) -> None:

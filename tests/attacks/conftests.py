@@ -89,7 +89,8 @@ CONFTESTS = {
         "    items[:] = [Other.from_parent(session, name='other')]\n"
     ),
     "a keyword of one's own": hook(
-        _OTHER + "def pytest_configure(config):\n    config.option.keyword = 'other'\n\n"
+        _OTHER + "def pytest_configure(config):\n"
+        "    config.known_args_namespace.keyword = config.option.keyword = 'other'\n\n"
         "@pytest.hookimpl(tryfirst=True)\n"
         "def pytest_collection_modifyitems(session, items):\n"
         "    items.append(Other.from_parent(session, name='other'))\n"

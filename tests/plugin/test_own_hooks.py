@@ -98,7 +98,7 @@ KEYWORD = (
     OTHER
     + """
 def pytest_configure(config):
-    config.option.keyword = "other"
+    config.known_args_namespace.keyword = config.option.keyword = "other"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session, items):
