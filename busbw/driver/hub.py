@@ -24,7 +24,7 @@ from busbw.agent.frames import Direction, Frame, FrameError
 from busbw.agent.handshake import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
-from .peers import BACKLOG, Adopted, Peer, Stranger, is_number, tell
+from .peers import BACKLOG, Adopted, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.
@@ -129,14 +129,14 @@ class Hub:
         return self._silent + Counter(one.address for one in list(self.strangers.values()))
 
     def drop(self, peer: Peer, why: str) -> None:
-        """Close an agent's connection, which tells its workers' listeners; from any thread."""
+        """Close an agent's connection, which its workers are told; from any thread."""
         with self.changed:
             if peer.why_lost:
                 return
             peer.why_lost = f"{peer.name} is gone: {why}"
             self.changed.notify_all()
-        for listener in list(peer.workers.values()):
-            listener.lost(peer.why_lost)
+        for worker in list(peer.workers.values()):
+            worker.lost(peer.why_lost)
         self.wake()
 
     def _there(self) -> Iterable[Peer]:
@@ -366,8 +366,8 @@ class Hub:
                 peer.note(message)
                 self.changed.notify_all()
         elif isinstance(message, (messages.Said, messages.Looked, messages.Over)):
-            listener = peer.workers.get(message.worker)
-            if listener is not None:
-                tell(listener, message)
+            worker = peer.workers.get(message.worker)
+            if worker is not None:
+                worker.take(message)
             if isinstance(message, messages.Over):
                 peer.workers.pop(message.worker, None)

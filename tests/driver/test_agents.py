@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.driver.agent_worker import AgentWorker
 from busbw.driver.agents import (
     AgentGone,
     AgentsError,
@@ -28,6 +27,7 @@ from busbw.driver.executor import Executor, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.hub import Timing
 from busbw.driver.local import BusyError
+from busbw.driver.peers import AgentWorker
 from busbw.driver.transport import Request, Starter
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
