@@ -117,9 +117,6 @@ class AgentsTransport(Transport):
             if self._starter is not None:
                 self._starter.close()
 
-    def hosts(self) -> tuple[str, ...]:
-        return tuple(self.hub.peers[rank].host for rank in range(self._count))
-
     def interpreter(self, starter: Starter) -> str:
         return order_of(starter, LaunchId()).python or "the Python of its agent"
 

@@ -53,7 +53,7 @@ def test_one_by_itself_measures_as_without_an_agent(bundle: Bundle) -> None:
 
 def test_the_members_of_a_group_are_spread_over_agents_in_order(bundle: Bundle) -> None:
     with remote(bundle, "one", "two") as (transport, _):
-        assert transport.hosts() == ("one", "two")
+        assert [transport.hub.peers[rank].host for rank in (0, 1)] == ["one", "two"]
         found = transport.cluster_members(CLUSTER)
         assert [member.role.name for member in found] == [f"worker {i}" for i in range(4)]
         assert {member.hosts for member in found} == {2}
